@@ -23,6 +23,7 @@ mod outcome;
 mod output;
 mod patience;
 mod perf;
+mod programs;
 mod progress;
 mod stat;
 mod switch_shape;

@@ -3,7 +3,7 @@
 use super::fan_out::{Balanced, Replicated};
 use super::systems::SystemReport;
 use super::{Found, Plan};
-use rackweave_link::CaptureSummary;
+use crate::capture::CaptureReport;
 use rackweave_rack::config::Role;
 use rackweave_switch::Counters;
 use rackweave_workload::tpch::{
@@ -161,8 +161,8 @@ impl From<&JoinRow> for Join {
     }
 }
 
-impl From<CaptureSummary> for Capture {
-    fn from(summary: CaptureSummary) -> Self {
+impl From<CaptureReport> for Capture {
+    fn from(summary: CaptureReport) -> Self {
         Self {
             packets: summary.packets,
             bytes: summary.bytes,

@@ -3,6 +3,7 @@
 
 use super::stamps::{Run, note, read, stamp};
 use crate::perf::amount::Amount;
+use crate::programs::{Port, Turn};
 use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
 
 /// Items of a ring at most.
@@ -13,21 +14,6 @@ const BATCH_BYTES: u32 = 64 << 10;
 
 /// Nanoseconds for which an end with a rate works on what it takes at once.
 const WORK_NANOS: f64 = 100_000.0;
-
-/// What became of a turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
-    /// Items moved.
-    Moved,
-    /// Its rate has it wait, until so many nanoseconds since the start.
-    Wait(u64),
-    /// A ring is full, or has none.
-    Blocked,
-    /// Nothing is left to do.
-    Done,
-    /// The flow was broken off.
-    Aborted,
-}
 
 /// How fast an end works.
 #[derive(Debug)]
@@ -49,7 +35,7 @@ impl Pace {
     /// Until when it is busy.
     fn is_busy(&self, now: u64) -> Option<Turn> {
         let until = self.busy_until.ceil() as u64;
-        (self.rate.is_some() && until > now).then_some(Turn::Wait(until))
+        (self.rate.is_some() && until > now).then_some(Turn::Sleeps(until))
     }
 
     /// Items that are worked on at once.
@@ -68,6 +54,15 @@ impl Pace {
             self.busy_until = since + bytes as f64 * 1e9 / rate;
         }
     }
+}
+
+/// Nothing moved, and nothing will before something arrives.
+const WAITS: Turn = Turn::Waits { moved: false };
+
+/// Rings a doorbell. One that does not fit the send queue is not missed: those in it will say the
+/// same.
+fn ring(port: &mut Port<'_, '_>, bell: &Doorbell) {
+    let _ = port.act(|queue| Ok(queue.post_send(bell.qpn(), bell.request())?));
 }
 
 /// One producer with all its rings.
@@ -107,11 +102,11 @@ impl Source {
         }
     }
 
-    /// Pushes a batch into every ring that has room. `now` is in nanoseconds since the start;
-    /// `ring` rings a doorbell.
-    pub fn turn(&mut self, now: u64, ring: &mut dyn FnMut(&Doorbell)) -> Turn {
+    /// Pushes a batch into every ring that has room.
+    pub fn turn(&mut self, port: &mut Port<'_, '_>) -> Turn {
+        let now = port.now();
         if self.aborted {
-            return Turn::Aborted;
+            return Turn::Ended;
         }
         if let Some(wait) = self.pace.is_busy(now).filter(|_| !self.finished) {
             return wait;
@@ -133,12 +128,12 @@ impl Source {
                 Ok(bytes) => {
                     moved += bytes;
                     if let Some(bells) = &self.bells {
-                        ring(&bells[at]);
+                        ring(port, &bells[at]);
                     }
                 }
                 Err(()) => {
                     self.aborted = true;
-                    return Turn::Aborted;
+                    return Turn::Ended;
                 }
             }
         }
@@ -148,11 +143,13 @@ impl Source {
             return Turn::Moved;
         }
         if left_over {
-            return Turn::Blocked;
+            return WAITS;
         }
         self.finish();
-        self.bells.iter().flatten().for_each(ring);
-        Turn::Done
+        for bell in self.bells.iter().flatten() {
+            ring(port, bell);
+        }
+        Turn::Ended
     }
 
     /// Pushes up to `left` items into a ring; their bytes.
@@ -223,7 +220,9 @@ pub struct Sink {
     items: u64,
     runs: Vec<Run>,
     problem: Option<String>,
-    end: Option<Turn>,
+    /// How its stream ended.
+    end: Option<&'static str>,
+    hurries: bool,
     removed: bool,
 }
 
@@ -248,17 +247,18 @@ impl Sink {
             runs: Vec::new(),
             problem: None,
             end: None,
+            hurries: false,
             removed: false,
         }
     }
 
-    /// Takes a batch and looks at every byte. `now` is in nanoseconds since the start; `ring` rings
-    /// a doorbell; `hurry` has it forget its rate.
-    pub fn turn(&mut self, now: u64, hurry: bool, ring: &mut dyn FnMut(&Doorbell)) -> Turn {
-        if let Some(end) = self.end {
-            return end;
+    /// Takes a batch and looks at every byte.
+    pub fn turn(&mut self, port: &mut Port<'_, '_>) -> Turn {
+        let now = port.now();
+        if self.end.is_some() {
+            return Turn::Ended;
         }
-        if let Some(wait) = self.pace.is_busy(now).filter(|_| !hurry) {
+        if let Some(wait) = self.pace.is_busy(now).filter(|_| !self.hurries) {
             return wait;
         }
         let size = self.consumer.item_size();
@@ -286,16 +286,26 @@ impl Sink {
         };
         let bytes = match self.consumer.take_each(self.pace.batch(size), look) {
             Taken::Items(count) => (count * size) as usize,
-            Taken::Empty => return Turn::Blocked,
-            Taken::Ended => return *self.end.insert(Turn::Done),
-            Taken::Aborted => return *self.end.insert(Turn::Aborted),
+            Taken::Empty => return WAITS,
+            Taken::Ended => return self.ended("ended"),
+            Taken::Aborted => return self.ended("broken off"),
         };
         if let Some(bell) = &self.bell {
-            ring(bell);
+            ring(port, bell);
         }
         self.last = now;
         self.pace.work(bytes, now);
         Turn::Moved
+    }
+
+    fn ended(&mut self, how: &'static str) -> Turn {
+        self.end = Some(how);
+        Turn::Ended
+    }
+
+    /// Forgets its rate from now on.
+    pub fn hurry(&mut self) {
+        self.hurries = true;
     }
 
     /// The controller has let it go.
@@ -306,11 +316,6 @@ impl Sink {
     /// Whether the controller has let it go.
     pub fn is_removed(&self) -> bool {
         self.removed
-    }
-
-    /// Whether nothing will come any more.
-    pub fn has_ended(&self) -> bool {
-        self.end.is_some()
     }
 
     /// Items taken so far.
@@ -341,10 +346,9 @@ impl Sink {
     /// How it ended, or that it runs.
     pub fn state(&self) -> &'static str {
         match (self.end, self.removed) {
-            (Some(Turn::Aborted), _) => "broken off",
+            (Some("broken off"), _) => "broken off",
             (_, true) => "removed",
-            (Some(_), _) => "ended",
-            (None, _) => "running",
+            (end, _) => end.unwrap_or("running"),
         }
     }
 }

@@ -5,6 +5,8 @@ use super::items::{Sink, Source};
 use super::report::{ActionReport, Snapshot};
 use super::script::{Action, Create, Leaver, What};
 use super::verify::{Evidence, Seen};
+use crate::outcome::CliError;
+use crate::programs::{Port, Program, Turn};
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::flows::AbortReason;
@@ -16,11 +18,36 @@ use std::rc::Rc;
 pub type Shared<T> = Rc<RefCell<T>>;
 
 /// An end that has to be run from now on.
-pub enum Newcomer {
-    /// A producer on a node.
-    Source(NodeId, Shared<Source>),
-    /// A consumer on a node.
-    Sink(NodeId, Shared<Sink>),
+pub enum End {
+    /// A producer.
+    Source(Shared<Source>),
+    /// A consumer.
+    Sink(Shared<Sink>),
+}
+
+type Newcomers = Vec<(NodeId, End)>;
+
+impl Program for End {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        Ok(match self {
+            Self::Source(source) => source.borrow_mut().turn(port),
+            Self::Sink(sink) => sink.borrow_mut().turn(port),
+        })
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Self::Source(source) => source.borrow_mut().finish(),
+            Self::Sink(sink) => sink.borrow_mut().hurry(),
+        }
+    }
+
+    fn done(&self) -> u64 {
+        match self {
+            Self::Source(_) => 0,
+            Self::Sink(sink) => sink.borrow().items(),
+        }
+    }
 }
 
 /// A flow of the script.
@@ -68,7 +95,7 @@ impl Stage {
     }
 
     /// Does what an action says. Refusals are noted; the ends that it brings are to be run.
-    pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Vec<Newcomer> {
+    pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Newcomers {
         let mut newcomers = Vec::new();
         let done = match (&action.what, &action.flow) {
             (What::Create(create), Some(name)) => {
@@ -105,7 +132,7 @@ impl Stage {
         create: &Create,
         rack: &Rack,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         let nodes = |names: &[String]| -> Vec<NodeId> {
             names
@@ -219,7 +246,7 @@ impl Played {
         what: &What,
         config: &RackConfig,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         let mut flow = self.flow.take().ok_or(FlowError::NotRunning)?;
         let done = self.change_flow(&mut flow, what, config, now, newcomers);
@@ -233,7 +260,7 @@ impl Played {
         what: &What,
         config: &RackConfig,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         match what {
             What::Weight(weight) => {
@@ -293,7 +320,7 @@ impl Played {
         (node, joined): (NodeId, bool),
         rate: Option<f64>,
         now: u64,
-    ) -> Newcomer {
+    ) -> (NodeId, End) {
         let consumer = flow
             .take_consumer(at)
             .expect("the controller just made its ring");
@@ -301,7 +328,7 @@ impl Played {
         let sink = Sink::new(consumer, flow.consumer_bell(at), whose, rate, now);
         let sink = Rc::new(RefCell::new(sink));
         self.sinks.push((node, joined, sink.clone()));
-        Newcomer::Sink(node, sink)
+        (node, End::Sink(sink))
     }
 
     fn source(
@@ -311,14 +338,14 @@ impl Played {
         node: NodeId,
         manner: (crate::perf::amount::Amount, Option<f64>),
         now: u64,
-    ) -> Newcomer {
+    ) -> (NodeId, End) {
         let rings = flow
             .take_producers(at)
             .expect("the controller just made its rings");
         let source = Source::new(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));
-        Newcomer::Source(node, source)
+        (node, End::Source(source))
     }
 
     /// Lays what was pushed beside what was seen.

@@ -3,6 +3,7 @@
 
 use super::amount::Amount;
 use crate::outcome::CliError;
+use crate::programs::{Port, Program, Turn};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use serde::{Deserialize, Serialize};
 
@@ -19,16 +20,64 @@ pub struct Manner {
     pub touch: bool,
 }
 
-/// What became of a turn of a source.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pushed {
-    /// So many items were pushed.
-    Items(u32),
-    /// The ring is full.
-    Full,
-    /// All is pushed, and the end of stream announced.
-    Finished,
+/// A program at an end of a flow.
+pub enum End {
+    /// A producer: one source for each of its rings.
+    Sources(Vec<Source>),
+    /// A consumer.
+    Sink(Sink),
 }
+
+impl End {
+    /// Those of a producer.
+    pub fn sources(&self) -> Option<&[Source]> {
+        match self {
+            Self::Sources(sources) => Some(sources),
+            Self::Sink(_) => None,
+        }
+    }
+
+    /// That of a consumer.
+    pub fn sink(&self) -> Option<&Sink> {
+        match self {
+            Self::Sources(_) => None,
+            Self::Sink(sink) => Some(sink),
+        }
+    }
+}
+
+impl Program for End {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let now = port.now();
+        let sources = match self {
+            Self::Sources(sources) => sources,
+            Self::Sink(sink) => return sink.turn(now),
+        };
+        let mut all = Turn::Ended;
+        for source in sources {
+            match source.turn(now)? {
+                Turn::Ended => {}
+                Turn::Moved => all = Turn::Moved,
+                other if all == Turn::Ended => all = other,
+                _ => {}
+            }
+        }
+        Ok(all)
+    }
+
+    fn finish(&mut self) {
+        if let Self::Sources(sources) = self {
+            sources.iter_mut().for_each(Source::finish);
+        }
+    }
+
+    fn done(&self) -> u64 {
+        self.sink().map_or(0, Sink::popped)
+    }
+}
+
+/// Nothing moved, and nothing will before something arrives.
+const WAITS: Turn = Turn::Waits { moved: false };
 
 /// Laid over every stamp, so that an item never begins like an encapsulated packet: Wireshark takes
 /// a payload whose third and fourth byte are zero for one.
@@ -61,9 +110,9 @@ impl Source {
     ///
     /// # Errors
     /// If the flow was broken off.
-    pub fn turn(&mut self, now: u64) -> Result<Pushed, CliError> {
+    pub fn turn(&mut self, now: u64) -> Result<Turn, CliError> {
         if self.finished {
-            return Ok(Pushed::Finished);
+            return Ok(Turn::Ended);
         }
         let left = match self.amount {
             Amount::Count(count) => count - self.pushed,
@@ -72,13 +121,13 @@ impl Source {
         };
         if left == 0 {
             self.finish();
-            return Ok(Pushed::Finished);
+            return Ok(Turn::Ended);
         }
         let most = left.min(u64::from(self.manner.batch)) as u32;
         let size = self.producer.item_size() as usize;
         let mut bytes = match self.producer.reserve(most) {
             Ok(bytes) => bytes,
-            Err(PushError::Full) => return Ok(Pushed::Full),
+            Err(PushError::Full) => return Ok(WAITS),
             Err(error) => return Err(CliError::run(error)),
         };
         let first = self.index << NUMBER_BITS | self.pushed;
@@ -91,7 +140,7 @@ impl Source {
         let items = (bytes.len() / size) as u32;
         self.producer.commit(items);
         self.pushed += u64::from(items);
-        Ok(Pushed::Items(items))
+        Ok(Turn::Moved)
     }
 
     /// Announces the end of stream.
@@ -112,17 +161,6 @@ impl Source {
         let stamps = (0..self.pushed).map(|number| self.index << NUMBER_BITS | number);
         stamps.fold(0, |digest, stamp| digest.wrapping_add(mixed(stamp)))
     }
-}
-
-/// What became of a turn of a sink.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Popped {
-    /// So many items were taken.
-    Items(u32),
-    /// None are there.
-    Empty,
-    /// None will come any more.
-    Ended,
 }
 
 /// Takes the items of one ring and checks their stamps.
@@ -147,14 +185,15 @@ fn mixed(stamp: u64) -> u64 {
 }
 
 impl Sink {
-    /// The sink of a ring that `producers` producers fill.
-    pub fn new(consumer: Consumer, producers: usize, manner: Manner) -> Self {
-        let expected = vec![0; producers];
+    /// The sink of a ring that `producers` producers fill. One that shares the items with others
+    /// gets its own in the order of their producer, but not all of them; whether nothing was lost
+    /// and nothing came twice, all digests together tell.
+    pub fn new(consumer: Consumer, producers: usize, manner: Manner, shares: bool) -> Self {
         Self {
             consumer,
             manner,
-            expected,
-            shares: false,
+            expected: vec![0; producers],
+            shares,
             digest: 0,
             popped: 0,
             is_sound: true,
@@ -163,26 +202,16 @@ impl Sink {
         }
     }
 
-    /// A sink that shares the items with others: its own come in the order of their producer, but
-    /// not all of them. Whether nothing was lost and nothing came twice, their digests together
-    /// tell.
-    pub fn sharing(consumer: Consumer, producers: usize, manner: Manner) -> Self {
-        Self {
-            shares: true,
-            ..Self::new(consumer, producers, manner)
-        }
-    }
-
     /// Takes a batch, or finds that there is none. `now` is in nanoseconds since the start.
     ///
     /// # Errors
     /// If the flow was broken off.
-    pub fn turn(&mut self, now: u64) -> Result<Popped, CliError> {
+    pub fn turn(&mut self, now: u64) -> Result<Turn, CliError> {
         let size = self.consumer.item_size() as usize;
         let bytes = match self.consumer.peek(self.manner.batch) {
             Taken::Items(bytes) => bytes,
-            Taken::Empty => return Ok(Popped::Empty),
-            Taken::Ended => return Ok(Popped::Ended),
+            Taken::Empty => return Ok(WAITS),
+            Taken::Ended => return Ok(Turn::Ended),
             Taken::Aborted => return Err(CliError::run("the flow was broken off")),
         };
         for item in bytes.chunks_exact(size) {
@@ -211,7 +240,7 @@ impl Sink {
         }
         self.popped += u64::from(items);
         self.last = now;
-        Ok(Popped::Items(items))
+        Ok(Turn::Moved)
     }
 
     /// Items taken so far.

@@ -1,13 +1,13 @@
 //! The tests `flow_bw`, `shuffle_bw`, `balance_bw` and `replicate_bw`.
 
 use super::amount::Amount;
+use super::args::PerfArgs;
 use super::ends::Manner;
 use super::flow::{self, FlowMeasured, FlowPlan};
+use super::flow_hosted;
 use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
-use super::list;
-use super::report::{CaptureReport, Setting, per_second, ratio};
-use super::{flow_hosted, flow_simulated};
-use crate::args::{PerfArgs, Test};
+use super::report::{Setting, per_second, ratio};
+use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::Mode;
@@ -35,11 +35,7 @@ const RINGS_LARGE: usize = 8;
 const CHECK_BYTES: usize = 4;
 
 /// The rack, with the nodes that a shuffle asks for.
-pub fn rack_config(
-    args: &PerfArgs,
-    mode: &Mode,
-    globals: &Globals,
-) -> Result<RackConfig, CliError> {
+fn rack_config(args: &PerfArgs, mode: &Mode, globals: &Globals) -> Result<RackConfig, CliError> {
     let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     if let Some(nodes) = args.nodes {
@@ -52,9 +48,10 @@ pub fn rack_config(
 }
 
 /// What a flow between these nodes asks for, with defaults in place.
-pub fn plan(
+fn plan(
     args: &PerfArgs,
     config: &RackConfig,
+    shape: FlowShape,
     (producers, consumers): (Vec<NodeId>, Vec<NodeId>),
     bytes_default: u64,
 ) -> Result<FlowPlan, CliError> {
@@ -64,11 +61,6 @@ pub fn plan(
             "-s is {item_size}: items need a multiple of 8 bytes"
         )));
     }
-    let shape = match args.test {
-        Test::BalanceBw => FlowShape::Balance,
-        Test::ReplicateBw => FlowShape::Replicate,
-        _ => FlowShape::Shuffle,
-    };
     let arrivals = match shape {
         FlowShape::Shuffle | FlowShape::Replicate => (producers.len() * consumers.len()) as u64,
         FlowShape::Balance => producers.len() as u64,
@@ -133,7 +125,7 @@ fn better(one: FlowMeasured, other: FlowMeasured) -> FlowMeasured {
 impl<'a> Subject<'a> {
     fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
         let mode = Mode::of(args.simulated, &args.rack, globals)?;
-        list::check_hosted(args, &mode)?;
+        args.check_hosted(&mode)?;
         let config = rack_config(args, &mode, globals)?;
         Ok(Self {
             args,
@@ -145,15 +137,13 @@ impl<'a> Subject<'a> {
 
     fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
         let (config, globals) = (&self.config, self.globals);
-        let mut progress = Progress::new(globals, super::name_of(self.args.test));
-        match self.mode {
-            Mode::Simulated => flow_simulated::run(config, plan, globals, capture, &mut progress),
-            Mode::Embedded => flow::run(config, plan, globals, capture, &mut progress),
-            Mode::Hosted(_) => {
-                let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
-                Ok((measured, None))
-            }
+        let mut progress = Progress::new(globals, self.args.test.name);
+        if matches!(self.mode, Mode::Hosted(_)) {
+            let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
+            return Ok((measured, None));
         }
+        let is_simulated = self.args.simulated;
+        flow::run(config, is_simulated, plan, globals, capture, &mut progress)
     }
 
     /// The flow on a hosted rack and on an embedded one, in turn: the best round of each. Rounds of
@@ -172,7 +162,8 @@ impl<'a> Subject<'a> {
                 break;
             }
             let mut progress = Progress::new(self.globals, "the same on an embedded rack");
-            let (measured, _) = flow::run(&self.config, plan, self.globals, None, &mut progress)?;
+            let (config, globals) = (&self.config, self.globals);
+            let (measured, _) = flow::run(config, false, plan, globals, None, &mut progress)?;
             embedded = Some(match embedded {
                 Some(best) => better(best, measured),
                 None => measured,
@@ -296,7 +287,13 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
     let last = NodeId(subject.config.node.len() as u16 - 1);
     let ends = (vec![NodeId(0)], vec![last]);
-    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
+    let plan = plan(
+        args,
+        &subject.config,
+        FlowShape::Shuffle,
+        ends,
+        bytes_default(args),
+    )?;
     let before = subject.memcpy(&plan);
     let (ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
         let (hosted, embedded) = subject.beside(&plan)?;
@@ -326,10 +323,11 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
     let last = nodes[nodes.len() - 1];
     let ends = (vec![NodeId(0)], vec![last]);
-    let single = plan(args, config, ends, bytes_default(args))?;
+    let shape = FlowShape::Shuffle;
+    let single = plan(args, config, shape, ends, bytes_default(args))?;
     let count = nodes.len() as u64;
     let ends = (nodes.clone(), nodes);
-    let many = plan(args, config, ends, bytes_default(args) * count)?;
+    let many = plan(args, config, shape, ends, bytes_default(args) * count)?;
     let single = FlowPlan {
         ring_bytes: many.ring_bytes,
         threads: many.threads,
@@ -354,12 +352,12 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 ///
 /// # Errors
 /// As for [`run`].
-pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
     if matches!(subject.mode, Mode::Hosted(_)) {
         return Err(CliError::usage(format!(
             "{} needs a rack of its own: the flows of hosted racks are shuffles so far",
-            super::name_of(args.test)
+            args.test.name
         )));
     }
     let count = args.consumers.unwrap_or(2);
@@ -368,7 +366,7 @@ pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     let place = |at: u16| NodeId(last - at % last.max(1));
     let consumers: Vec<NodeId> = (0..count).map(place).collect();
     let ends = (vec![NodeId(0)], consumers);
-    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
+    let plan = plan(args, &subject.config, shape, ends, bytes_default(args))?;
     let mut copy = subject.memcpy(&plan);
     let mut best: Option<Ran> = None;
     for _ in 0..subject.rounds(&plan) {

@@ -1,7 +1,8 @@
 //! What the tests of flows say. The fields are described in docs/JSON.md.
 
 use super::flow::FlowMeasured;
-use super::report::{CaptureReport, Setting, per_second, ratio, scaled, verdict};
+use super::report::{Setting, per_second, ratio, scaled, verdict};
+use crate::capture::CaptureReport;
 use crate::mode::EMBEDDED;
 use serde::Serialize;
 use std::fmt;

@@ -1,13 +1,13 @@
 //! The test `idle`: what a rack costs in which a flow stands open and nothing flows: left alone,
 //! and while a consumer waits for an item.
 
+use super::idle_hosted;
 use super::report::{Setting, ratio, verdict};
-use super::{idle_hosted, list};
-use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
@@ -82,10 +82,10 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 /// If the rack cannot be built, or the system does not tell the time spent.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mode = Mode::of(false, &args.rack, globals)?;
-    list::check_hosted(args, &mode)?;
+    args.check_hosted(&mode)?;
     let config = mode.config(&args.rack, globals)?;
     let span = Duration::from_secs_f64(args.duration.unwrap_or(2.0));
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());

@@ -6,11 +6,11 @@
 //! a new plan serves and the share of queries that the switches lead to a leaf.
 
 use super::report::{Setting, ratio, verdict};
-use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::mode::{EMBEDDED, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::index::AdapterConfig;
@@ -265,7 +265,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             rack.into()
         }
     };
-    let progress = Progress::new(globals, super::name_of(args.test));
+    let progress = Progress::new(globals, args.test.name);
     let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
     let service = service.map_err(CliError::run)?;
     let loaded = service.load((0..records).map(|key| (key, value_of(key))));

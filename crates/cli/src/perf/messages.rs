@@ -1,23 +1,22 @@
 //! READ, WRITE, SEND and atomics from node to node through the forwarding switch.
 
 use super::amount::Amount;
-use super::initiator::{Initiator, Kind, Responder};
-use super::list;
-use super::loops;
-use super::pair::{End, Pair, Shape, Side};
-use super::report::{CaptureReport, Latency, MessageRates, MessageReport, Parameters, Setting};
-use super::{messages_hosted, messages_simulated};
-use crate::args::{Atomic, PerfArgs, Test};
-use crate::capture::Recording;
+use super::args::{Atomic, PerfArgs};
+use super::flow::SLICE;
+use super::initiator::{End, Initiator, Kind, Responder};
+use super::messages_hosted;
+use super::pair::{Pair, Shape, Side, Whose};
+use super::report::{Latency, MessageRates, MessageReport, Parameters, Setting};
+use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
+use crate::programs::{self, Group, OwnRack, Queue, Watch};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, Rack, RackConfig};
+use rackweave_rack::{Rack, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
 
@@ -101,44 +100,44 @@ impl FarFound {
     }
 }
 
-impl Measured {
-    /// What both ends found, where both are in this process.
-    pub fn new(
-        initiator: &Initiator,
-        responder: Option<&Responder>,
-        shape: &Shape,
-        pair: &Pair,
-    ) -> Self {
-        let near = NearFound::new(initiator, shape, &pair.near);
-        Self {
-            far: FarFound::new(responder, shape, &pair.far, &near.completed),
-            near,
-            link_utilisation: None,
-        }
-    }
+/// Runs the test of atomics.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_atomic(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let kind = match args.operation.unwrap_or_default() {
+        Atomic::Add => Kind::FetchAdd,
+        Atomic::Cas => Kind::CompareSwap,
+    };
+    run(args, globals, kind, true)
 }
 
-/// Runs one of the tests.
+/// Runs one of the tests: of latency one message at a time, else as many as go.
 ///
 /// # Errors
 /// If an argument makes no sense or the rack cannot do it.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+pub fn run(
+    args: &PerfArgs,
+    globals: &Globals,
+    kind: Kind,
+    is_latency: bool,
+) -> Result<Verdict, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    list::check_hosted(args, &mode)?;
+    args.check_hosted(&mode)?;
     let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     config.check()?;
-    let plan = Plan::new(args, &config)?;
+    let plan = Plan::new(args, &config, kind, is_latency)?;
     plan.check(&config)?;
-    let name = super::name_of(args.test);
-    let mut progress = Progress::new(globals, name);
+    let mut progress = Progress::new(globals, args.test.name);
     let (measured, capture) = match &mode {
-        Mode::Simulated => messages_simulated::run(args, &plan, &config, globals, &mut progress)?,
         Mode::Hosted(rack) => {
             let measured = messages_hosted::run(rack, &plan, &config, globals, &mut progress)?;
             (measured, None)
         }
-        Mode::Embedded => embedded(args, &plan, &config, globals, &mut progress)?,
+        Mode::Embedded | Mode::Simulated => {
+            on_own_rack(args, &plan, &config, globals, &mut progress)?
+        }
     };
     drop(progress);
     let setting = Setting::new(args.test, mode.name(), &config);
@@ -148,19 +147,12 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 impl Plan {
-    fn new(args: &PerfArgs, config: &RackConfig) -> Result<Self, CliError> {
-        let (kind, is_latency) = match args.test {
-            Test::ReadBw => (Kind::Read, false),
-            Test::ReadLat => (Kind::Read, true),
-            Test::WriteBw => (Kind::Write, false),
-            Test::WriteLat => (Kind::Write, true),
-            Test::SendBw => (Kind::Send, false),
-            Test::SendLat => (Kind::Send, true),
-            _ => match args.operation.unwrap_or_default() {
-                Atomic::Add => (Kind::FetchAdd, true),
-                Atomic::Cas => (Kind::CompareSwap, true),
-            },
-        };
+    fn new(
+        args: &PerfArgs,
+        config: &RackConfig,
+        kind: Kind,
+        is_latency: bool,
+    ) -> Result<Self, CliError> {
         let size = match (kind.is_atomic(), is_latency) {
             (true, _) => 8,
             (false, true) => args.size.unwrap_or(2),
@@ -240,16 +232,25 @@ impl Plan {
     pub fn pair(&self, rack: &Rack, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
         let attributes = self.attributes(config, sim);
         let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
-        pair.near.fill(self.kind, End::Near, config.seed);
-        pair.far.fill(self.kind, End::Far, config.seed);
+        pair.near.fill(self.kind, Whose::Near, config.seed);
+        pair.far.fill(self.kind, Whose::Far, config.seed);
         Ok(pair)
     }
 
-    /// Ready to post from one side of `pair` to the other.
-    pub fn initiator(&self, pair: &Pair) -> Initiator {
-        let far = &pair.far.region;
-        let remote = (far.address, far.rkey);
-        Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount)
+    /// The programs of both ends.
+    fn ends(&self, rack: &Rack, pair: &Pair) -> Result<Group<End>, CliError> {
+        let mut ends = Group::new();
+        if self.kind == Kind::Send {
+            let responder = rack.node_at(pair.far.node).with(|nic| {
+                let mut queue = Queue::Nic(nic);
+                Responder::new(self.shape, &pair.far, &mut queue)
+            })?;
+            ends.push((pair.far.node, End::Far(responder)));
+        }
+        let remote = (pair.far.region.address, pair.far.region.rkey);
+        let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount);
+        ends.push((pair.near.node, End::Near(initiator)));
+        Ok(ends)
     }
 
     /// Whether everything is where it should be.
@@ -297,53 +298,45 @@ impl Plan {
     }
 }
 
-/// A measurement, and what the capture holds.
-pub type Run = (Measured, Option<CaptureReport>);
-
-fn embedded(
+/// Measures on a rack of its own, embedded or simulated.
+fn on_own_rack(
     args: &PerfArgs,
     plan: &Plan,
     config: &RackConfig,
     globals: &Globals,
     progress: &mut Progress,
-) -> Result<Run, CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
-    let pair = plan.pair(&rack, config, false)?;
-    let recording = match &args.capture {
-        Some(path) => Some(Recording::start(path, config, rack.memory())?),
-        None => None,
+) -> Result<(Measured, Option<CaptureReport>), CliError> {
+    let mut rack = OwnRack::new(config, args.simulated, globals)?;
+    let pair = plan.pair(&rack, config, args.simulated)?;
+    let recording = rack.record(args.capture.as_deref())?;
+    let ends = plan.ends(&rack, &pair)?;
+    let queue_pairs = u64::from(plan.shape.queue_pairs);
+    let mut set = |completed, now| {
+        progress.set(|| plan.amount.fraction(completed / queue_pairs, now));
     };
-    if let Some(recording) = &recording {
-        rack.set_tap(Some(recording.tap()));
-    }
-    let (near, far) = (rack.node_at(pair.near.node), rack.node_at(pair.far.node));
-    let responder = match plan.kind {
-        Kind::Send => Some(far.with(|nic| Responder::new(plan.shape, &pair.far, nic))?),
-        _ => None,
+    let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
+    let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
+    let capture = rack.recorded(recording)?;
+    ran?;
+    let initiator = ends.iter().find_map(End::near).expect("one end posts");
+    let near = NearFound::new(initiator, &plan.shape, &pair.near);
+    let responder = ends.iter().find_map(End::far);
+    let far = FarFound::new(responder, &plan.shape, &pair.far, &near.completed);
+    let receiving = match plan.kind {
+        Kind::Read => plan.nodes.0,
+        _ => plan.nodes.1,
     };
-    let mut initiator = Some((&near, plan.initiator(&pair)));
-    let mut responder = responder.map(|responder| (&far, responder));
-    let wish = || {
-        if globals.interrupt.is_set() {
-            Wish::Finish
-        } else {
-            Wish::GoOn
-        }
-    };
-    let driver = rack.progress();
-    let exchanged = loops::exchange(
-        &mut initiator,
-        &mut responder,
-        &*driver,
-        wish,
-        |initiator, now| progress.set(|| initiator.fraction(now)),
-    );
-    rack.set_tap(None);
-    let capture = CaptureReport::finish(args.capture.as_deref(), recording)?;
-    exchanged?;
-    let (_, initiator) = initiator.expect("nobody took it");
-    let responder = responder.as_ref().map(|(_, responder)| responder);
-    let measured = Measured::new(&initiator, responder, &plan.shape, &pair);
-    Ok((measured, capture))
+    let link = rack
+        .simulated()
+        .and_then(|rack| rack.link_report(receiving));
+    let link_utilisation = link
+        .map(|report| report.from_switch.link.busy_picos as f64 / (near.last.max(1) as f64 * 1e3));
+    Ok((
+        Measured {
+            near,
+            far,
+            link_utilisation,
+        },
+        capture,
+    ))
 }

@@ -1,17 +1,15 @@
 //! What a measurement says: every report is text by `Display` and JSON by `Serialize`. The fields
 //! are described in docs/JSON.md.
 
-use crate::args::Test;
-use crate::capture::Recording;
+use super::args::Test;
+use crate::capture::CaptureReport;
 use crate::mode::{EMBEDDED, HOSTED};
-use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::NodeConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
 
 /// What was measured, and on what.
 #[derive(Clone, Debug, Serialize)]
@@ -65,14 +63,6 @@ pub struct Latency {
     pub mean: f64,
 }
 
-/// What a capture holds.
-#[derive(Clone, Debug, Serialize)]
-pub struct CaptureReport {
-    pub file: String,
-    pub packets: u64,
-    pub bytes: u64,
-}
-
 /// The result of a test of messages from node to node.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageReport {
@@ -94,12 +84,12 @@ pub struct MessageReport {
 
 impl Setting {
     /// The setting of `test` on a rack of `config` that runs as `rack` says.
-    pub fn new(test: Test, rack: &'static str, config: &RackConfig) -> Self {
+    pub fn new(test: &Test, rack: &'static str, config: &RackConfig) -> Self {
         let is_embedded = rack == EMBEDDED;
         let hosted = config.hosted();
         let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
         Self {
-            test: super::name_of(test),
+            test: test.name,
             rack,
             seed: config.seed,
             driver_threads: if is_embedded {
@@ -146,28 +136,6 @@ impl Latency {
             max: histogram.max(),
             mean: histogram.mean(),
         }
-    }
-}
-
-impl CaptureReport {
-    /// Ends a recording, if there is one.
-    ///
-    /// # Errors
-    /// If it could not be written.
-    pub fn finish(
-        path: Option<&Path>,
-        recording: Option<Recording>,
-    ) -> Result<Option<Self>, CliError> {
-        let (Some(path), Some(recording)) = (path, recording) else {
-            return Ok(None);
-        };
-        let summary = recording.finish()?;
-        let file = path.display().to_string();
-        Ok(Some(Self {
-            file,
-            packets: summary.packets,
-            bytes: summary.bytes,
-        }))
     }
 }
 

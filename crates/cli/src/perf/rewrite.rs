@@ -2,10 +2,10 @@
 //! WRITEs, ICRC included, without a rack around it.
 
 use super::report::{Setting, per_second, ratio, scaled, verdict};
-use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::mode::NO_RACK;
 use crate::outcome::{CliError, Verdict};
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use crate::switch_shape::{self, SWITCH_MAC};
 use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rkey};
@@ -234,7 +234,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .collect::<Result<Vec<_>, _>>()?;
     let verified = benches.iter_mut().all(Bench::verify);
     let mut best = [f64::INFINITY; 2];
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     for turn in 0..TURNS {
         for (bench, best) in benches.iter_mut().zip(&mut best) {
             *best = best.min(bench.measure(span));

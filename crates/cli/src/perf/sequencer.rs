@@ -6,11 +6,11 @@
 //! time, for its latency. Every range must begin where the one before it ends.
 
 use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
-use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
@@ -181,7 +181,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
     let measurements = KINDS.len() * MEASUREMENTS;
     let span = Duration::from_secs_f64(args.duration.unwrap_or(4.5) / measurements as f64);
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     let (mut verified, mut steps) = (true, 0.0);
     let mut measure = |kind, calls, shape: SequencerConfig| -> Result<Found, CliError> {
         let mut rig = Rig::new(&config, kind, shape)?;

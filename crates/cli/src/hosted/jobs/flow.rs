@@ -1,16 +1,13 @@
 //! The ends of a measured flow.
 
-use super::wish;
-use crate::patience::Wish;
+use super::{wish, wish_to_finish};
 use crate::perf::amount::Amount;
-use crate::perf::ends::{Manner, Sink, Source};
-use crate::perf::loops;
+use crate::perf::ends::{End, Manner, Sink, Source};
+use crate::programs::RealTime;
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
-/// Pushes stamped items into the rings of one producer. Asked to stop, it ends its streams. It
-/// reports items.
+/// Pushes stamped items into the rings of one producer. Asked to stop, it ends its streams.
 pub const PRODUCE: &str = "flow-produce";
 
 /// Takes the items of one consumer and checks their stamps. It reports items.
@@ -77,16 +74,12 @@ pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<ProduceFound, 
         Ok(Source::new(job.producer(ring)?, index, manner, amount))
     };
     let sources: Result<Vec<Source>, String> = arguments.rings.iter().map(source).collect();
-    let mut sources = [sources?];
-    let finish = || match wish(job) {
-        Wish::Stop => Wish::Finish,
-        wish => wish,
-    };
-    let report = |items| job.report(items);
-    loops::push_all(&mut sources, job.progress(), Instant::now(), finish, report)
-        .map_err(|error| error.to_string())?;
+    let mut program = RealTime::of_job(job, false, End::Sources(sources?));
+    let ran = program.run(|| wish_to_finish(job), |_, _| {});
+    ran.map_err(|error| error.to_string())?;
+    let sources = program.programs().filter_map(End::sources).flatten();
     Ok(ProduceFound {
-        items: sources.iter().flatten().map(Source::pushed).sum(),
+        items: sources.map(Source::pushed).sum(),
     })
 }
 
@@ -98,12 +91,12 @@ pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<ConsumeFound, 
     check(arguments.manner)?;
     let consumer = job.consumer(&arguments.ring)?;
     let producers = usize::from(arguments.producers);
-    let mut sinks = [Sink::new(consumer, producers, arguments.manner)];
-    let report = |items, _| job.report(items);
-    let wish = || wish(job);
-    loops::take_all(&mut sinks, job.progress(), Instant::now(), wish, report)
-        .map_err(|error| error.to_string())?;
-    let [sink] = &sinks;
+    let sink = Sink::new(consumer, producers, arguments.manner, false);
+    let mut program = RealTime::of_job(job, false, End::Sink(sink));
+    let ran = program.run(|| wish(job), |items, _| job.report(items));
+    ran.map_err(|error| error.to_string())?;
+    let sink = program.programs().find_map(End::sink);
+    let sink = sink.expect("it is the program");
     Ok(ConsumeFound {
         items: sink.popped(),
         nanos: sink.span(),

@@ -22,11 +22,11 @@ pub mod source;
 mod sweep;
 
 use super::report::Setting;
-use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use crate::{memcpy, output};
 use bulk::{Bulk, Moved, Send, Take};
@@ -71,7 +71,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         )));
     }
     let seconds = args.duration.unwrap_or(SECONDS);
-    let progress = Progress::new(globals, super::name_of(args.test));
+    let progress = Progress::new(globals, args.test.name);
     let messaging = MessagingConfig::default();
     let rack = EmbeddedRack::new(&config)?;
     globals.live.watch(rack.observer());

@@ -1,0 +1,530 @@
+//! Runs programs on a rack of this process, embedded or simulated.
+
+use super::{Port, Program, RealTime, RoundClock, Turn};
+use crate::capture::{CaptureReport, Recording};
+use crate::globals::Globals;
+use crate::outcome::CliError;
+use crate::patience::Wish;
+use core::cell::RefCell;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::testing::Taps;
+use rackweave_rack::{EmbeddedRack, Rack, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::Progress as Drive;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A rack of this process.
+pub enum OwnRack {
+    /// In real time, with the way to drive it.
+    Embedded(EmbeddedRack, Arc<dyn Drive>),
+    /// In virtual time.
+    Simulated(SimulatedRack),
+}
+
+impl Deref for OwnRack {
+    type Target = Rack;
+
+    fn deref(&self) -> &Rack {
+        match self {
+            Self::Embedded(rack, _) => rack,
+            Self::Simulated(rack) => rack,
+        }
+    }
+}
+
+impl From<EmbeddedRack> for OwnRack {
+    fn from(rack: EmbeddedRack) -> Self {
+        let driver = rack.progress();
+        Self::Embedded(rack, driver)
+    }
+}
+
+impl OwnRack {
+    /// Builds one; others may look at an embedded one from now on.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense or the programs do not fit the switch.
+    pub fn new(
+        config: &RackConfig,
+        is_simulated: bool,
+        globals: &Globals,
+    ) -> Result<Self, CliError> {
+        if is_simulated {
+            return Ok(Self::Simulated(SimulatedRack::new(config)?));
+        }
+        let rack = EmbeddedRack::new(config)?;
+        globals.live.watch(rack.observer());
+        Ok(rack.into())
+    }
+
+    /// The simulated one.
+    pub fn simulated(&self) -> Option<&SimulatedRack> {
+        match self {
+            Self::Embedded(..) => None,
+            Self::Simulated(rack) => Some(rack),
+        }
+    }
+
+    /// Starts a capture at the switch, if one is wanted; it goes into a new file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn record(&self, path: Option<&Path>) -> Result<Option<Recording>, CliError> {
+        let recording = path
+            .map(|path| Recording::start(path, self.config(), self.memory()))
+            .transpose()?;
+        self.set_tap(recording.as_ref());
+        Ok(recording)
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// If it could not be written.
+    pub fn recorded(
+        &self,
+        recording: Option<Recording>,
+    ) -> Result<Option<CaptureReport>, CliError> {
+        self.set_tap(None);
+        recording.map(Recording::finish).transpose()
+    }
+
+    fn set_tap(&self, recording: Option<&Recording>) {
+        let tap = recording.map(Recording::tap);
+        match self {
+            Self::Embedded(rack, _) => rack.set_tap(tap),
+            Self::Simulated(rack) => rack.set_tap(tap),
+        }
+    }
+}
+
+/// What a run does beside its programs.
+pub struct Watch<'a> {
+    /// Has the wish of the user to stop.
+    pub globals: &'a Globals,
+    /// What follows from that wish.
+    pub if_interrupted: Wish,
+    /// Virtual time between two looks at the programs.
+    pub slice: Duration,
+    /// Virtual time in which programs must do something; without it they may wait for ever.
+    pub idle_max: Option<Duration>,
+    /// Is called now and then with how much the programs have done, and the time.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl<'a> Watch<'a> {
+    /// Looks at programs that may wait for ever.
+    pub fn new(
+        globals: &'a Globals,
+        if_interrupted: Wish,
+        slice: Duration,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Self {
+        Self {
+            globals,
+            if_interrupted,
+            slice,
+            idle_max: None,
+            progress,
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        if self.globals.interrupt.is_set() {
+            self.if_interrupted
+        } else {
+            Wish::GoOn
+        }
+    }
+}
+
+/// What there is to see after an advance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advance {
+    /// It goes on; whether it is time to look at how far it has come.
+    Went { is_due: bool },
+    /// The time of the next alarm has come.
+    Alarm,
+    /// All programs have ended, and there are no alarms.
+    Over,
+    /// Nothing will ever happen again.
+    Stalled,
+}
+
+/// A program in virtual time.
+struct Slot<P> {
+    node: NodeId,
+    /// Taken back at the end of the session.
+    program: Option<P>,
+    has_ended: bool,
+}
+
+struct ProgramActor<P> {
+    slot: Rc<RefCell<Slot<P>>>,
+    failure: Rc<RefCell<Option<CliError>>>,
+}
+
+impl<P: Program> Actor for ProgramActor<P> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let mut slot = self.slot.borrow_mut();
+        let Some(program) = &mut slot.program else {
+            return Step::Done;
+        };
+        loop {
+            match program.turn(&mut Port::Actor(context)) {
+                Ok(Turn::Moved) => {}
+                Ok(Turn::Waits { .. }) => return Step::WaitForPacket,
+                Ok(Turn::Worked(time)) => return Step::Compute(time),
+                Ok(Turn::Sleeps(until)) => {
+                    let nanos = until.saturating_sub(context.now().as_nanos());
+                    return Step::Sleep(Duration::from_nanos(nanos.max(1)));
+                }
+                Ok(Turn::Ended) => break,
+                Err(error) => {
+                    self.failure.borrow_mut().get_or_insert(error);
+                    break;
+                }
+            }
+        }
+        slot.has_ended = true;
+        Step::Done
+    }
+}
+
+enum Kind<'r, P> {
+    Real(&'r EmbeddedRack, RealTime<'r, P>),
+    Virtual {
+        rack: &'r mut SimulatedRack,
+        slots: Vec<Rc<RefCell<Slot<P>>>>,
+        failure: Rc<RefCell<Option<CliError>>>,
+    },
+}
+
+/// Programs on a rack, on this thread.
+pub struct Session<'r, P> {
+    kind: Kind<'r, P>,
+    slice: Duration,
+    /// Of real time the times, in nanoseconds since the start.
+    alarms: VecDeque<u64>,
+}
+
+impl<'r, P: Program + 'static> Session<'r, P> {
+    /// No program yet. Of a simulated rack an advance is `slice` of virtual time, else a round.
+    pub fn new(rack: &'r mut OwnRack, slice: Duration) -> Self {
+        let kind = match rack {
+            OwnRack::Embedded(rack, driver) => Kind::Real(rack, RealTime::new(&**driver, true)),
+            OwnRack::Simulated(rack) => Kind::Virtual {
+                rack,
+                slots: Vec::new(),
+                failure: Rc::default(),
+            },
+        };
+        Self {
+            kind,
+            slice,
+            alarms: VecDeque::new(),
+        }
+    }
+
+    /// The rack.
+    pub fn rack(&self) -> &Rack {
+        match &self.kind {
+            Kind::Real(rack, _) => rack,
+            Kind::Virtual { rack, .. } => rack,
+        }
+    }
+
+    /// Whether time is virtual.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.kind, Kind::Virtual { .. })
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now(&self) -> u64 {
+        match &self.kind {
+            Kind::Real(_, programs) => programs.now(),
+            Kind::Virtual { rack, .. } => rack.now().as_nanos(),
+        }
+    }
+
+    /// Adds a program.
+    pub fn add(&mut self, node: NodeId, program: P) {
+        match &mut self.kind {
+            Kind::Real(rack, programs) => programs.add(rack.node_at(node), program),
+            Kind::Virtual {
+                rack,
+                slots,
+                failure,
+            } => {
+                let is_server = program.is_server();
+                let slot = Rc::new(RefCell::new(Slot {
+                    node,
+                    program: Some(program),
+                    has_ended: is_server,
+                }));
+                slots.push(slot.clone());
+                let failure = failure.clone();
+                let actor = Box::new(ProgramActor { slot, failure });
+                match is_server {
+                    true => rack.spawn_server(node, actor),
+                    false => rack.spawn(node, actor),
+                };
+            }
+        }
+    }
+
+    /// Has [`Session::advance`] come back at a time, in nanoseconds since the start. Alarms are
+    /// given in the order of their times.
+    pub fn alarm(&mut self, at: u64) {
+        if let Kind::Virtual { rack, .. } = &mut self.kind {
+            rack.at(Instant::from_nanos(at), self.alarms.len() as u64);
+        }
+        self.alarms.push_back(at);
+    }
+
+    fn is_over(&self) -> bool {
+        let have_ended = match &self.kind {
+            Kind::Real(_, programs) => programs.is_over(),
+            Kind::Virtual { slots, .. } => slots.iter().all(|slot| slot.borrow().has_ended),
+        };
+        have_ended && self.alarms.is_empty()
+    }
+
+    /// Goes on for a round in real time, or a slice of virtual time.
+    ///
+    /// # Errors
+    /// Those of the programs.
+    pub fn advance(&mut self) -> Result<Advance, CliError> {
+        if self.is_over() {
+            return Ok(Advance::Over);
+        }
+        match &mut self.kind {
+            Kind::Real(_, programs) => {
+                let round = programs.round()?;
+                if self.alarms.front().is_some_and(|&at| at <= programs.now()) {
+                    self.alarms.pop_front();
+                    return Ok(Advance::Alarm);
+                }
+                if !programs.is_over() || !self.alarms.is_empty() {
+                    programs.rest(round);
+                }
+                let is_due = programs.is_due();
+                Ok(Advance::Went { is_due })
+            }
+            Kind::Virtual { rack, failure, .. } => {
+                let end = rack.run(rack.now() + self.slice);
+                if let Some(error) = failure.take() {
+                    return Err(error);
+                }
+                if let RunEnd::Control(_) = end {
+                    // Those that were dropped come, too.
+                    let is_alarm = self.alarms.pop_front().is_some();
+                    return Ok(match is_alarm {
+                        true => Advance::Alarm,
+                        false => Advance::Went { is_due: false },
+                    });
+                }
+                match end == RunEnd::Stalled && !self.is_over() {
+                    true => Ok(Advance::Stalled),
+                    false => Ok(Advance::Went { is_due: true }),
+                }
+            }
+        }
+    }
+
+    /// The same whether or not programs have ended: passes time for the rack alone.
+    pub fn pass(&mut self) {
+        match &mut self.kind {
+            Kind::Real(_, programs) => programs.rest(Turn::Waits { moved: false }),
+            Kind::Virtual { rack, .. } => {
+                rack.run(rack.now() + self.slice);
+            }
+        }
+    }
+
+    /// Drops the alarms that are left and has all programs begin nothing new.
+    pub fn finish(&mut self) {
+        self.alarms.clear();
+        self.each(Program::finish);
+    }
+
+    /// How much all programs have done.
+    pub fn done(&mut self) -> u64 {
+        let mut done = 0;
+        self.each(|program| done += program.done());
+        done
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut P)) {
+        match &mut self.kind {
+            Kind::Real(_, programs) => programs.programs_mut().for_each(act),
+            Kind::Virtual { slots, .. } => {
+                for slot in slots {
+                    slot.borrow_mut().program.iter_mut().for_each(&mut act);
+                }
+            }
+        }
+    }
+
+    /// Runs all programs to their ends.
+    ///
+    /// # Errors
+    /// Those of the programs, or nothing moves any more.
+    pub fn run(&mut self, watch: &mut Watch<'_>) -> Result<(), CliError> {
+        let (mut most, mut since) = (0, self.now());
+        loop {
+            match self.advance()? {
+                Advance::Over => break,
+                Advance::Stalled => {
+                    return Err(CliError::run(format!(
+                        "nothing moves any more in the simulated rack; --seed {} replays it",
+                        self.rack().config().seed
+                    )));
+                }
+                Advance::Went { is_due: true } => {
+                    let (done, now) = (self.done(), self.now());
+                    (watch.progress)(done, now);
+                    if let Some(idle_max) = watch.idle_max {
+                        if done > most {
+                            (most, since) = (done, now);
+                        } else if now - since > idle_max.as_nanos() {
+                            return Err(CliError::run(format!(
+                                "nothing has moved for {idle_max} of virtual time"
+                            )));
+                        }
+                    }
+                }
+                Advance::Went { is_due: false } | Advance::Alarm => {}
+            }
+            match watch.wish() {
+                Wish::GoOn => {}
+                Wish::Finish => self.each(Program::finish),
+                Wish::Stop => break,
+            }
+        }
+        self.drain()
+    }
+
+    /// Has programs that serve others take what is still there.
+    fn drain(&mut self) -> Result<(), CliError> {
+        match &mut self.kind {
+            Kind::Real(_, programs) => programs.drain(),
+            Kind::Virtual { rack, slots, .. } => {
+                let clock = RoundClock::start();
+                for slot in slots {
+                    let mut slot = slot.borrow_mut();
+                    let node = rack.node_at(slot.node);
+                    let server = slot.program.as_mut().filter(|it| it.is_server());
+                    let Some(server) = server else { continue };
+                    let mut port = Port::Node(&node, &clock);
+                    while server.turn(&mut port)? == (Turn::Waits { moved: true }) {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The programs, in the order in which they were added.
+    pub fn into_programs(self) -> Vec<P> {
+        match self.kind {
+            Kind::Real(_, programs) => programs.into_programs(),
+            Kind::Virtual { slots, .. } => {
+                let programs = slots.iter().map(|slot| slot.borrow_mut().program.take());
+                programs.flatten().collect()
+            }
+        }
+    }
+}
+
+/// Programs with their nodes.
+pub type Group<P> = Vec<(NodeId, P)>;
+
+/// Runs groups of programs: in real time each on a thread of its own, the last one on this, in
+/// virtual time all alike. The programs come back in any case, in their order.
+pub fn run<P: Program + Send + 'static>(
+    rack: &mut OwnRack,
+    groups: Vec<Group<P>>,
+    watch: &mut Watch<'_>,
+) -> (Vec<P>, Result<(), CliError>) {
+    match rack {
+        OwnRack::Embedded(rack, driver) if groups.len() > 1 => {
+            in_threads(rack, &**driver, groups, watch)
+        }
+        rack => {
+            let mut session = Session::new(rack, watch.slice);
+            for (node, program) in groups.into_iter().flatten() {
+                session.add(node, program);
+            }
+            let ran = session.run(watch);
+            (session.into_programs(), ran)
+        }
+    }
+}
+
+/// One program that fails ends all others; a group that only serves ends with the last one.
+fn in_threads<P: Program + Send>(
+    rack: &EmbeddedRack,
+    driver: &dyn Drive,
+    groups: Vec<Group<P>>,
+    watch: &mut Watch<'_>,
+) -> (Vec<P>, Result<(), CliError>) {
+    let (has_failed, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let all_done: Vec<_> = groups.iter().map(|_| AtomicU64::new(0)).collect();
+    let (interrupt, if_interrupted) = (&watch.globals.interrupt, watch.if_interrupted);
+    let wish = |only_serves: bool| match interrupt.is_set() {
+        _ if has_failed.load(Ordering::Relaxed) => Wish::Stop,
+        _ if only_serves && is_over.load(Ordering::Relaxed) => Wish::Stop,
+        true => if_interrupted,
+        false => Wish::GoOn,
+    };
+    let work = |group: Group<P>, done: &AtomicU64, watch: &mut dyn FnMut(u64)| {
+        let mut programs = RealTime::new(driver, false);
+        let only_serves = group.iter().all(|(_, program)| program.is_server());
+        for (node, program) in group {
+            programs.add(rack.node_at(node), program);
+        }
+        let ran = programs.run(
+            || wish(only_serves),
+            |now_done, now| {
+                done.store(now_done, Ordering::Relaxed);
+                watch(now);
+            },
+        );
+        has_failed.fetch_or(ran.is_err(), Ordering::Relaxed);
+        (programs.into_programs(), ran)
+    };
+    let (work, all_done) = (&work, &all_done);
+    std::thread::scope(|scope| {
+        let mut groups: Vec<_> = groups.into_iter().zip(all_done).collect();
+        let last = groups.pop();
+        let start = |(group, done)| scope.spawn(move || work(group, done, &mut |_| {}));
+        let threads: Vec<_> = groups.into_iter().map(start).collect();
+        let here = last.map(|(group, done)| {
+            work(group, done, &mut |now| {
+                let done = all_done.iter().map(|done| done.load(Ordering::Relaxed));
+                (watch.progress)(done.sum(), now);
+            })
+        });
+        is_over.store(true, Ordering::Relaxed);
+        let (mut programs, mut ran) = (Vec::new(), Ok(()));
+        let joined = threads.into_iter().map(|thread| {
+            let failed = |_| {
+                (
+                    Vec::new(),
+                    Err(CliError::run("a thread of the run panicked")),
+                )
+            };
+            thread.join().unwrap_or_else(failed)
+        });
+        for (its_programs, its) in joined.chain(here) {
+            programs.extend(its_programs);
+            ran = ran.and(its);
+        }
+        (programs, ran)
+    })
+}
