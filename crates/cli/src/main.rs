@@ -25,6 +25,7 @@ mod patience;
 mod perf;
 mod programs;
 mod progress;
+mod report;
 mod stat;
 mod switch_shape;
 mod top;

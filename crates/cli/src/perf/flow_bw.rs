@@ -5,20 +5,21 @@ use super::args::PerfArgs;
 use super::ends::Manner;
 use super::flow::{self, FlowMeasured, FlowPlan};
 use super::flow_hosted;
-use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
-use super::report::{Setting, per_second, ratio};
+use super::report::{self, per_second, ratio};
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
+use crate::report::without_nulls;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::LinkReport;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
@@ -189,40 +190,72 @@ impl<'a> Subject<'a> {
         (!self.args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
     }
 
-    fn report(&self, plan: &FlowPlan, (measured, capture): Ran) -> FlowReport {
-        let communication_cpu = communication(plan, &measured);
+    /// Whether all is as it should be, and what there is to say. `more` is what the test adds.
+    fn finish(
+        &self,
+        plan: &FlowPlan,
+        (measured, capture): Ran,
+        more: Value,
+    ) -> Result<Verdict, CliError> {
+        let cpu = communication(plan, &measured);
         // A flow costs its ends no communication at all; that is what zero-sided means.
-        let is_zero_sided =
-            communication_cpu.is_none_or(|cpu| cpu.producers_s + cpu.consumers_s == 0.0);
-        FlowReport {
-            setting: Setting::new(self.args.test, self.mode.name(), &self.config),
-            parameters: Parameters {
-                shape: plan.shape.name(),
-                producers: plan.producers.len(),
-                consumers: plan.consumers.len(),
-                item_size_bytes: plan.item_size,
-                ring_bytes: plan.ring_bytes,
-                batch_items: plan.manner.batch,
-                touch: plan.manner.touch,
-                threads: plan.threads,
-                mtu_bytes: self.config.nic.mtu,
+        let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
+        let mut found = json!({
+            "parameters": {
+                "shape": plan.shape.name(),
+                "producers": plan.producers.len(),
+                "consumers": plan.consumers.len(),
+                "item_size_bytes": plan.item_size,
+                "ring_bytes": plan.ring_bytes,
+                "batch_items": plan.manner.batch,
+                "touch": plan.manner.touch,
+                "threads": plan.threads,
+                "mtu_bytes": self.config.nic.mtu,
             },
-            verified: measured.verified && is_zero_sided,
-            interrupted: self.globals.interrupt.is_set(),
-            moved: Moved::new(&measured, plan.item_size),
-            memcpy_gigabytes_per_s: None,
-            ratio_to_memcpy: None,
-            consumer_gigabytes_per_s: None,
-            memcpy_share_gigabytes_per_s: None,
-            embedded: None,
-            ratio_to_embedded: None,
-            link: links(plan, &self.config, &measured),
-            communication_cpu,
-            one_to_one: None,
-            ratio_to_linear: None,
-            capture,
+        });
+        let parts = [
+            moved(&measured, plan.item_size),
+            more,
+            json!({
+                "link": links(plan, &self.config, &measured),
+                "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
+                    json!({"producers_s": producers_s, "consumers_s": consumers_s})
+                }),
+                "capture": capture,
+            }),
+        ];
+        if let Value::Object(found) = &mut found {
+            for part in parts {
+                found.extend(part.as_object().cloned().unwrap_or_default());
+            }
         }
+        let verified = measured.verified && is_zero_sided;
+        let on = (self.mode.name(), &self.config);
+        report::finish(
+            self.globals,
+            self.args.test,
+            on,
+            verified,
+            &without_nulls(found),
+        )
     }
+}
+
+/// What flowed, and how fast.
+fn moved(measured: &FlowMeasured, item_size: u32) -> Value {
+    let bytes = measured.items * u64::from(item_size);
+    json!({
+        "items": measured.items,
+        "bytes": bytes,
+        "elapsed_s": measured.nanos as f64 / 1e9,
+        "items_per_s": per_second(measured.items, measured.nanos),
+        "gigabytes_per_s": gigabytes(measured, item_size),
+    })
+}
+
+/// Gigabytes per second.
+fn gigabytes(measured: &FlowMeasured, item_size: u32) -> f64 {
+    per_second(measured.items * u64::from(item_size), measured.nanos) / 1e9
 }
 
 /// Bytes that a default run moves.
@@ -231,7 +264,7 @@ fn bytes_default(args: &PerfArgs) -> u64 {
 }
 
 /// The share of the payload rate that is possible on the consumers' links.
-fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Option<Links> {
+fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Option<Value> {
     let model = LinkModel {
         bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
         ..LinkModel::default()
@@ -250,16 +283,17 @@ fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Optio
         queue_bytes_max = queue_bytes_max.max(link.queue_bytes_max);
     }
     let drops = |link: &LinkReport| link.to_switch.link.drops + link.from_switch.link.drops;
-    let drops = measured.links.iter().map(drops).sum();
-    Some(Links {
-        utilisation,
-        payload_rate,
-        drops,
-        queue_bytes_max,
-    })
+    let drops: u64 = measured.links.iter().map(drops).sum();
+    Some(json!({
+        "utilisation": utilisation,
+        "payload_rate": payload_rate,
+        "drops": drops,
+        "queue_bytes_max": queue_bytes_max,
+    }))
 }
 
-fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communication> {
+/// CPU seconds that the nodes of producers and of consumers spent on communication.
+fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)> {
     let of = |nodes: &[NodeId]| -> Option<f64> {
         let spent = nodes
             .iter()
@@ -268,15 +302,7 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communicati
             .map(|cpu| cpu.map(|cpu| Duration::as_secs_f64(cpu.communication)))
             .sum()
     };
-    Some(Communication {
-        producers_s: of(&plan.producers)?,
-        consumers_s: of(&plan.consumers)?,
-    })
-}
-
-fn finish(globals: &Globals, report: &FlowReport) -> Result<Verdict, CliError> {
-    crate::output::print(globals, "perf", report)?;
-    Ok(Verdict::of(report.verified))
+    Some((of(&plan.producers)?, of(&plan.consumers)?))
 }
 
 /// Runs `flow_bw`: node 0 to the last node.
@@ -295,22 +321,23 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         bytes_default(args),
     )?;
     let before = subject.memcpy(&plan);
-    let (ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
+    let (mut ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
         let (hosted, embedded) = subject.beside(&plan)?;
         ((hosted, None), embedded)
     } else {
         (subject.run(&plan, args.capture.as_deref())?, None)
     };
-    let hosted_rate = rate(&ran.0);
-    let after = subject.memcpy(&plan);
-    let mut report = subject.report(&plan, ran);
-    report.compare_to_memcpy(before, after);
-    if let Some(embedded) = embedded {
-        report.verified &= embedded.verified;
-        report.ratio_to_embedded = Some(ratio(hosted_rate, rate(&embedded)));
-        report.embedded = Some(Moved::new(&embedded, plan.item_size));
-    }
-    finish(globals, &report)
+    let item_size = plan.item_size;
+    let memcpy = before.zip(subject.memcpy(&plan));
+    let memcpy = memcpy.map(|(before, after)| before.max(after));
+    let more = json!({
+        "memcpy_gigabytes_per_s": memcpy,
+        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&ran.0, item_size), memcpy)),
+        "embedded": embedded.as_ref().map(|embedded| moved(embedded, item_size)),
+        "ratio_to_embedded": embedded.as_ref().map(|it| ratio(rate(&ran.0), rate(it))),
+    });
+    ran.0.verified &= embedded.is_none_or(|embedded| embedded.verified);
+    subject.finish(&plan, ran, more)
 }
 
 /// Runs `shuffle_bw`: every node to every node, and before it the 1:1 flow on the same rack.
@@ -334,16 +361,14 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
         ..single
     };
     let (alone, _) = subject.run(&single, None)?;
-    let ran = subject.run(&many, args.capture.as_deref())?;
-    let mut report = subject.report(&many, ran);
-    let one_to_one = Moved::new(&alone, single.item_size);
-    report.verified &= alone.verified;
-    report.ratio_to_linear = Some(ratio(
-        report.moved.gigabytes_per_s,
-        count as f64 * one_to_one.gigabytes_per_s,
-    ));
-    report.one_to_one = Some(one_to_one);
-    finish(globals, &report)
+    let mut ran = subject.run(&many, args.capture.as_deref())?;
+    ran.0.verified &= alone.verified;
+    let linear = count as f64 * gigabytes(&alone, single.item_size);
+    let more = json!({
+        "one_to_one": moved(&alone, single.item_size),
+        "ratio_to_linear": ratio(gigabytes(&ran.0, many.item_size), linear),
+    });
+    subject.finish(&many, ran, more)
 }
 
 /// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, beside memcpy. All copies of
@@ -384,10 +409,12 @@ pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<V
         }
     }
     let ran = best.expect("there is a round at least");
-    let mut report = subject.report(&plan, ran);
-    report.compare_to_memcpy(copy, copy);
-    let share = f64::from(count);
-    report.consumer_gigabytes_per_s = Some(report.moved.gigabytes_per_s / share);
-    report.memcpy_share_gigabytes_per_s = report.memcpy_gigabytes_per_s.map(|copy| copy / share);
-    finish(globals, &report)
+    let (share, all) = (f64::from(count), gigabytes(&ran.0, plan.item_size));
+    let more = json!({
+        "memcpy_gigabytes_per_s": copy,
+        "ratio_to_memcpy": copy.map(|copy| ratio(all, copy)),
+        "consumer_gigabytes_per_s": all / share,
+        "memcpy_share_gigabytes_per_s": copy.map(|copy| copy / share),
+    });
+    subject.finish(&plan, ran, more)
 }

@@ -6,7 +6,7 @@ use super::flow::SLICE;
 use super::initiator::{End, Initiator, Kind, Responder};
 use super::messages_hosted;
 use super::pair::{Pair, Shape, Side, Whose};
-use super::report::{Latency, MessageRates, MessageReport, Parameters, Setting};
+use super::report::{self, Latency, per_second};
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::mode::Mode;
@@ -14,11 +14,13 @@ use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::programs::{self, Group, OwnRack, Queue, Watch};
 use crate::progress::Progress;
+use crate::report::without_nulls;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{Rack, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// What a test asks for, with its defaults in place.
 pub struct Plan {
@@ -30,7 +32,6 @@ pub struct Plan {
     pub amount: Amount,
     /// The nodes: the one that posts, and the other.
     pub nodes: (NodeId, NodeId),
-    is_latency: bool,
 }
 
 /// What the node that posts found.
@@ -140,10 +141,9 @@ pub fn run(
         }
     };
     drop(progress);
-    let setting = Setting::new(args.test, mode.name(), &config);
-    let report = plan.report(setting, &config, globals, &measured, capture);
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
+    let found = plan.found(&config, &measured, capture);
+    let on = (mode.name(), &config);
+    report::finish(globals, args.test, on, plan.verify(&measured), &found)
 }
 
 impl Plan {
@@ -180,7 +180,6 @@ impl Plan {
             shape,
             amount,
             nodes: (NodeId(0), NodeId(config.node.len() as u16 - 1)),
-            is_latency,
         })
     }
 
@@ -266,35 +265,36 @@ impl Plan {
         near.is_sound && completed > 0 && arrived && right
     }
 
-    fn report(
+    fn found(
         &self,
-        setting: Setting,
         config: &RackConfig,
-        globals: &Globals,
         measured: &Measured,
         capture: Option<CaptureReport>,
-    ) -> MessageReport {
-        let near = &measured.near;
-        let rates = MessageRates::new(near.completed.iter().sum(), self.shape.size, near.last);
-        let name = |node: NodeId| config.node[usize::from(node.0)].name.clone();
-        MessageReport {
-            setting,
-            parameters: Parameters {
-                size_bytes: self.shape.size,
-                queue_pairs: self.shape.queue_pairs,
-                tx_depth: self.shape.depth,
-                mtu_bytes: config.nic.mtu,
-                source: name(self.nodes.0),
-                target: name(self.nodes.1),
+    ) -> Value {
+        let (near, shape) = (&measured.near, &self.shape);
+        let name = |node: NodeId| &config.node[usize::from(node.0)].name;
+        let messages: u64 = near.completed.iter().sum();
+        let bytes = messages * u64::from(shape.size);
+        let gigabytes_per_s = per_second(bytes, near.last) / 1e9;
+        without_nulls(json!({
+            "parameters": {
+                "size_bytes": shape.size,
+                "queue_pairs": shape.queue_pairs,
+                "tx_depth": shape.depth,
+                "mtu_bytes": config.nic.mtu,
+                "source": name(self.nodes.0),
+                "target": name(self.nodes.1),
             },
-            is_latency: self.is_latency,
-            verified: self.verify(measured),
-            interrupted: globals.interrupt.is_set(),
-            rates,
-            latency_ns: near.latency_ns,
-            link_utilisation: measured.link_utilisation,
-            capture,
-        }
+            "messages": messages,
+            "bytes": bytes,
+            "elapsed_s": near.last as f64 / 1e9,
+            "messages_per_s": per_second(messages, near.last),
+            "gigabytes_per_s": gigabytes_per_s,
+            "gigabits_per_s": gigabytes_per_s * 8.0,
+            "latency_ns": near.latency_ns,
+            "link_utilisation": measured.link_utilisation,
+            "capture": capture,
+        }))
     }
 }
 

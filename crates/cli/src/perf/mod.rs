@@ -13,7 +13,6 @@ pub mod ends;
 mod flow;
 mod flow_bw;
 mod flow_hosted;
-mod flow_report;
 mod idle;
 mod idle_hosted;
 mod index_shift;

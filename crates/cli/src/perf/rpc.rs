@@ -5,7 +5,7 @@
 //! one, and the answer is the request.
 
 use super::args::PerfArgs;
-use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
+use super::report::{self, Latency, per_second, ratio};
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
@@ -21,7 +21,7 @@ use rackweave_endpoint::rpc::{
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::Serialize;
-use std::fmt;
+use serde_json::{Value, json};
 
 /// Nanoseconds beyond which latencies are not told apart.
 const LATENCY_MAX: u64 = 60_000_000_000;
@@ -39,36 +39,6 @@ struct Parameters {
     window: u16,
     /// One thread has both ends, or each has its own.
     threads: u8,
-}
-
-/// Calls with as many under way as the window holds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Rate {
-    /// Up to where calls joined a message.
-    batch_bytes: u32,
-    calls: u64,
-    elapsed_s: f64,
-    calls_per_s: f64,
-    /// Requests in one message.
-    calls_per_request_message: f64,
-    /// Replies in one message.
-    calls_per_reply_message: f64,
-    /// Messages, both ways, that a NIC could take within the work request.
-    inline_share: f64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct RpcReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    parameters: Parameters,
-    batched: Rate,
-    single: Rate,
-    batched_to_single: f64,
-    /// Of one call at a time.
-    latency_ns: Latency,
 }
 
 /// Answers with the request.
@@ -182,7 +152,8 @@ impl Program for End {
 
 /// What a measurement found.
 struct Found {
-    rate: Rate,
+    calls_per_s: f64,
+    rate: Value,
     is_sound: bool,
     histogram: Option<Histogram<u64>>,
 }
@@ -302,16 +273,18 @@ fn measure(
         let all = histogram.as_mut().expect("there is one before it");
         all.add(other).map_err(CliError::run)?;
     }
+    let calls_per_s = per_second(calls, nanos);
     Ok(Found {
-        rate: Rate {
-            batch_bytes,
-            calls,
-            elapsed_s: nanos as f64 / 1e9,
-            calls_per_s: per_second(calls, nanos),
-            calls_per_request_message: ratio(served.requests as f64, requests as f64),
-            calls_per_reply_message: ratio(served.requests as f64, served.messages_sent as f64),
-            inline_share: ratio(inline as f64, (requests + served.messages_sent) as f64),
-        },
+        calls_per_s,
+        rate: json!({
+            "batch_bytes": batch_bytes,
+            "calls": calls,
+            "elapsed_s": nanos as f64 / 1e9,
+            "calls_per_s": calls_per_s,
+            "calls_per_request_message": ratio(served.requests as f64, requests as f64),
+            "calls_per_reply_message": ratio(served.requests as f64, served.messages_sent as f64),
+            "inline_share": ratio(inline as f64, (requests + served.messages_sent) as f64),
+        }),
         is_sound: callers.iter().all(|caller| caller.is_sound) && calls > 0,
         histogram,
     })
@@ -349,51 +322,16 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Ok::<_, CliError>(found)
     };
     let batch_bytes = ClientConfig::default().batch_bytes;
-    let batched = measured(parameters.window, batch_bytes, false)?.rate;
-    let single = measured(parameters.window, 0, false)?.rate;
+    let batched = measured(parameters.window, batch_bytes, false)?;
+    let single = measured(parameters.window, 0, false)?;
     let histogram = measured(1, batch_bytes, true)?.histogram;
     drop(progress);
-    let report = RpcReport {
-        setting: Setting::new(args.test, EMBEDDED, &config),
-        verified: is_sound,
-        interrupted: globals.interrupt.is_set(),
-        parameters,
-        batched,
-        single,
-        batched_to_single: ratio(batched.calls_per_s, single.calls_per_s),
-        latency_ns: Latency::of(&histogram.expect("it was asked for")),
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}calls/s; {:.1} requests and {:.1} replies in a message, {:.0} % of messages inline",
-            scaled(self.calls_per_s),
-            self.calls_per_request_message,
-            self.calls_per_reply_message,
-            self.inline_share * 100.0
-        )
-    }
-}
-
-impl fmt::Display for RpcReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parameters = &self.parameters;
-        write!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "{} clients, {} requests of {} bytes under way each, {} threads at the ends",
-            parameters.clients, parameters.window, parameters.size_bytes, parameters.threads
-        )?;
-        write!(f, "calls that travel together: {}", self.batched)?;
-        write!(f, "a message for each call:    {}", self.single)?;
-        writeln!(f, "together to alone: {:.2}", self.batched_to_single)?;
-        writeln!(f, "one call of each client at a time:")?;
-        write!(f, "{}", self.latency_ns)?;
-        verdict(f, self.verified, self.interrupted)
-    }
+    let found = json!({
+        "parameters": parameters,
+        "batched": batched.rate,
+        "single": single.rate,
+        "batched_to_single": ratio(batched.calls_per_s, single.calls_per_s),
+        "latency_ns": Latency::of(&histogram.expect("it was asked for")),
+    });
+    report::finish(globals, args.test, (EMBEDDED, &config), is_sound, &found)
 }

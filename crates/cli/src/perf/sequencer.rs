@@ -5,7 +5,7 @@
 //! way at a time, combined in few requests; the same calls with a request for each; one call at a
 //! time, for its latency. Every range must begin where the one before it ends.
 
-use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
+use super::report::{self, Latency, per_second, ratio};
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
@@ -20,7 +20,7 @@ use rackweave_rack::services::{
 };
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
 use serde::Serialize;
-use std::fmt;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Nanoseconds beyond which latencies are not told apart.
@@ -42,35 +42,6 @@ enum Kind {
 }
 
 const KINDS: [Kind; 3] = [Kind::Switch, Kind::OneSided, Kind::Rpc];
-
-/// Calls per second.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Rate {
-    ranges: u64,
-    elapsed_s: f64,
-    ranges_per_s: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct KindReport {
-    kind: Kind,
-    combined: Rate,
-    single: Rate,
-    combined_to_single: f64,
-    /// Of one call at a time.
-    latency_ns: Latency,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct SequencerReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    /// Calls under way at a time, where they are combined.
-    calls: u32,
-    kinds: Vec<KindReport>,
-}
 
 /// A rack with a sequencer and a client of it.
 struct Rig {
@@ -194,62 +165,31 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let mut kinds = Vec::new();
     for kind in KINDS {
-        let rate = |found: &Found| Rate {
-            ranges: found.ranges,
-            elapsed_s: found.nanos as f64 / 1e9,
-            ranges_per_s: per_second(found.ranges, found.nanos),
+        let rate = |found: &Found| per_second(found.ranges, found.nanos);
+        let all = |found: &Found| {
+            json!({
+                "ranges": found.ranges,
+                "elapsed_s": found.nanos as f64 / 1e9,
+                "ranges_per_s": rate(found),
+            })
         };
-        let combined = rate(&measure(kind, calls, SequencerConfig::default())?);
+        let combined = measure(kind, calls, SequencerConfig::default())?;
         let alone = SequencerConfig {
             combine_max: 1,
             requests_max: REQUESTS_MAX,
             ..SequencerConfig::default()
         };
-        let single = rate(&measure(kind, REQUESTS_MAX, alone)?);
+        let single = measure(kind, REQUESTS_MAX, alone)?;
         let one = measure(kind, 1, alone)?;
-        kinds.push(KindReport {
-            kind,
-            combined,
-            single,
-            combined_to_single: ratio(combined.ranges_per_s, single.ranges_per_s),
-            latency_ns: Latency::of(&one.histogram),
-        });
+        kinds.push(json!({
+            "kind": kind,
+            "combined": all(&combined),
+            "single": all(&single),
+            "combined_to_single": ratio(rate(&combined), rate(&single)),
+            "latency_ns": Latency::of(&one.histogram),
+        }));
     }
     drop(progress);
-    let report = SequencerReport {
-        setting: Setting::new(args.test, EMBEDDED, &config),
-        verified,
-        interrupted: globals.interrupt.is_set(),
-        calls,
-        kinds,
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(verified))
-}
-
-impl fmt::Display for SequencerReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "sequencer: embedded rack, one client, {} calls under way, {} driver threads",
-            self.calls, self.setting.driver_threads
-        )?;
-        for report in &self.kinds {
-            let name = match report.kind {
-                Kind::Switch => "in the switch",
-                Kind::OneSided => "one-sided",
-                Kind::Rpc => "by RPC",
-            };
-            writeln!(
-                f,
-                "{name:<14} combined {}ranges/s, a request for each {}ranges/s ({REQUESTS_MAX} \
-                 under way), one at a time p50 {} ns, p99 {} ns",
-                scaled(report.combined.ranges_per_s),
-                scaled(report.single.ranges_per_s),
-                report.latency_ns.p50,
-                report.latency_ns.p99,
-            )?;
-        }
-        verdict(f, self.verified, self.interrupted)
-    }
+    let found = json!({"calls": calls, "kinds": kinds});
+    report::finish(globals, args.test, (EMBEDDED, &config), verified, &found)
 }
