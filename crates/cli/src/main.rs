@@ -16,6 +16,7 @@ mod globals;
 mod hosted;
 mod info;
 mod interrupt;
+mod items;
 mod live;
 mod memcpy;
 mod mode;

@@ -9,13 +9,14 @@ pub use real_time::RealTime;
 pub use session::{Advance, Group, OwnRack, Session, Watch, run};
 
 use crate::outcome::CliError;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Qpn};
 use rackweave_rack::Node;
 use rackweave_rack::hosted::Job;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{Completion, CqId, PostError, ReceiveRequest, Verbs, WorkRequest};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// What became of a turn.
@@ -60,6 +61,83 @@ pub trait Program {
     /// Whether the rack may stop after its end, since all that it sent has arrived.
     fn is_settled(&mut self) -> bool {
         true
+    }
+}
+
+impl<P: Program> Program for Rc<RefCell<P>> {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        self.borrow_mut().turn(port)
+    }
+
+    fn finish(&mut self) {
+        self.borrow_mut().finish();
+    }
+
+    fn done(&self) -> u64 {
+        self.borrow().done()
+    }
+}
+
+/// A program at one of two unequal ends.
+pub enum End<S, T> {
+    /// Where things come from, or requests are answered.
+    Source(S),
+    /// Where they go, or are asked for.
+    Sink(T),
+}
+
+impl<S, T> End<S, T> {
+    /// That at the source, if it is.
+    pub fn source(&self) -> Option<&S> {
+        match self {
+            Self::Source(program) => Some(program),
+            Self::Sink(_) => None,
+        }
+    }
+
+    /// That at the sink, if it is.
+    pub fn sink(&self) -> Option<&T> {
+        match self {
+            Self::Source(_) => None,
+            Self::Sink(program) => Some(program),
+        }
+    }
+}
+
+impl<S: Program, T: Program> Program for End<S, T> {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        match self {
+            Self::Source(program) => program.turn(port),
+            Self::Sink(program) => program.turn(port),
+        }
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Self::Source(program) => program.finish(),
+            Self::Sink(program) => program.finish(),
+        }
+    }
+
+    fn done(&self) -> u64 {
+        match self {
+            Self::Source(program) => program.done(),
+            Self::Sink(program) => program.done(),
+        }
+    }
+
+    fn is_server(&self) -> bool {
+        match self {
+            Self::Source(program) => program.is_server(),
+            Self::Sink(program) => program.is_server(),
+        }
+    }
+
+    fn is_settled(&mut self) -> bool {
+        match self {
+            Self::Source(program) => program.is_settled(),
+            Self::Sink(program) => program.is_settled(),
+        }
     }
 }
 

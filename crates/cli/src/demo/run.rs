@@ -4,13 +4,13 @@
 use super::Plan;
 use super::fan_out::{self, FoundBy, Workers};
 use super::report::{DemoReport, LinkUse, NodeReport};
-use super::work::{self, End, Worker};
+use super::work::{self, Worker};
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::SIMULATED;
 use crate::outcome::CliError;
 use crate::patience::Wish;
-use crate::programs::{self, OwnRack, Watch};
+use crate::programs::{self, End, OwnRack, Watch};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
@@ -64,7 +64,8 @@ pub(super) fn run(
     report.generate_seconds = started.elapsed().as_secs_f64();
     let expected: u64 = storage.iter().map(|it| it.expected_rows().total()).sum();
     let mut progress = Progress::new(globals, "shuffling through the switch");
-    let mut set = |rows, _| progress.set(|| rows as f64 / expected as f64);
+    // Each row is pushed and taken.
+    let mut set = |rows, _| progress.set(|| rows as f64 / (2 * expected) as f64);
     let (started, began) = (Instant::now(), rack.now());
     let ends = (plan.places(&plan.storage), plan.places(&plan.compute));
     let (step, is_delivered) = (StorageWorker::step, StorageWorker::is_delivered);

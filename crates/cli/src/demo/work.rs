@@ -95,36 +95,6 @@ impl<W> Program for Worker<W> {
     }
 }
 
-/// A worker at an end of a flow.
-pub enum End<S, T> {
-    Source(Worker<S>),
-    Sink(Worker<T>),
-}
-
-impl<S, T> Program for End<S, T> {
-    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
-        match self {
-            Self::Source(worker) => worker.turn(port),
-            Self::Sink(worker) => worker.turn(port),
-        }
-    }
-
-    /// Rows taken.
-    fn done(&self) -> u64 {
-        match self {
-            Self::Source(_) => 0,
-            Self::Sink(worker) => worker.done(),
-        }
-    }
-
-    fn is_settled(&mut self) -> bool {
-        match self {
-            Self::Source(worker) => worker.is_settled(),
-            Self::Sink(worker) => worker.is_settled(),
-        }
-    }
-}
-
 /// Has a storage worker make all its rows, or stop when it is wished to. `count` hears of their
 /// numbers.
 pub fn generate(

@@ -1,18 +1,15 @@
 //! The command `flow`: runs a script of timed actions on the flows of a rack and checks every item.
 //!
 //! `script` and `keys` read the file, `check` and the controller's own rules judge it before
-//! anything runs; `stage` does what the actions say, `run` runs the ends that it brings (`items`,
-//! `stamps`); `verify` judges what was pushed and seen, and `report` tells.
+//! anything runs; `stage` does what the actions say, `run` runs the ends that it brings, which are
+//! those of `crate::items`; `report` says what came of it.
 
 mod check;
-mod items;
 mod keys;
 mod report;
 mod run;
 mod script;
 mod stage;
-mod stamps;
-mod verify;
 
 use crate::args::FlowArgs;
 use crate::globals::Globals;

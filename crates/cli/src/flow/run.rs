@@ -3,7 +3,7 @@
 
 use super::Play;
 use super::report::ScriptReport;
-use super::stage::End;
+use super::stage::RunningEnd;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::CliError;
@@ -69,7 +69,7 @@ pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptRepo
 /// since the start.
 fn act_out(
     play: &mut Play,
-    session: &mut Session<'_, End>,
+    session: &mut Session<'_, RunningEnd>,
     globals: &Globals,
     progress: &mut Progress,
 ) -> Result<u64, CliError> {

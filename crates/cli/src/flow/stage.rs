@@ -1,12 +1,11 @@
 //! What a script's actions come to: flows with their ends, members that come and go. The stage
 //! knows no clock and no kind of rack; whoever runs it has both.
 
-use super::items::{Sink, Source};
 use super::report::{ActionReport, Snapshot};
 use super::script::{Action, Create, Leaver, What};
-use super::verify::{Evidence, Seen};
-use crate::outcome::CliError;
-use crate::programs::{Port, Program, Turn};
+use crate::items::verify::{self, Evidence, Seen};
+use crate::items::{Sink, Source};
+use crate::programs::End;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::flows::AbortReason;
@@ -17,38 +16,11 @@ use std::rc::Rc;
 /// An end that both its runner and the stage look at.
 pub type Shared<T> = Rc<RefCell<T>>;
 
-/// An end that has to be run from now on.
-pub enum End {
-    /// A producer.
-    Source(Shared<Source>),
-    /// A consumer.
-    Sink(Shared<Sink>),
-}
+/// An end of a flow that runs.
+pub type RunningEnd = End<Shared<Source>, Shared<Sink>>;
 
-type Newcomers = Vec<(NodeId, End)>;
-
-impl Program for End {
-    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
-        Ok(match self {
-            Self::Source(source) => source.borrow_mut().turn(port),
-            Self::Sink(sink) => sink.borrow_mut().turn(port),
-        })
-    }
-
-    fn finish(&mut self) {
-        match self {
-            Self::Source(source) => source.borrow_mut().finish(),
-            Self::Sink(sink) => sink.borrow_mut().hurry(),
-        }
-    }
-
-    fn done(&self) -> u64 {
-        match self {
-            Self::Source(_) => 0,
-            Self::Sink(sink) => sink.borrow().items(),
-        }
-    }
-}
+/// Ends that have to be run from now on, with their nodes.
+type Newcomers = Vec<(NodeId, RunningEnd)>;
 
 /// A flow of the script.
 pub struct Played {
@@ -320,12 +292,12 @@ impl Played {
         (node, joined): (NodeId, bool),
         rate: Option<f64>,
         now: u64,
-    ) -> (NodeId, End) {
+    ) -> (NodeId, RunningEnd) {
         let consumer = flow
             .take_consumer(at)
             .expect("the controller just made its ring");
-        let whose = (at, self.shape == FlowShape::Shuffle);
-        let sink = Sink::new(consumer, flow.consumer_bell(at), whose, rate, now);
+        let index = (self.shape == FlowShape::Shuffle).then_some(at);
+        let sink = Sink::checked(consumer, flow.consumer_bell(at), index, rate, now);
         let sink = Rc::new(RefCell::new(sink));
         self.sinks.push((node, joined, sink.clone()));
         (node, End::Sink(sink))
@@ -338,11 +310,11 @@ impl Played {
         node: NodeId,
         manner: (crate::perf::amount::Amount, Option<f64>),
         now: u64,
-    ) -> (NodeId, End) {
+    ) -> (NodeId, RunningEnd) {
         let rings = flow
             .take_producers(at)
             .expect("the controller just made its rings");
-        let source = Source::new(rings, flow.producer_bells(at), at, manner, now);
+        let source = Source::checked(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));
         (node, End::Source(source))
@@ -369,7 +341,7 @@ impl Played {
             .iter()
             .map(|(_, source)| source.borrow().pushed().to_vec());
         let is_cut = !is_over || matches!(self.state(), FlowEnd::Closed | FlowEnd::Broken(_));
-        super::verify::judge(&Evidence {
+        verify::judge(&Evidence {
             shape: self.shape,
             pushed: pushed.collect(),
             seen: seen.collect(),

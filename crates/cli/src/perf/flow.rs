@@ -1,12 +1,13 @@
 //! Flows of every shape, in real and in virtual time.
 
 use super::amount::Amount;
-use super::ends::{End, Manner, Sink, Source};
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
+use crate::items::verify::{self, Evidence, Seen};
+use crate::items::{Manner, Sink, Source};
 use crate::outcome::CliError;
 use crate::patience::Wish;
-use crate::programs::{self, Group, OwnRack, Watch};
+use crate::programs::{self, End, Group, OwnRack, Watch};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowState};
@@ -57,26 +58,26 @@ pub struct FlowMeasured {
     pub cpus: Vec<CpuReport>,
 }
 
+/// The program at an end of a measured flow.
+pub type FlowEnd = End<Source, Sink>;
+
 /// What the ends of a flow of `shape` saw.
-fn measured(shape: FlowShape, ends: &[End]) -> FlowMeasured {
-    let sources = || ends.iter().filter_map(End::sources).flatten();
+fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
     let sinks = || ends.iter().filter_map(End::sink);
-    let pushed: u64 = sources().map(Source::pushed).sum();
-    let items: u64 = sinks().map(Sink::popped).sum();
-    let is_complete = match shape {
-        FlowShape::Shuffle => pushed == items,
-        FlowShape::Replicate => sinks().all(|sink| sink.popped() == pushed),
-        FlowShape::Balance => {
-            let together = |sum: u64, part: u64| sum.wrapping_add(part);
-            let digest = sources().map(Source::digest).fold(0, together);
-            pushed == items && digest == sinks().map(Sink::digest).fold(0, together)
-        }
-    };
+    let sources = ends.iter().filter_map(End::source);
+    let problems = verify::judge(&Evidence {
+        shape,
+        pushed: sources.map(|source| source.pushed().to_vec()).collect(),
+        seen: sinks().map(Seen::from).collect(),
+        is_cut: false,
+    });
+    let is_sound = problems.is_empty() && sinks().all(|sink| sink.problem().is_none());
+    let items = sinks().map(Sink::items).sum();
     FlowMeasured {
         items,
         nanos: sinks().map(Sink::last).max().unwrap_or(0),
         nanos_taking: sinks().map(Sink::span).max().unwrap_or(0),
-        verified: sinks().all(Sink::is_sound) && is_complete && items > 0,
+        verified: is_sound && items > 0,
         ..FlowMeasured::default()
     }
 }
@@ -105,17 +106,15 @@ impl FlowPlan {
     }
 
     /// The programs of producers and of consumers.
-    fn ends(&self, flow: &Flow) -> Result<[Group<End>; 2], CliError> {
+    fn ends(&self, flow: &Flow) -> Result<[Group<FlowEnd>; 2], CliError> {
         let (mut sources, mut sinks) = (Group::new(), Group::new());
         for (index, &node) in self.producers.iter().enumerate() {
-            let rings = flow.take_producers(index)?.into_iter();
-            let rings = rings.map(|ring| Source::new(ring, index, self.manner, self.amount));
-            sources.push((node, End::Sources(rings.collect())));
+            let rings = flow.take_producers(index)?;
+            let source = Source::measured(rings, index, self.manner, self.amount);
+            sources.push((node, End::Source(source)));
         }
         for (index, &node) in self.consumers.iter().enumerate() {
-            let (consumer, producers) = (flow.take_consumer(index)?, self.producers.len());
-            let is_shared = self.shape == FlowShape::Balance;
-            let sink = Sink::new(consumer, producers, self.manner, is_shared);
+            let sink = Sink::measured(flow.take_consumer(index)?, self.manner);
             sinks.push((node, End::Sink(sink)));
         }
         Ok([sources, sinks])
@@ -151,11 +150,19 @@ pub fn run(
     let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
     let (ends, ran) = programs::run(&mut rack, groups, &mut watch);
     let capture = rack.recorded(recording)?;
-    ran.map_err(|error| match flow.state() {
+    ran?;
+    let is_aborted = |end: &FlowEnd| match end {
+        End::Source(source) => source.is_aborted(),
+        End::Sink(sink) => sink.is_aborted(),
+    };
+    if ends.iter().any(is_aborted) {
         // The controller knows why a flow ended.
-        FlowState::Aborted(reason) => CliError::run(format!("{error}: {reason}")),
-        _ => error,
-    })?;
+        let reason = match flow.state() {
+            FlowState::Aborted(reason) => format!(": {reason}"),
+            FlowState::Running | FlowState::Ended => String::new(),
+        };
+        return Err(CliError::run(format!("the flow was broken off{reason}")));
+    }
     let mut measured = measured(plan.shape, &ends);
     if let Some(rack) = rack.simulated() {
         let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));

@@ -2,12 +2,12 @@
 
 use super::amount::Amount;
 use super::args::PerfArgs;
-use super::ends::Manner;
 use super::flow::{self, FlowMeasured, FlowPlan};
 use super::flow_hosted;
 use super::report::{self, per_second, ratio};
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
+use crate::items::Manner;
 use crate::memcpy;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};

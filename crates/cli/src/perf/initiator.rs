@@ -101,7 +101,7 @@ impl Initiator {
     }
 
     /// Posts what may be posted; returns how many.
-    pub fn post(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
+    fn post(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let most = match self.amount {
             _ if self.closed => return Ok(0),
             Amount::Count(count) => count,
@@ -138,7 +138,7 @@ impl Initiator {
     }
 
     /// Takes completions; returns how many.
-    pub fn poll(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
+    fn poll(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         if self.under_way == 0 {
             return Ok(0);
         }
@@ -177,19 +177,9 @@ impl Initiator {
         Ok(())
     }
 
-    /// Posts no more.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
     /// Whether all that was to be done is.
-    pub fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.closed && self.under_way == 0
-    }
-
-    /// Messages completed so far.
-    pub fn completed(&self) -> u64 {
-        self.completed
     }
 
     /// Messages of each queue pair completed so far.
@@ -271,7 +261,7 @@ impl Responder {
     }
 
     /// Takes what has come and posts receives in its place; returns how many came.
-    pub fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
+    fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;
@@ -306,61 +296,37 @@ impl Responder {
     }
 }
 
-/// A program at an end of a measurement of messages.
-pub enum End {
-    /// The end that posts.
-    Near(Initiator),
-    /// The end that receives.
-    Far(Responder),
-}
-
-impl End {
-    /// The end that posts, or nothing.
-    pub fn near(&self) -> Option<&Initiator> {
-        match self {
-            Self::Near(initiator) => Some(initiator),
-            Self::Far(_) => None,
-        }
-    }
-
-    /// The end that receives, or nothing.
-    pub fn far(&self) -> Option<&Responder> {
-        match self {
-            Self::Near(_) => None,
-            Self::Far(responder) => Some(responder),
-        }
-    }
-}
-
-impl Program for End {
+impl Program for Initiator {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         let clock = port.clock();
-        let moved = match self {
-            Self::Near(initiator) => port.act(|queue| {
-                // Now that the NIC is ours: to get it may have taken a while.
-                let now = clock.now();
-                let completed = initiator.poll(now, queue)?;
-                Ok(initiator.post(now, queue)? + completed > 0)
-            })?,
-            Self::Far(responder) => port.act(|queue| responder.run(queue))? > 0,
-        };
-        Ok(match self {
-            Self::Near(initiator) if initiator.is_done() => Turn::Ended,
-            _ => Turn::Waits { moved },
+        let moved = port.act(|queue| {
+            // Now that the NIC is ours: to get it may have taken a while.
+            let now = clock.now();
+            let completed = self.poll(now, queue)?;
+            Ok(self.post(now, queue)? + completed > 0)
+        })?;
+        Ok(match self.is_done() {
+            true => Turn::Ended,
+            false => Turn::Waits { moved },
         })
     }
 
     fn finish(&mut self) {
-        if let Self::Near(initiator) = self {
-            initiator.close();
-        }
+        self.closed = true;
     }
 
     fn done(&self) -> u64 {
-        self.near().map_or(0, Initiator::completed)
+        self.completed
+    }
+}
+
+impl Program for Responder {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let moved = port.act(|queue| self.run(queue))? > 0;
+        Ok(Turn::Waits { moved })
     }
 
     fn is_server(&self) -> bool {
-        matches!(self, Self::Far(_))
+        true
     }
 }

@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::args::{Atomic, PerfArgs};
 use super::flow::SLICE;
-use super::initiator::{End, Initiator, Kind, Responder};
+use super::initiator::{Initiator, Kind, Responder};
 use super::messages_hosted;
 use super::pair::{Pair, Shape, Side, Whose};
 use super::report::{self, Latency, per_second};
@@ -12,7 +12,7 @@ use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{self, Group, OwnRack, Queue, Watch};
+use crate::programs::{self, End, Group, OwnRack, Queue, Watch};
 use crate::progress::Progress;
 use crate::report::without_nulls;
 use rackweave_base::{Duration, NodeId};
@@ -237,18 +237,18 @@ impl Plan {
     }
 
     /// The programs of both ends.
-    fn ends(&self, rack: &Rack, pair: &Pair) -> Result<Group<End>, CliError> {
+    fn ends(&self, rack: &Rack, pair: &Pair) -> Result<Group<End<Responder, Initiator>>, CliError> {
         let mut ends = Group::new();
         if self.kind == Kind::Send {
             let responder = rack.node_at(pair.far.node).with(|nic| {
                 let mut queue = Queue::Nic(nic);
                 Responder::new(self.shape, &pair.far, &mut queue)
             })?;
-            ends.push((pair.far.node, End::Far(responder)));
+            ends.push((pair.far.node, End::Source(responder)));
         }
         let remote = (pair.far.region.address, pair.far.region.rkey);
         let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount);
-        ends.push((pair.near.node, End::Near(initiator)));
+        ends.push((pair.near.node, End::Sink(initiator)));
         Ok(ends)
     }
 
@@ -318,9 +318,9 @@ fn on_own_rack(
     let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
     let capture = rack.recorded(recording)?;
     ran?;
-    let initiator = ends.iter().find_map(End::near).expect("one end posts");
+    let initiator = ends.iter().find_map(End::sink).expect("one end posts");
     let near = NearFound::new(initiator, &plan.shape, &pair.near);
-    let responder = ends.iter().find_map(End::far);
+    let responder = ends.iter().find_map(End::source);
     let far = FarFound::new(responder, &plan.shape, &pair.far, &near.completed);
     let receiving = match plan.kind {
         Kind::Read => plan.nodes.0,

@@ -4,12 +4,11 @@
 //! `rewrite` and `idle` measure the machine. Numbers of real time are given beside something
 //! measured in the same run wherever they depend on the machine.
 //!
-//! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `ends`, `initiator`, `pair`.
+//! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `crate::items`, `initiator`, `pair`.
 //! `demo` uses the loops of `messaging`.
 
 pub mod amount;
 pub mod args;
-pub mod ends;
 mod flow;
 mod flow_bw;
 mod flow_hosted;

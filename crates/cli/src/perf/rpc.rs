@@ -10,7 +10,7 @@ use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{self, Clock, Group, Port, Program, Turn, Watch};
+use crate::programs::{self, Clock, End, Group, Port, Program, Turn, Watch};
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
 use rackweave_base::{Duration, NodeId};
@@ -116,37 +116,40 @@ impl Caller {
     }
 }
 
-/// An end of calls.
-enum End {
-    Caller(Box<Caller>),
-    Server(Box<Server>),
+/// The node that a program has.
+fn node_of<'p>(port: &Port<'p, '_>) -> Result<&'p Node, CliError> {
+    match port {
+        Port::Node(node, _) => Ok(node),
+        _ => Err(CliError::run("calls are measured on embedded racks")),
+    }
 }
 
-impl Program for End {
+impl Program for Caller {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
-        let (clock, now) = (port.clock(), port.now());
-        let Port::Node(node, _) = port else {
-            return Err(CliError::run("calls are measured on embedded racks"));
-        };
-        let moved = match self {
-            Self::Caller(caller) => {
-                caller.now = now;
-                if now >= caller.span {
-                    return Ok(Turn::Ended);
-                }
-                caller.begin().map_err(CliError::run)?;
-                caller.advance(node, clock).map_err(CliError::run)?
-            }
-            Self::Server(server) => {
-                let now = node.now();
-                node.with(|nic| server.poll(now, nic, &mut Echo))
-            }
-        };
+        self.now = port.now();
+        if self.now >= self.span {
+            return Ok(Turn::Ended);
+        }
+        self.begin().map_err(CliError::run)?;
+        let moved = self.advance(node_of(port)?, port.clock());
+        let moved = moved.map_err(CliError::run)?;
+        Ok(Turn::Waits { moved })
+    }
+}
+
+/// The server.
+struct Serving(Server);
+
+impl Program for Serving {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let node = node_of(port)?;
+        let now = node.now();
+        let moved = node.with(|nic| self.0.poll(now, nic, &mut Echo));
         Ok(Turn::Waits { moved })
     }
 
     fn is_server(&self) -> bool {
-        matches!(self, Self::Server(_))
+        true
     }
 }
 
@@ -190,7 +193,7 @@ fn ends(
     (window, batch_bytes): (u16, u32),
     span: u64,
     is_timed: bool,
-) -> Result<[Group<End>; 2], CliError> {
+) -> Result<[Group<End<Serving, Caller>>; 2], CliError> {
     let far = NodeId(rack.config().node.len() as u16 - 1);
     let defaults = ServerConfig::new(rack.config().seed | 1);
     let server_config = ServerConfig {
@@ -226,9 +229,9 @@ fn ends(
             now: 0,
             histogram: is_timed.then(histogram),
         };
-        callers.push((near, End::Caller(Box::new(caller))));
+        callers.push((near, End::Sink(caller)));
     }
-    let server = End::Server(Box::new(server));
+    let server = End::Source(Serving(server));
     Ok([vec![(far, server)], callers])
 }
 
@@ -255,8 +258,8 @@ fn measure(
     let (mut callers, mut served) = (Vec::new(), None);
     for end in ends {
         match end {
-            End::Caller(caller) => callers.push(*caller),
-            End::Server(server) => served = Some(*server.counters()),
+            End::Sink(caller) => callers.push(caller),
+            End::Source(server) => served = Some(*server.0.counters()),
         }
     }
     let served = served.ok_or_else(|| CliError::run("the server is gone"))?;

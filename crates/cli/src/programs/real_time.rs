@@ -130,6 +130,12 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.seats.into_iter().map(|seat| seat.program).collect()
     }
 
+    /// The only program.
+    pub fn into_program(self) -> P {
+        let mut programs = self.into_programs();
+        programs.pop().expect("there is one program")
+    }
+
     /// Takes turns until all programs have ended, those that serve others until a stop is wished.
     /// `watch` is called now and then with how much they have done and when.
     ///

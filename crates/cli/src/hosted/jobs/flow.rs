@@ -1,8 +1,9 @@
 //! The ends of a measured flow.
 
 use super::{wish, wish_to_finish};
+use crate::items::verify::is_in_order;
+use crate::items::{Manner, Sink, Source};
 use crate::perf::amount::Amount;
-use crate::perf::ends::{End, Manner, Sink, Source};
 use crate::programs::RealTime;
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
@@ -70,17 +71,19 @@ pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<ProduceFound, 
         arguments.manner,
         arguments.amount,
     );
-    let source = |ring| -> Result<Source, String> {
-        Ok(Source::new(job.producer(ring)?, index, manner, amount))
-    };
-    let sources: Result<Vec<Source>, String> = arguments.rings.iter().map(source).collect();
-    let mut program = RealTime::of_job(job, false, End::Sources(sources?));
+    let rings = arguments.rings.iter().map(|ring| job.producer(ring));
+    let rings = rings.collect::<Result<Vec<_>, String>>()?;
+    let source = Source::measured(rings, index, manner, amount);
+    let mut program = RealTime::of_job(job, false, source);
     let ran = program.run(|| wish_to_finish(job), |_, _| {});
     ran.map_err(|error| error.to_string())?;
-    let sources = program.programs().filter_map(End::sources).flatten();
-    Ok(ProduceFound {
-        items: sources.map(Source::pushed).sum(),
-    })
+    let source = program.into_program();
+    match source.is_aborted() {
+        true => Err(ABORTED.into()),
+        false => Ok(ProduceFound {
+            items: source.pushed().iter().sum(),
+        }),
+    }
 }
 
 /// The job [`CONSUME`].
@@ -91,18 +94,22 @@ pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<ConsumeFound, 
     check(arguments.manner)?;
     let consumer = job.consumer(&arguments.ring)?;
     let producers = usize::from(arguments.producers);
-    let sink = Sink::new(consumer, producers, arguments.manner, false);
-    let mut program = RealTime::of_job(job, false, End::Sink(sink));
+    let sink = Sink::measured(consumer, arguments.manner);
+    let mut program = RealTime::of_job(job, false, sink);
     let ran = program.run(|| wish(job), |items, _| job.report(items));
     ran.map_err(|error| error.to_string())?;
-    let sink = program.programs().find_map(End::sink);
-    let sink = sink.expect("it is the program");
-    Ok(ConsumeFound {
-        items: sink.popped(),
-        nanos: sink.span(),
-        is_sound: sink.is_sound(),
-    })
+    let sink = program.into_program();
+    match sink.is_aborted() {
+        true => Err(ABORTED.into()),
+        false => Ok(ConsumeFound {
+            items: sink.items(),
+            nanos: sink.span(),
+            is_sound: is_in_order(&sink, producers),
+        }),
+    }
 }
+
+const ABORTED: &str = "the flow was broken off";
 
 fn check(manner: Manner) -> Result<(), String> {
     let has_items = manner.batch > 0;

@@ -122,8 +122,7 @@ fn run<W>(worker: Worker<W>, job: &Job) -> (W, bool) {
     let mut program = RealTime::of_job(job, false, worker);
     let ran = program.run(|| wish(job), |rows, _| job.report(rows));
     let has_ended = ran.is_ok() && program.is_over();
-    let mut workers = program.into_programs();
-    (workers.remove(0).work, has_ended)
+    (program.into_program().work, has_ended)
 }
 
 fn partitioner(rings: &[RingName], row: usize, job: &Job) -> Result<Partitioner, String> {

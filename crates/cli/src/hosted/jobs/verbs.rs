@@ -9,7 +9,7 @@ use super::{STOPPED, wish_to_finish};
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::perf::amount::Amount;
-use crate::perf::initiator::{End, Initiator, Kind, Responder};
+use crate::perf::initiator::{Initiator, Kind, Responder};
 use crate::perf::messages::{FarFound, NearFound};
 use crate::perf::pair::{Shape, Side, Whose};
 use crate::programs::{Port, RealTime, RoundClock};
@@ -83,12 +83,14 @@ pub fn near(
     opened.seat.wait(job)?;
     let (remote, amount) = (arguments.remote, arguments.amount);
     let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
-    let mut program = RealTime::of_job(job, true, End::Near(initiator));
+    let mut program = RealTime::of_job(job, true, initiator);
     let ran = program.run(|| wish_to_finish(job), |completed, _| job.report(completed));
     ran.map_err(text)?;
-    let initiator = program.programs().find_map(End::near);
-    let initiator = initiator.expect("it is the program");
-    Ok(NearFound::new(initiator, &shape, &opened.side))
+    Ok(NearFound::new(
+        &program.into_program(),
+        &shape,
+        &opened.side,
+    ))
 }
 
 /// The job [`FAR`].
@@ -104,8 +106,7 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
             let clock = RoundClock::start();
             let made =
                 Port::Job(job, &clock).act(|queue| Responder::new(shape, &opened.side, queue));
-            let responder = End::Far(made.map_err(text)?);
-            Some(RealTime::of_job(job, true, responder))
+            Some(RealTime::of_job(job, true, made.map_err(text)?))
         }
         _ => None,
     };
@@ -132,8 +133,13 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
         None => opened.seat.wait(job)?,
     };
     let completed: Vec<u64> = super::parsed(told)?;
-    let responder = far.iter().flat_map(RealTime::programs).find_map(End::far);
-    Ok(FarFound::new(responder, &shape, &opened.side, &completed))
+    let responder = far.map(RealTime::into_program);
+    Ok(FarFound::new(
+        responder.as_ref(),
+        &shape,
+        &opened.side,
+        &completed,
+    ))
 }
 
 impl<'a> Opened<'a> {
