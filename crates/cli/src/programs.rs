@@ -2,11 +2,15 @@
 //! takes the turns in real time or has the simulator step them, [`run`] also on several threads, and
 //! jobs of hosted nodes take them by [`RealTime`].
 
+mod rack;
 mod real_time;
 mod session;
+mod threads;
 
+pub use rack::OwnRack;
 pub use real_time::RealTime;
-pub use session::{Advance, Group, OwnRack, Session, Watch, run};
+pub use session::{Advance, Session, Watch};
+pub use threads::{Group, run};
 
 use crate::outcome::CliError;
 use core::cell::{Cell, RefCell};
@@ -200,7 +204,18 @@ pub enum Port<'p, 'c> {
     Actor(&'p mut Context<'c>),
 }
 
-impl Port<'_, '_> {
+impl<'p> Port<'p, '_> {
+    /// The node of a rack in this process, for machines that post by themselves.
+    ///
+    /// # Errors
+    /// If time is virtual or the rack is hosted.
+    pub fn node(&self) -> Result<&'p Node, CliError> {
+        match self {
+            Self::Node(node, _) => Ok(node),
+            _ => Err(CliError::run("this runs on embedded racks alone")),
+        }
+    }
+
     /// Nanoseconds since the start, one reading of the clock for all programs of a round.
     pub fn now(&self) -> u64 {
         match self {

@@ -75,19 +75,20 @@ pub fn without_nulls(mut value: Value) -> Value {
 
 /// The label of a key, and the unit of its numbers.
 fn label(key: &str) -> (String, Option<Unit>) {
-    for (ending, name, form) in UNITS {
-        if let Some(rest) = key.strip_suffix(ending) {
-            let unit = Some(Unit { name, form });
-            match (rest.strip_suffix('_'), rest, form) {
-                (_, "", _) => return ("rate".into(), unit),
-                // Shares and counts keep their names.
-                (Some(_), _, Form::Percent) => return (key.replace('_', " "), unit),
-                (Some(rest), ..) => return (rest.replace('_', " "), unit),
-                (None, ..) => {}
-            }
-        }
-    }
-    (key.replace('_', " "), None)
+    let is_whole = |rest: &str| rest.is_empty() || rest.ends_with('_');
+    let found = UNITS.iter().find_map(|&(ending, name, form)| {
+        let rest = key.strip_suffix(ending).filter(|rest| is_whole(rest))?;
+        Some((rest.trim_end_matches('_'), Unit { name, form }))
+    });
+    let Some((rest, unit)) = found else {
+        return (key.replace('_', " "), None);
+    };
+    let words = match (rest, unit.form) {
+        ("", Form::Digits(3)) => "throughput",
+        ("", _) | (_, Form::Percent) => key,
+        (rest, _) => rest,
+    };
+    (words.replace('_', " "), Some(unit))
 }
 
 /// A number, word or flag.

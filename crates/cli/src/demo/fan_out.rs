@@ -127,10 +127,8 @@ pub fn workers<T>(
     flow: &Flow,
     rows: Rows,
     consumers: usize,
-    (source, sink): (
-        fn(Vec<u8>, Producer) -> TableWorker,
-        impl Fn(Consumer) -> Worker<T>,
-    ),
+    source: fn(Vec<u8>, Producer) -> TableWorker,
+    sink: impl Fn(Consumer) -> Worker<T>,
 ) -> Result<Workers<TableWorker, T>, CliError> {
     let source = |(at, rows)| -> Result<_, CliError> {
         let work = source(rows, flow.take_producer(at)?);

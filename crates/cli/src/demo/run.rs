@@ -181,8 +181,8 @@ fn fan_out(
     let consumers = plan.fan_out_consumers().len();
     let flow = plan.fan_out_flow(rack, FlowShape::Balance)?;
     let sink = |ring| Worker::sink(Q1Worker::new(ring), Q1Worker::step);
-    let ends = (TableWorker::lineitem as fn(_, _) -> _, sink);
-    let mut workers = fan_out::workers(&flow, lineitem, consumers, ends)?;
+    let source = TableWorker::lineitem;
+    let mut workers = fan_out::workers(&flow, lineitem, consumers, source, sink)?;
     workers.sinks[0].slow_down();
     let (found, seconds) = spread(rack, plan, &flow, workers, Q1Worker::into_result, globals);
     if globals.interrupt.is_set() {
@@ -191,8 +191,7 @@ fn fan_out(
     report.note_balanced(plan, found, seconds);
     let flow = plan.fan_out_flow(rack, FlowShape::Replicate)?;
     let sink = |ring| Worker::sink(ReplicaWorker::new(ring), ReplicaWorker::step);
-    let ends = (TableWorker::orders as fn(_, _) -> _, sink);
-    let workers = fan_out::workers(&flow, orders, consumers, ends)?;
+    let workers = fan_out::workers(&flow, orders, consumers, TableWorker::orders, sink)?;
     let pushed = workers.sources.iter().map(|source| source.work.digest());
     let pushed = pushed.fold(RowsDigest::default(), RowsDigest::with);
     let (found, seconds) = spread(

@@ -5,7 +5,7 @@
 //! measured in the same run wherever they depend on the machine.
 //!
 //! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `crate::items`, `initiator`, `pair`.
-//! `demo` uses the loops of `messaging`.
+//! `demo` uses those of `messaging` and `sequencer`.
 
 pub mod amount;
 pub mod args;
@@ -23,7 +23,7 @@ pub mod pair;
 pub mod report;
 mod rewrite;
 mod rpc;
-mod sequencer;
+pub mod sequencer;
 
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};

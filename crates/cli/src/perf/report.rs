@@ -2,7 +2,7 @@
 
 use super::args::Test;
 use crate::globals::Globals;
-use crate::mode::{EMBEDDED, HOSTED};
+use crate::mode::{EMBEDDED, HOSTED, NO_RACK};
 use crate::outcome::{CliError, Verdict};
 use crate::report::Text;
 use hdrhistogram::Histogram;
@@ -115,6 +115,7 @@ impl fmt::Display for PerfReport<'_> {
                 let kinds: Vec<_> = kinds.into_iter().collect();
                 write!(f, "{}, hosted rack over {}", self.test, kinds.join(" and "))?;
             }
+            None if self.rack == NO_RACK => write!(f, "{}, no rack", self.test)?,
             None => write!(f, "{}, {} rack, seed {}", self.test, self.rack, self.seed)?,
         }
         if self.rack == EMBEDDED {

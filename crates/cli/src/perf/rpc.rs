@@ -116,14 +116,6 @@ impl Caller {
     }
 }
 
-/// The node that a program has.
-fn node_of<'p>(port: &Port<'p, '_>) -> Result<&'p Node, CliError> {
-    match port {
-        Port::Node(node, _) => Ok(node),
-        _ => Err(CliError::run("calls are measured on embedded racks")),
-    }
-}
-
 impl Program for Caller {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         self.now = port.now();
@@ -131,7 +123,7 @@ impl Program for Caller {
             return Ok(Turn::Ended);
         }
         self.begin().map_err(CliError::run)?;
-        let moved = self.advance(node_of(port)?, port.clock());
+        let moved = self.advance(port.node()?, port.clock());
         let moved = moved.map_err(CliError::run)?;
         Ok(Turn::Waits { moved })
     }
@@ -142,7 +134,7 @@ struct Serving(Server);
 
 impl Program for Serving {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
-        let node = node_of(port)?;
+        let node = port.node()?;
         let now = node.now();
         let moved = node.with(|nic| self.0.poll(now, nic, &mut Echo));
         Ok(Turn::Waits { moved })

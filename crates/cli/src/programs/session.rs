@@ -1,107 +1,15 @@
-//! Runs programs on a rack of this process, embedded or simulated.
+//! Programs on a rack of this process, embedded or simulated, on this thread.
 
-use super::{Port, Program, RealTime, RoundClock, Turn};
-use crate::capture::{CaptureReport, Recording};
+use super::{OwnRack, Port, Program, RealTime, RoundClock, Turn};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use core::cell::RefCell;
-use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, Rack, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{EmbeddedRack, Rack, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::Progress as Drive;
 use std::collections::VecDeque;
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
-
-/// A rack of this process.
-pub enum OwnRack {
-    /// In real time, with the way to drive it.
-    Embedded(EmbeddedRack, Arc<dyn Drive>),
-    /// In virtual time.
-    Simulated(SimulatedRack),
-}
-
-impl Deref for OwnRack {
-    type Target = Rack;
-
-    fn deref(&self) -> &Rack {
-        match self {
-            Self::Embedded(rack, _) => rack,
-            Self::Simulated(rack) => rack,
-        }
-    }
-}
-
-impl From<EmbeddedRack> for OwnRack {
-    fn from(rack: EmbeddedRack) -> Self {
-        let driver = rack.progress();
-        Self::Embedded(rack, driver)
-    }
-}
-
-impl OwnRack {
-    /// Builds one; others may look at an embedded one from now on.
-    ///
-    /// # Errors
-    /// If the configuration makes no sense or the programs do not fit the switch.
-    pub fn new(
-        config: &RackConfig,
-        is_simulated: bool,
-        globals: &Globals,
-    ) -> Result<Self, CliError> {
-        if is_simulated {
-            return Ok(Self::Simulated(SimulatedRack::new(config)?));
-        }
-        let rack = EmbeddedRack::new(config)?;
-        globals.live.watch(rack.observer());
-        Ok(rack.into())
-    }
-
-    /// The simulated one.
-    pub fn simulated(&self) -> Option<&SimulatedRack> {
-        match self {
-            Self::Embedded(..) => None,
-            Self::Simulated(rack) => Some(rack),
-        }
-    }
-
-    /// Starts a capture at the switch, if one is wanted; it goes into a new file at `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be made.
-    pub fn record(&self, path: Option<&Path>) -> Result<Option<Recording>, CliError> {
-        let recording = path
-            .map(|path| Recording::start(path, self.config(), self.memory()))
-            .transpose()?;
-        self.set_tap(recording.as_ref());
-        Ok(recording)
-    }
-
-    /// Ends the capture.
-    ///
-    /// # Errors
-    /// If it could not be written.
-    pub fn recorded(
-        &self,
-        recording: Option<Recording>,
-    ) -> Result<Option<CaptureReport>, CliError> {
-        self.set_tap(None);
-        recording.map(Recording::finish).transpose()
-    }
-
-    fn set_tap(&self, recording: Option<&Recording>) {
-        let tap = recording.map(Recording::tap);
-        match self {
-            Self::Embedded(rack, _) => rack.set_tap(tap),
-            Self::Simulated(rack) => rack.set_tap(tap),
-        }
-    }
-}
 
 /// What a run does beside its programs.
 pub struct Watch<'a> {
@@ -439,92 +347,4 @@ impl<'r, P: Program + 'static> Session<'r, P> {
             }
         }
     }
-}
-
-/// Programs with their nodes.
-pub type Group<P> = Vec<(NodeId, P)>;
-
-/// Runs groups of programs: in real time each on a thread of its own, the last one on this, in
-/// virtual time all alike. The programs come back in any case, in their order.
-pub fn run<P: Program + Send + 'static>(
-    rack: &mut OwnRack,
-    groups: Vec<Group<P>>,
-    watch: &mut Watch<'_>,
-) -> (Vec<P>, Result<(), CliError>) {
-    match rack {
-        OwnRack::Embedded(rack, driver) if groups.len() > 1 => {
-            in_threads(rack, &**driver, groups, watch)
-        }
-        rack => {
-            let mut session = Session::new(rack, watch.slice);
-            for (node, program) in groups.into_iter().flatten() {
-                session.add(node, program);
-            }
-            let ran = session.run(watch);
-            (session.into_programs(), ran)
-        }
-    }
-}
-
-/// One program that fails ends all others; a group that only serves ends with the last one.
-fn in_threads<P: Program + Send>(
-    rack: &EmbeddedRack,
-    driver: &dyn Drive,
-    groups: Vec<Group<P>>,
-    watch: &mut Watch<'_>,
-) -> (Vec<P>, Result<(), CliError>) {
-    let (has_failed, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let all_done: Vec<_> = groups.iter().map(|_| AtomicU64::new(0)).collect();
-    let (interrupt, if_interrupted) = (&watch.globals.interrupt, watch.if_interrupted);
-    let wish = |only_serves: bool| match interrupt.is_set() {
-        _ if has_failed.load(Ordering::Relaxed) => Wish::Stop,
-        _ if only_serves && is_over.load(Ordering::Relaxed) => Wish::Stop,
-        true => if_interrupted,
-        false => Wish::GoOn,
-    };
-    let work = |group: Group<P>, done: &AtomicU64, watch: &mut dyn FnMut(u64)| {
-        let mut programs = RealTime::new(driver, false);
-        let only_serves = group.iter().all(|(_, program)| program.is_server());
-        for (node, program) in group {
-            programs.add(rack.node_at(node), program);
-        }
-        let ran = programs.run(
-            || wish(only_serves),
-            |now_done, now| {
-                done.store(now_done, Ordering::Relaxed);
-                watch(now);
-            },
-        );
-        has_failed.fetch_or(ran.is_err(), Ordering::Relaxed);
-        (programs.into_programs(), ran)
-    };
-    let (work, all_done) = (&work, &all_done);
-    std::thread::scope(|scope| {
-        let mut groups: Vec<_> = groups.into_iter().zip(all_done).collect();
-        let last = groups.pop();
-        let start = |(group, done)| scope.spawn(move || work(group, done, &mut |_| {}));
-        let threads: Vec<_> = groups.into_iter().map(start).collect();
-        let here = last.map(|(group, done)| {
-            work(group, done, &mut |now| {
-                let done = all_done.iter().map(|done| done.load(Ordering::Relaxed));
-                (watch.progress)(done.sum(), now);
-            })
-        });
-        is_over.store(true, Ordering::Relaxed);
-        let (mut programs, mut ran) = (Vec::new(), Ok(()));
-        let joined = threads.into_iter().map(|thread| {
-            let failed = |_| {
-                (
-                    Vec::new(),
-                    Err(CliError::run("a thread of the run panicked")),
-                )
-            };
-            thread.join().unwrap_or_else(failed)
-        });
-        for (its_programs, its) in joined.chain(here) {
-            programs.extend(its_programs);
-            ran = ran.and(its);
-        }
-        (programs, ran)
-    })
 }
