@@ -1,9 +1,9 @@
 //! The two ends of a flow: stamped items, and what a consumer saw of them. They read no clock and
 //! run as programs in real and in virtual time.
 //!
-//! Measured ends (`perf`) write and read eight bytes of an item, or every byte, in batches of a given
-//! size. Checked ends (`flow`) have every byte follow from the stamp, may be bound to a rate and ring
-//! doorbells. `stamps` has what items contain, `verify` judges what was pushed and seen.
+//! Measured ends (`perf`) write and read eight bytes of an item, or every byte, in batches of a
+//! given size. Checked ends (`flow`) have every byte follow from the stamp, may be bound to a rate
+//! and ring doorbells. `stamps` has what items contain, `verify` judges what was pushed and seen.
 
 pub mod stamps;
 pub mod verify;

@@ -1,6 +1,6 @@
 //! Programs on the nodes of a rack of any kind. A program is written once, as turns; [`Session`]
-//! takes the turns in real time or has the simulator step them, [`run`] also on several threads, and
-//! jobs of hosted nodes take them by [`RealTime`].
+//! takes the turns in real time or has the simulator step them, [`run`] also on several threads,
+//! and jobs of hosted nodes take them by [`RealTime`].
 
 mod rack;
 mod real_time;

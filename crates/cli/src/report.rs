@@ -1,6 +1,6 @@
 //! One model of what a command found: a JSON object (docs/JSON.md), which is its text as well. A
-//! number or word is a line, an object a line of measures, a list of objects a table. Labels are the
-//! keys; what a key ends in is the unit.
+//! number or word is a line, an object a line of measures, a list of objects a table. Labels are
+//! the keys; what a key ends in is the unit.
 
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};

@@ -12,10 +12,10 @@ use std::time::Instant;
 const ROWS_PER_STEP: usize = 2048;
 const ROWS_PER_STEP_VIRTUAL: usize = 256;
 
-/// What a row costs a core that partitions it, and one that aggregates and joins it, in picoseconds.
-/// Measured once with `cargo bench -p rackweave-workload` (61 and 106 million rows/s) on a processor
-/// whose clock is assumed to have been 3.5 GHz, and scaled to the 2.2 GHz of the testbed's Xeon Gold
-/// 5120. They decide how busy the links of a simulated demo are, and no answer.
+/// What a row costs a core that partitions it, and one that aggregates and joins it, in
+/// picoseconds. Measured once with `cargo bench -p rackweave-workload` (61 and 106 million rows/s)
+/// on a processor whose clock is assumed to have been 3.5 GHz, and scaled to the 2.2 GHz of the
+/// testbed's Xeon Gold 5120. They decide how busy the links of a simulated demo are, and no answer.
 const PUSH_ROW_PICOS: u64 = 26_000;
 const QUERY_ROW_PICOS: u64 = 15_000;
 

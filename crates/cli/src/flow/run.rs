@@ -1,5 +1,5 @@
-//! A script on its rack: in real time this thread takes the turns of every end, in virtual time each
-//! is an actor of the simulator.
+//! A script on its rack: in real time this thread takes the turns of every end, in virtual time
+//! each is an actor of the simulator.
 
 use super::Play;
 use super::report::ScriptReport;

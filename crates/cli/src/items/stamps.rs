@@ -1,5 +1,5 @@
-//! What items contain, and what a consumer notes of them. An item begins with its stamp; every other
-//! byte of a checked one follows from the stamp and the destination, which stands behind it.
+//! What items contain, and what a consumer notes of them. An item begins with its stamp; every
+//! other byte of a checked one follows from the stamp and the destination, which stands behind it.
 
 use rackweave_endpoint::flow::hash_key;
 

@@ -39,8 +39,8 @@ impl<'a> From<&'a Sink> for Seen<'a> {
     }
 }
 
-/// Whether a consumer of a shuffle saw every item of each of so many producers once and in order, as
-/// far as it saw any.
+/// Whether a consumer of a shuffle saw every item of each of so many producers once and in order,
+/// as far as it saw any.
 pub fn is_in_order(sink: &Sink, producers: usize) -> bool {
     let evidence = Evidence {
         shape: FlowShape::Shuffle,

@@ -4,8 +4,8 @@
 //! `rewrite` and `idle` measure the machine. Numbers of real time are given beside something
 //! measured in the same run wherever they depend on the machine.
 //!
-//! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `crate::items`, `initiator`, `pair`.
-//! `demo` uses those of `messaging` and `sequencer`.
+//! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `crate::items`, `initiator`,
+//! `pair`. `demo` uses those of `messaging` and `sequencer`.
 
 pub mod amount;
 pub mod args;

@@ -1,5 +1,5 @@
-//! The loop of one thread in real time: it takes the turns of its programs in rounds, and drives the
-//! rack while nothing moves.
+//! The loop of one thread in real time: it takes the turns of its programs in rounds, and drives
+//! the rack while nothing moves.
 
 use super::{Port, Program, RoundClock, Turn};
 use crate::outcome::CliError;
