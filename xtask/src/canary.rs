@@ -174,7 +174,7 @@ fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<String>, Fail
             (0, _) => {}
             (FAILED, output) => {
                 let run = json::members(&output, "seeds_run");
-                return Ok(run.first().map(|run| (*run).to_owned()));
+                return Ok(run.first().map(ToString::to_string));
             }
             (code, output) => {
                 return Err(Failure::check(format!(

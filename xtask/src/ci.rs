@@ -199,7 +199,7 @@ fn rackweave(arguments: &[&str]) -> Result<Command, Failure> {
 fn demo(options: &[&str]) -> Result<(), Failure> {
     let mut command = rackweave(&["demo", "--format", "json"])?;
     let (code, output) = capture(command.args(options))?;
-    if code == 0 && json::is(&output, "verified", "true") {
+    if code == 0 && json::is(&output, "verified", true) {
         return Ok(());
     }
     Err(Failure::check(format!(
@@ -218,7 +218,7 @@ fn figures() -> Result<(), Failure> {
     let path = folder.to_string_lossy().into_owned();
     let options = ["figures", "--quick", "--out", &path, "--format", "json"];
     let (code, output) = capture(&mut rackweave(&options)?)?;
-    if code == 0 && json::is(&output, "verified", "true") {
+    if code == 0 && json::is(&output, "verified", true) {
         return Ok(());
     }
     Err(Failure::check(format!(
@@ -255,13 +255,13 @@ fn repeat() -> Result<(), Failure> {
                 "{output}\nno trace_hash in the output of chaos"
             )));
         }
-        hashes.push(found.join(" "));
+        hashes.push(found);
     }
     if hashes[0] == hashes[1] {
         return Ok(());
     }
     Err(Failure::check(format!(
-        "one seed, two trace hashes: {} and {}",
+        "one seed, two trace hashes: {:?} and {:?}",
         hashes[0], hashes[1]
     )))
 }

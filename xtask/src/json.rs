@@ -1,34 +1,34 @@
 //! The few members of the project's JSON output that checks look at.
-//!
-//! Not a JSON parser: it finds members by name, at any depth, which is enough for output of our
-//! own, and it needs no crate.
 
-/// The values of every member called `name`, in order, as they are written.
-pub fn members<'a>(json: &'a str, name: &str) -> Vec<&'a str> {
-    let key = format!("\"{name}\"");
-    let mut values = Vec::new();
-    let mut rest = json;
-    while let Some(at) = rest.find(&key) {
-        rest = rest[at + key.len()..].trim_start();
-        if let Some(value) = rest.strip_prefix(':') {
-            values.push(value_of(value.trim_start()));
-        }
+use serde_json::Value;
+
+/// The values of every member called `name`, at any depth; none if it is not JSON.
+pub fn members(json: &str, name: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    if let Ok(value) = serde_json::from_str(json) {
+        collect(&value, name, &mut found);
     }
-    values
+    found
 }
 
 /// Whether the first member called `name` is `value`.
-pub fn is(json: &str, name: &str, value: &str) -> bool {
-    members(json, name).first() == Some(&value)
+pub fn is(json: &str, name: &str, value: impl Into<Value>) -> bool {
+    members(json, name).first() == Some(&value.into())
 }
 
-/// The value that `text` begins with: a string, or what comes before the next delimiter.
-fn value_of(text: &str) -> &str {
-    if let Some(string) = text.strip_prefix('"') {
-        return string.split('"').next().unwrap_or_default();
+fn collect(value: &Value, name: &str, found: &mut Vec<Value>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                if key == name {
+                    found.push(value.clone());
+                }
+                collect(value, name, found);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, name, found)),
+        _ => {}
     }
-    let end = text.find([',', '}', ']', '\n']).unwrap_or(text.len());
-    text[..end].trim_end()
 }
 
 #[cfg(test)]
@@ -36,13 +36,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_found_whatever_the_layout() {
-        let json =
-            "{ \"verified\" : true,\n\"runs\":[{\"trace_hash\":\"ab\"},{\"trace_hash\": 7}] }";
-        assert!(is(json, "verified", "true"));
-        assert_eq!(members(json, "trace_hash"), ["ab", "7"]);
-        assert!(!is(json, "missing", "true"));
-        assert!(!is("{\"verified\":false}", "verified", "true"));
+    fn members_are_found_at_any_depth() {
+        let json = r#"{"verified": true, "runs": [{"trace_hash": "ab"}, {"trace_hash": 7}]}"#;
+        assert!(is(json, "verified", true));
+        assert_eq!(members(json, "trace_hash"), [Value::from("ab"), 7.into()]);
+        assert!(!is(json, "missing", true));
+        assert!(!is(r#"{"verified": false}"#, "verified", true));
         assert!(members("\"verified\" is no member", "verified").is_empty());
     }
 }

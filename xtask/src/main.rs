@@ -5,7 +5,7 @@
 //! simulator can fail; [`catalogue`] makes tables of docs/ from the code; [`fuzz`] runs the fuzz
 //! targets under libFuzzer; [`toolchain`] has the checks by Miri and ThreadSanitizer; [`install`]
 //! puts the library for C and C++ where programs find it. It knows the project's files and
-//! commands, and none of its crates: it builds from the compiler alone.
+//! commands, and none of its crates, so that it builds when they do not.
 
 mod canary;
 mod catalogue;

@@ -1,10 +1,9 @@
-//! Who has to go where too many wait.
+//! Which waiting connection is closed when there are too many.
 
 use std::net::IpAddr;
 
-/// The first of the address that has most, by its place among `addresses`, which are in the order
-/// of their coming. Whoever means to come in takes milliseconds over it, so it is hardly he who has
-/// waited longest.
+/// The index of the oldest entry of the address that has most entries. `addresses` are in the order
+/// of arrival. An honest peer is done within milliseconds, so it is unlikely to be the oldest.
 pub fn oldest_of_most(addresses: &[IpAddr]) -> Option<usize> {
     let count = |ip: &IpAddr| addresses.iter().filter(|&other| other == ip).count();
     let most = addresses.iter().map(count).max()?;

@@ -1,4 +1,4 @@
-//! The ground floor: what every other room stands on.
+//! What every other crate depends on.
 //!
 //! Knows time as numbers ([`Instant`], [`Duration`]), seeded randomness ([`Rng`]), identifiers
 //! ([`ids`]), wrapping sequence numbers ([`Psn`]), deadlines ([`Timers`]), region memory

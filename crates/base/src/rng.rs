@@ -63,7 +63,7 @@ impl Rng {
 }
 
 /// Where keys, starting packet sequence numbers, tokens and identities come from: numbers that
-/// nobody may guess, however many others he has seen.
+/// nobody can guess from any number of earlier ones.
 #[derive(Debug)]
 pub struct KeyRng(Source);
 

@@ -118,7 +118,15 @@ fn flow_status(error: &FlowError) -> Status {
     match error {
         FlowError::BadSpec { .. } => Status::BadArgument,
         FlowError::TablesFull { .. } | FlowError::Region { .. } => Status::NoRoom,
+        FlowError::Taken => Status::InUse,
+        FlowError::NotHere | FlowError::BadRing(_) => Status::Internal,
         _ => Status::Refused,
+    }
+}
+
+impl From<FlowError> for Fault {
+    fn from(error: FlowError) -> Self {
+        Self::new(flow_status(&error), error)
     }
 }
 

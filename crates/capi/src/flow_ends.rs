@@ -7,7 +7,7 @@ use crate::pointer::{Out, slice, space};
 use crate::status::Status;
 use crate::wait::wait;
 use rackweave_controller::FlowShape;
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingError, Taken};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use std::sync::Arc;
 
 /// A producer's ring. One thread at a time.
@@ -52,16 +52,6 @@ impl From<PushError> for Fault {
             PushError::Finished => Self::new(Status::Finished, error),
             PushError::TooLong { .. } => Self::new(Status::TooLong, error),
         }
-    }
-}
-
-impl From<RingError> for Fault {
-    fn from(error: RingError) -> Self {
-        let status = match error {
-            RingError::Taken => Status::InUse,
-            _ => Status::Internal,
-        };
-        Self::new(status, error)
     }
 }
 

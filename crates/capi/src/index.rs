@@ -55,6 +55,7 @@ pub(crate) fn set_up_fault(rack: &Rack, error: &IndexServiceError) -> Fault {
         | Error::Tree(_)
         | Error::Map(_)
         | Error::Load { .. } => Status::BadArgument,
+        Error::BeginMove(_) | Error::Move(_) => Status::Refused,
         Error::NoStorage => Status::NotFound,
         Error::TimedOut { .. } => Status::TimedOut,
     };

@@ -28,7 +28,7 @@ struct Store {
     pages: Pages,
     fixed: Fixed,
     fixes: HashMap<u64, (Begun<Result<Guard, PageError>>, Entry)>,
-    flushes: HashMap<u64, Begun<Result<Flushed, FlushError>>>,
+    flushes: HashMap<u64, Begun<Result<Flushed, PageError>>>,
     tickets: u64,
 }
 
@@ -76,6 +76,12 @@ impl From<PageError> for Fault {
             PageError::TimedOut { .. } => Self::new(Status::TimedOut, error),
             PageError::Fix(error) => error.into(),
             PageError::Commit(error) => error.into(),
+            PageError::Flush(error) | PageError::Close(CloseError::Flush(error)) => error.into(),
+            PageError::Allocate(error) | PageError::Close(CloseError::Allocate(error)) => {
+                error.into()
+            }
+            PageError::Open(error) => error.into(),
+            PageError::Close(CloseError::Superblock(error)) => error.into(),
         }
     }
 }
@@ -305,11 +311,7 @@ pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -
     call(|| {
         handle::with(store, |store: &mut Store| {
             let _entry = store.superblock()?;
-            store.worker.close().map_err(|error| match error {
-                CloseError::Allocate(source) => source.into(),
-                CloseError::Flush(source) => source.into(),
-                CloseError::Superblock(source) => source.into(),
-            })
+            Ok(store.worker.close()?)
         })
     })
 }

@@ -9,7 +9,6 @@ use crate::status::Status;
 use ::rackweave_rack::config::Role;
 use ::rackweave_rack::services::{
     BLOCK, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreMedium,
-    WorkerError,
 };
 use core::ffi::c_char;
 use rackweave_base::NodeId;
@@ -64,17 +63,7 @@ impl Pages {
     /// A worker of a node.
     pub fn worker(&self, node: NodeId) -> Result<PageWorker, Fault> {
         let worker = self.service.worker(node);
-        worker.map_err(|error| self.rack.fault(worker_status(&error), &error))
-    }
-}
-
-fn worker_status(error: &WorkerError) -> Status {
-    match error {
-        WorkerError::NoFrames(_) => Status::Refused,
-        WorkerError::AllTaken { .. } => Status::NoRoom,
-        WorkerError::Rejoin { source, .. } => set_up_status(source),
-        WorkerError::Pool(_) => Status::BadArgument,
-        WorkerError::Open(source) => Fault::from(*source).status,
+        worker.map_err(|error| self.rack.fault(service_status(&error), &error))
     }
 }
 
@@ -118,8 +107,14 @@ fn service_status(error: &PageServiceError) -> Status {
         PageServiceError::Store(_) => Status::System,
         PageServiceError::Target { .. } => Status::NoRoom,
         PageServiceError::SetUp(source) => set_up_status(source),
-        PageServiceError::Worker(source) => worker_status(source),
-        PageServiceError::Open { error, .. } => Fault::from(*error).status,
+        PageServiceError::AtStore { error, .. } | PageServiceError::Flush { error, .. } => {
+            Fault::from(*error).status
+        }
+        PageServiceError::NoFrames(_) => Status::Refused,
+        PageServiceError::AllTaken { .. } => Status::NoRoom,
+        PageServiceError::Rejoin { source, .. } => set_up_status(source),
+        PageServiceError::Pool(_) => Status::BadArgument,
+        PageServiceError::InUse(_) => Status::InUse,
     }
 }
 

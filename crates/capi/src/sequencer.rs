@@ -5,9 +5,7 @@ use crate::handle::{self, Handled, Kind};
 use crate::pointer::Out;
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
-use ::rackweave_rack::services::{
-    SequencerCallError, SequencerClient, SequencerService, SequencerServiceError,
-};
+use ::rackweave_rack::services::{SequencerClient, SequencerService, SequencerServiceError};
 use core::time::Duration;
 use rackweave_controller::SequencerSetUpError;
 use rackweave_endpoint::sequencer::{BeginError, SequencerError};
@@ -65,24 +63,24 @@ impl From<BeginError> for Fault {
     }
 }
 
-fn set_up_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
-    let status = match error {
-        SequencerServiceError::Switch(SequencerSetUpError::OutOfRange { .. })
-        | SequencerServiceError::Counter(_) => Status::BadArgument,
-        SequencerServiceError::Switch(SequencerSetUpError::Unknown(_))
-        | SequencerServiceError::NoNode(_) => Status::NotFound,
-        _ => Status::NoRoom,
-    };
-    rack.fault(status, error)
+fn set_up_fault(rack: &Rack, error: SequencerServiceError) -> Fault {
+    let Fault { status, .. } = error.clone().into();
+    rack.fault(status, &error)
 }
 
-impl From<SequencerCallError> for Fault {
-    fn from(error: SequencerCallError) -> Self {
-        match error {
-            SequencerCallError::Begin(source) => source.into(),
-            SequencerCallError::Failed(source) => source.into(),
-            SequencerCallError::TimedOut { .. } => Self::quiet(Status::TimedOut),
-        }
+impl From<SequencerServiceError> for Fault {
+    fn from(error: SequencerServiceError) -> Self {
+        let status = match error {
+            SequencerServiceError::Begin(source) => return source.into(),
+            SequencerServiceError::Failed(source) => return source.into(),
+            SequencerServiceError::TimedOut { .. } => return Self::quiet(Status::TimedOut),
+            SequencerServiceError::Switch(SequencerSetUpError::OutOfRange { .. })
+            | SequencerServiceError::Counter(_) => Status::BadArgument,
+            SequencerServiceError::Switch(SequencerSetUpError::Unknown(_))
+            | SequencerServiceError::NoNode(_) => Status::NotFound,
+            _ => Status::NoRoom,
+        };
+        Self::new(status, error)
     }
 }
 
@@ -103,7 +101,7 @@ pub unsafe extern "C" fn rackweave_sequencer_create(
         let out = unsafe { Out::new(sequencer, "sequencer")? };
         let rack = handle::shared::<Rack>(rack)?;
         let made = SequencerService::new(&rack.0, first);
-        let service = made.map_err(|error| set_up_fault(&rack, &error))?;
+        let service = made.map_err(|error| set_up_fault(&rack, error))?;
         out.set(handle::insert(SharedSequencer { rack, service })?);
         Ok(())
     })
@@ -155,7 +153,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
         let out = unsafe { Out::new(client, "client")? };
         let SharedSequencer { rack, service } = handle::shared::<SharedSequencer>(sequencer)?;
         let made = service.connect(rack.node_id(node)?);
-        let client = made.map_err(|error| set_up_fault(&rack, &error))?;
+        let client = made.map_err(|error| set_up_fault(&rack, error))?;
         out.set(handle::insert(Client { rack, client })?);
         Ok(())
     })
@@ -182,7 +180,7 @@ pub extern "C" fn rackweave_sequencer_client_reconnect(
     call(|| {
         handle::with(client, |Client { rack, client }: &mut Client| {
             let connected = client.reconnect();
-            connected.map_err(|error| set_up_fault(rack, &error))
+            connected.map_err(|error| set_up_fault(rack, error))
         })
     })
 }

@@ -19,7 +19,8 @@ mod wrong;
 
 use core::fmt;
 use core::str::FromStr;
-use rackweave_base::Duration;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::SimulatedRack;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -214,6 +215,24 @@ pub struct SeedReport {
 }
 
 impl SeedReport {
+    /// Adds what a rack of the run has to say of itself.
+    fn add_rack(&mut self, rack: &SimulatedRack) {
+        self.trace_hash = self.trace_hash.rotate_left(17) ^ rack.trace_hash();
+        self.events += rack.events();
+        self.time += rack.now() - Instant::ZERO;
+        let nodes = (0..rack.config().node.len()).map(|node| NodeId(node as u16));
+        let links = nodes.filter_map(|node| rack.link_report(node));
+        let cables = 0..rack.topology().cables().count();
+        let ways = links
+            .flat_map(|links| [links.to_switch, links.from_switch])
+            .chain(cables.flat_map(|cable| rack.cable_report(cable)).flatten());
+        for way in ways {
+            let faults = way.faults;
+            self.packets_disturbed +=
+                faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
+        }
+    }
+
     /// Whether nothing is wrong: no violation, and the run came to its end.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.stuck.is_empty()

@@ -7,7 +7,6 @@ use crate::globals::Globals;
 use rackweave_base::memory::MemoryError;
 use rackweave_control::KeyError;
 use rackweave_controller::{FlowError, LaneError};
-use rackweave_endpoint::flow::RingError;
 use rackweave_link::CaptureError;
 use rackweave_rack::hosted::HostedError;
 use rackweave_rack::{ConfigError, RackError};
@@ -117,8 +116,7 @@ run_errors!(
     MemoryError,
     PostError,
     QpError,
-    RegisterError,
-    RingError
+    RegisterError
 );
 
 /// What the shell sees of a command's end.

@@ -1,6 +1,6 @@
 //! The control connection of a hosted rack: keys, TLS, versions, messages over TCP.
 //!
-//! This room knows how two processes of one rack come to trust each other and how they then
+//! This crate knows how two processes of one rack come to trust each other and how they then
 //! exchange messages. It knows no rack, not what a node is, and no message's contents: messages are
 //! any types that `serde` can write and read.
 //!

@@ -247,38 +247,7 @@ impl Controller {
             ip: self.switch.ip,
             qpn: switch_qpn,
         };
-        let mut made = Err(LaneError::NoNode(node));
-        site.node(node, &mut |verbs| {
-            let capabilities = QpCapabilities {
-                send_max: 1,
-                receive_max: 1,
-                segments_max: 1,
-            };
-            made = match wanted.qpn {
-                Some(qpn) => Ok(qpn),
-                None => verbs
-                    .create_qp(pd, cq, cq, capabilities)
-                    .map_err(|error| LaneError::Qp { node, error }),
-            };
-            let Ok(qpn) = made else { return };
-            let reset = wanted.qpn.map(|_| QpModify::Reset);
-            let others = lane_modifications(peer, &wanted);
-            for modify in reset.into_iter().chain(others) {
-                if let Err(error) = verbs.modify_qp(qpn, modify) {
-                    made = Err(LaneError::Modify { node, error });
-                    if wanted.qpn.is_none() {
-                        let _ = verbs.destroy_qp(qpn);
-                    }
-                    return;
-                }
-            }
-            if kind == LaneKind::Source {
-                // The engine keeps the promise: what it reads is freed only after the target has
-                // acknowledged it.
-                verbs.read_by_reference(qpn);
-            }
-        });
-        let node_qpn = made?;
+        let node_qpn = make_pair(site, node, (pd, cq), peer, &wanted)?;
         let entry = Lane {
             kind,
             port,
@@ -370,6 +339,48 @@ impl Controller {
 /// remove.
 pub(crate) fn destroy_qp(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     site.node(node, &mut |verbs| _ = verbs.destroy_qp(qpn));
+}
+
+/// Makes the queue pair of a lane at its node, or takes the one that is wanted, and connects it.
+fn make_pair(
+    site: &mut dyn Site,
+    node: NodeId,
+    (pd, cq): (PdId, CqId),
+    peer: Peer,
+    wanted: &Wanted,
+) -> Result<Qpn, LaneError> {
+    let mut made = Err(LaneError::NoNode(node));
+    site.node(node, &mut |verbs| {
+        let capabilities = QpCapabilities {
+            send_max: 1,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        made = match wanted.qpn {
+            Some(qpn) => Ok(qpn),
+            None => verbs
+                .create_qp(pd, cq, cq, capabilities)
+                .map_err(|error| LaneError::Qp { node, error }),
+        };
+        let Ok(qpn) = made else { return };
+        let reset = wanted.qpn.map(|_| QpModify::Reset);
+        let others = lane_modifications(peer, wanted);
+        for modify in reset.into_iter().chain(others) {
+            if let Err(error) = verbs.modify_qp(qpn, modify) {
+                made = Err(LaneError::Modify { node, error });
+                if wanted.qpn.is_none() {
+                    let _ = verbs.destroy_qp(qpn);
+                }
+                return;
+            }
+        }
+        if wanted.kind == LaneKind::Source {
+            // The engine keeps the promise: what it reads is freed only after the target has
+            // acknowledged it.
+            verbs.read_by_reference(qpn);
+        }
+    });
+    made
 }
 
 /// From Reset to ReadyToSend. The node's requests begin with the same PSN as the switch's.

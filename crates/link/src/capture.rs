@@ -2,8 +2,8 @@
 //!
 //! [`CaptureTap`] makes the file and belongs to one thread; [`SharedCapture`] is a handle to one
 //! for many; [`Capture`] is a link that records what passes through it. Packets are always written
-//! as whole RoCEv2 packets: where the links at hand leave the ICRC out, it is computed for the file
-//! (DESIGN section 4). A packet whose payload is gone is cut behind its headers and says so.
+//! as whole RoCEv2 packets: where the links at hand leave the ICRC out, it is computed for the
+//! file. A packet whose payload is gone is cut behind its headers and says so.
 //!
 //! A capture never stops the rack. When the file is full or cannot be written, recording ends and
 //! [`SharedCapture::finish`] tells.

@@ -1,4 +1,4 @@
-//! A link inside one process: two rings of packets, one for each way (DESIGN section 4).
+//! A link inside one process: two rings of packets, one for each direction.
 //!
 //! Packets pass by value, their payloads mostly by reference to region memory, so sending costs no
 //! copy of data and no allocation. The link is lossless and promises integrity: it asks for no

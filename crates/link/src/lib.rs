@@ -2,7 +2,7 @@
 //!
 //! Knows how a packet gets from one end of a cable to the other, and nothing of what it says: no
 //! protocol field is judged here. Faults and captures are links wrapped around links, so no
-//! protocol code ever asks whether a fault is planned or somebody listens (DESIGN section 2).
+//! protocol code ever asks whether a fault is planned or a capture is running.
 //!
 //! * [`in_process`]: two rings of packets, for racks inside one process.
 //! * [`fault`]: loses, duplicates, reorders and corrupts what is sent through it.

@@ -1,4 +1,4 @@
-//! The example of the README: a producer and a consumer on two nodes of an embedded rack.
+//! A producer and a consumer on two nodes of an embedded rack.
 
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;

@@ -1,4 +1,4 @@
-//! When somebody who waits stays awake, and for how long he sleeps.
+//! When a waiting thread stays awake, and how long it sleeps.
 //!
 //! Moving data earns rounds of idleness to be spent awake: where much has moved, more is likely to
 //! come soon, and a poll of an idle ring now and then is no reason to stay awake.
@@ -11,8 +11,7 @@ use std::time::Duration as Time;
 /// Nothing is due.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// How long somebody who waits sleeps at first, and at most: what he waits for may come without a
-/// timer that he sees.
+/// Minimum and maximum idle sleep; work may arrive without a visible timer.
 const NAP_MIN: Time = Time::from_micros(50);
 const NAP_MAX: Time = Time::from_millis(2);
 
@@ -28,13 +27,13 @@ const CREDIT_MIN: u32 = 16;
 /// Credit from which all driver threads are wanted: more than polling idle rings earns.
 const CREDIT_CROWD: u32 = 256;
 
-/// Rounds that somebody who waits spends awake in any case: a peer that answers at once takes some
-/// microseconds. With fewer rounds two who answer each other sleep in turn, and never find out of
-/// it.
+/// Rounds that a waiting thread spends awake in any case: a peer that answers at once takes some
+/// microseconds. With fewer rounds, two threads that answer each other sleep in turn, and never
+/// stop.
 const ROUNDS_AWAKE: u32 = 192;
 
-/// How often one who needs a machine looks whether it is free before he sleeps: some microseconds,
-/// in which a thread that drives it is done with a burst.
+/// Attempts to lock a machine before the thread sleeps: some microseconds, in which the thread that
+/// drives the machine finishes a burst.
 const TRIES_AWAKE: u32 = 256;
 
 /// Credit that all who wait share.
@@ -92,16 +91,16 @@ pub(crate) struct Place<S> {
     attended: AtomicU64,
 }
 
-/// How long a machine that somebody of its own has driven is left to him. What a NIC stores is then
-/// in the cache of the core that is about to read it, and no other core waits for the NIC. Longer
-/// than he may be busy with what came; should he have gone, those who wait find out by their idle
-/// rounds.
+/// How long, in nanoseconds, a machine is left to the thread of its own node that last drove it.
+/// What a NIC stores is then in the cache of the core that is about to read it, and no other core
+/// waits for the NIC. It is longer than that thread may be busy with what arrived; if the thread is
+/// gone, waiting threads find out by their idle rounds.
 const ATTENDED: u64 = 500_000;
 
-/// What a mutex guards, unless somebody has it.
+/// What a mutex guards, unless it is locked.
 ///
 /// # Panics
-/// If somebody panicked who had it: without him it would look busy for ever.
+/// If a thread that held it has panicked: the machine would look busy for ever.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -133,7 +132,7 @@ impl<S> Place<S> {
             .expect("a machine that panicked is not to be trusted")
     }
 
-    /// The machine, unless somebody has it: he is driving it.
+    /// The machine, unless another thread is driving it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, S>> {
         try_lock(&self.station)
     }

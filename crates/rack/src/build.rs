@@ -17,7 +17,7 @@ use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
 use rackweave_verbs::Mtu;
 use std::net::Ipv4Addr;
 
-/// Why a rack could not be built.
+/// Why a rack could not be built, or has no such node.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum RackError {
     /// The configuration makes no sense.
@@ -38,6 +38,27 @@ pub enum RackError {
     /// A driver thread could not be started.
     #[error("a driver thread could not be started: {0}; lower driver_threads")]
     Thread(String),
+    /// The configuration has no node of this name.
+    #[error("the rack has no node {name:?}; it has {known}")]
+    NoNode {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The node is in another process.
+    #[error("node {0:?} is in another process")]
+    Elsewhere(String),
+}
+
+impl RackError {
+    pub(crate) fn no_node(name: &str, config: &RackConfig) -> Self {
+        let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
+        Self::NoNode {
+            name: name.to_owned(),
+            known: names.join(", "),
+        }
+    }
 }
 
 /// Which addresses the parts of a rack have.

@@ -1,11 +1,13 @@
 //! Builds a rack from one configuration.
 //!
-//! [`config`] is the TOML file and its defaults. [`EmbeddedRack`] runs all nodes and the switch in
-//! this process in real time; [`SimulatedRack`] runs the same machines in virtual time on modelled
-//! hardware. Both are a [`rackweave_controller::Site`] to the controller. [`services`] puts
-//! together what a database needs of an embedded rack: pages, indexes, sequencers.
+//! [`config`] is the TOML file and its defaults. [`Rack`] is what services and programs see of a
+//! rack of any kind. [`EmbeddedRack`] runs all nodes and the switch in this process in real time;
+//! [`SimulatedRack`] runs the same machines in virtual time on modelled hardware. Both are a
+//! [`Backend`] of a `Rack`, and a [`rackweave_controller::Site`] to the controller. `hosted` has
+//! racks with a process per node. [`services`] puts together what a database needs of a `Rack`:
+//! pages, indexes, sequencers; [`messaging`] connects units.
 //!
-//! This room may see both an endpoint and the switch. It must not know any workload or command.
+//! This crate may see both an endpoint and the switch. It must not know any workload or command.
 
 mod awake;
 mod build;
@@ -42,5 +44,5 @@ pub use index::{
     IndexLoss, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
-pub use rack::{Backend, Node, NodeError, Rack, RackBuilder};
+pub use rack::{Backend, Node, Rack, RackBuilder};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

@@ -4,8 +4,9 @@
 use crate::{Flow, RackError};
 use core::cell::{Ref, RefMut};
 use rackweave_base::NodeId;
+use rackweave_controller::FlowError;
 use rackweave_controller::{Controller, Site};
-use rackweave_endpoint::flow::{Consumer, Producer, RingError};
+use rackweave_endpoint::flow::{Consumer, Producer};
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
@@ -17,7 +18,7 @@ pub use rackweave_switch::Tap;
 ///
 /// # Errors
 /// If there is no such consumer, or it is at a node that is not here.
-pub fn consumer_view(flow: &Flow, index: usize) -> Result<Consumer, RingError> {
+pub fn consumer_view(flow: &Flow, index: usize) -> Result<Consumer, FlowError> {
     flow.consumer_view(index)
 }
 
@@ -25,7 +26,7 @@ pub fn consumer_view(flow: &Flow, index: usize) -> Result<Consumer, RingError> {
 ///
 /// # Errors
 /// If there is no such producer, or it is at a node that is not here.
-pub fn producer_views(flow: &Flow, index: usize) -> Result<Vec<Producer>, RingError> {
+pub fn producer_views(flow: &Flow, index: usize) -> Result<Vec<Producer>, FlowError> {
     flow.producer_views(index)
 }
 

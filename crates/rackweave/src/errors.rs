@@ -1,4 +1,10 @@
-//! All errors of this crate in one place: one small enumeration for each kind of call.
+//! The errors of a rack and its services, one or two for each: one for setting up, one for the
+//! calls of every day.
+//!
+//! [`RackError`], [`PageServiceError`], [`PageError`] (with [`CommitError`]),
+//! [`IndexServiceError`], [`CallError`], [`SequencerServiceError`], [`FlowError`], [`PushError`],
+//! [`ConnectError`], [`SendError`] and [`FetchError`]. What they carry of the layer below, such as
+//! [`FixError`] and [`IndexError`], is here, too.
 //!
 //! Each variant says what was wrong, where, and what to do about it; `docs/errors.md` in the
 //! repository is the catalogue, and `docs/embedding.md` says which of them an engine has to handle
@@ -26,13 +32,15 @@
 //! [`Taken::Aborted`]: crate::flow::Taken::Aborted
 
 #[doc(no_inline)]
+pub use crate::columns::FetchError;
+#[doc(no_inline)]
 pub use crate::config::{ConfigError, RackError, StoreError};
 #[doc(no_inline)]
 pub use crate::flow::{FlowError, PushError, RingError};
 #[doc(no_inline)]
 pub use crate::index::{
-    BeginError, BeginMoveError, CallError, IndexError, IndexMoveError, IndexNetworkError,
-    IndexServiceError, IndexSetUpError, MapError, MoveError,
+    BeginError, BeginMoveError, CallError, IndexError, IndexNetworkError, IndexServiceError,
+    IndexSetUpError, MapError, MoveError,
 };
 #[doc(no_inline)]
 pub use crate::messaging::{Closed, ConnectError, SendError};
@@ -42,11 +50,9 @@ pub use crate::pages::FileError;
 #[doc(no_inline)]
 pub use crate::pages::{
     AllocateError, CloseError, CommitError, FixError, FlushError, OpenError, PageError,
-    PageServiceError, PageSetUpError, StoresCloseError, WorkerError,
+    PageServiceError, PageSetUpError,
 };
 #[doc(no_inline)]
 pub use crate::rpc::RpcError;
 #[doc(no_inline)]
-pub use crate::sequencer::{
-    SequencerCallError, SequencerError, SequencerServiceError, SequencerSetUpError,
-};
+pub use crate::sequencer::{SequencerError, SequencerServiceError, SequencerSetUpError};

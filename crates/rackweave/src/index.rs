@@ -51,8 +51,8 @@ pub use rackweave_controller::index::{
 pub use rackweave_endpoint::btree::{Tree, TreeConfig, TreeError};
 pub use rackweave_endpoint::index::*;
 pub use rackweave_rack::services::{
-    CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
-    IndexServiceError, KEYS_MAX, VALUE_MAX,
+    CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
+    KEYS_MAX, VALUE_MAX,
 };
 pub use rackweave_rack::{
     Attach, Attached, BRANCHES, EndpointReply, EndpointRequest, EndpointWay, Index, IndexCounters,

@@ -86,4 +86,4 @@ pub mod verbs;
 
 pub use rackweave_base::{Instant, NodeId};
 pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, ready_within, wait_within};
-pub use rackweave_rack::{Node, NodeError, Rack, RackBuilder, RackConfig, RackError};
+pub use rackweave_rack::{Node, Rack, RackBuilder, RackConfig, RackError};

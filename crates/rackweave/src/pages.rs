@@ -46,14 +46,14 @@
 //! ([`Pool::set_log`]): then no page is seen elsewhere before the log has it ([`RedoLog`]).
 //!
 //! Programs that poll by themselves, as actors in virtual time do, take a node's [`Worker`]s
-//! ([`PageService::polled_workers`]). [`directory`] is the room below, for those who build a pool
+//! ([`PageService::polled_workers`]). [`directory`] is the module below, for those who build a pool
 //! of their own.
 
 pub use rackweave_controller::{LostPage, PageNode, PageSetUpError};
 pub use rackweave_endpoint::page_store::*;
 pub use rackweave_rack::services::{
     BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, ReadGuard,
-    StoreInfo, StoreMedium, StoreState, StoresCloseError, WorkerError, WriteGuard,
+    StoreInfo, StoreMedium, StoreState, WriteGuard,
 };
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{

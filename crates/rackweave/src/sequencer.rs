@@ -28,6 +28,6 @@
 pub use rackweave_controller::{SequencerId, SequencerSetUpError, SequencerSpec};
 pub use rackweave_endpoint::sequencer::*;
 pub use rackweave_rack::services::{
-    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
-    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerClient,
+    SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };

@@ -1,7 +1,7 @@
 //! What endpoints are built from: regions, queue pairs, work requests, completions, progress.
 //!
-//! A program needs little of it. [`Progress`] is how one who waits helps: he drives the rack, and
-//! rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
+//! A program needs little of it. [`Progress`] is how a waiting thread helps: it drives the rack,
+//! and rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
 //! [`Node`](crate::Node) is one. Machines that never wait, such as [`rpc`](crate::rpc)
 //! clients, are polled with these verbs. [`Rack::connect`](crate::Rack::connect)
 //! connects two queue pairs. The names and rules are those of the InfiniBand Architecture

@@ -1,9 +1,8 @@
 //! What a program uses, and what a switch has.
 //!
-//! The numbers of the Tofino models are DESIGN's: per stage 80 SRAM blocks of 16 KiB, 24 TCAM
-//! blocks of 512 × 44 bits, 4 register units, 16 tables; 12 stages in the first generation, 20 in
-//! the second. A register unit keeps a copy of its array's SRAM for the hardware's bookkeeping;
-//! that is not counted here.
+//! The Tofino models have, per stage, 80 SRAM blocks of 16 KiB, 24 TCAM blocks of 512 × 44 bits, 4
+//! register units, 16 tables; 12 stages in the first generation, 20 in the second. A register unit
+//! keeps a copy of its array's SRAM for the hardware's bookkeeping; that is not counted here.
 
 use crate::Register;
 use crate::table::{Direct, Exact, Range, Row, Ternary};

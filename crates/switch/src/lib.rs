@@ -1,5 +1,5 @@
 //! The programmable switch: a machine that runs a program over packets as a match-action pipeline
-//! would (DESIGN: the switch).
+//! would.
 //!
 //! A packet passes the stages in order. In one pass it may do one read-modify-write on each
 //! [`Register`] array; loops are recirculations of a small task; copies are made by multicast

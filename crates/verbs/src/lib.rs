@@ -1,7 +1,7 @@
 //! The words of an endpoint: regions, queue pairs, work requests, completions; and datagrams, for
 //! what needs no connection.
 //!
-//! Endpoints know only this room. The soft NIC (`rackweave-nic`) is one implementation of
+//! Endpoints know only this crate. The soft NIC (`rackweave-nic`) is one implementation of
 //! [`Verbs`]; a libibverbs one can stand beside it. The names and the rules are those of the
 //! InfiniBand Architecture Specification 1.4, chapters 10 and 11, as rdma-core presents them.
 //!

@@ -1,4 +1,4 @@
-//! The plan of the house: which crate may know which, and what every manifest says.
+//! Which crate may depend on which, and what every manifest must say.
 
 use super::Finding;
 
@@ -192,7 +192,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
         ],
         "the library shows what a database links against, and has nothing of its own",
     ),
-    ("xtask", &[], "chores build from the compiler alone"),
+    ("xtask", &[], "chores build when the crates do not"),
 ];
 
 /// The crates that may see both an endpoint and the switch.

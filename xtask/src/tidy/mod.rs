@@ -1,4 +1,4 @@
-//! What a machine can judge of style, and the plan of the house.
+//! The style rules that a machine can check, and the dependencies between crates.
 //!
 //! [`text`] looks at files line by line, [`house`] at the manifests of crates: which may know which
 //! is a table there. [`links`] looks where documents lead, [`catalogue`] whether tables of

@@ -7,7 +7,7 @@ use super::ExperimentError;
 use super::meter::{Meter, Span, Sweep};
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingError, Taken};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{Actor, Context, Step};
@@ -102,8 +102,8 @@ pub fn zero_sided(
         spec.batch_bytes = flows.batch_bytes.max(flows.item_size);
         spec.transfers = flows.transfers;
         let flow = rack.create_flow(spec)?;
-        sources.extend(flow.take_producers(0).map_err(ring)?);
-        sinks.push(flow.take_consumer(0).map_err(ring)?);
+        sources.extend(flow.take_producers(0)?);
+        sinks.push(flow.take_consumer(0)?);
         made.push(flow);
     }
     let items = vec![0; sources.len()];
@@ -111,11 +111,6 @@ pub fn zero_sided(
     rack.spawn(ENDS.0, Box::new(source));
     rack.spawn(ENDS.1, Box::new(Sink(sinks, items, meter.clone())));
     sweep.measure(&mut rack, span, &meter)
-}
-
-/// The controller made the rings, so they fit their blocks.
-fn ring(error: RingError) -> ExperimentError {
-    ExperimentError::Run(error.to_string())
 }
 
 /// The producing kernels, with what each has produced.

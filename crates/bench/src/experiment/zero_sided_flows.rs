@@ -150,7 +150,6 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
             .build()?;
         made.push((from, to, flow));
     }
-    let bad = |error: rackweave_endpoint::flow::RingError| ExperimentError::Run(error.to_string());
     let (right, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for node in (0..NODES).map(NodeId) {
         let mut feeder = Feeder {
@@ -168,13 +167,13 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
         };
         for (at, (from, to, flow)) in made.iter().enumerate() {
             if *from == node {
-                for ring in flow.take_producers(0).map_err(bad)? {
+                for ring in flow.take_producers(0)? {
                     feeder.rings.push((at as u16, ring));
                     feeder.sent.push(0);
                 }
             }
             if *to == node {
-                let ring = flow.take_consumer(0).map_err(bad)?;
+                let ring = flow.take_consumer(0)?;
                 taker.rings.push((at as u16, ring, 0));
             }
         }

@@ -2,7 +2,7 @@
 
 use rackweave_endpoint::page_store::{AllocateError, CloseError, FixError, FlushError, OpenError};
 use rackweave_rack::RackError;
-use rackweave_rack::services::{PageServiceError, WorkerError};
+use rackweave_rack::services::{PageError, PageServiceError};
 use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{HeapError, OptionsError, RateError, RecordError};
@@ -71,9 +71,9 @@ pub enum PagesError {
     /// The rack could not be given pages.
     #[error(transparent)]
     Service(#[from] PageServiceError),
-    /// A node has no workers.
+    /// A worker did not do what it was asked for.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Page(#[from] PageError),
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -147,4 +147,22 @@ pub enum Damage {
     /// The record is not whole.
     #[error(transparent)]
     Record(#[from] RecordError),
+}
+
+impl PagesError {
+    /// What a worker said, whoever asked it.
+    pub fn page_error(&self) -> Option<PageError> {
+        match self {
+            Self::Page(error)
+            | Self::Service(
+                PageServiceError::AtStore { error, .. } | PageServiceError::Flush { error, .. },
+            ) => Some(*error),
+            Self::Open(error) => Some((*error).into()),
+            Self::Allocate(error) => Some((*error).into()),
+            Self::Fix(error) => Some((*error).into()),
+            Self::Flush(error) => Some((*error).into()),
+            Self::Close(error) => Some((*error).into()),
+            _ => None,
+        }
+    }
 }

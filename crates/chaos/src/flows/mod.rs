@@ -1,7 +1,7 @@
 //! The campaign against flows: all shapes, rings of all sizes, all rates of packet faults, members
 //! that come and go, cut cables, crashed nodes, restarts of the switch.
 //!
-//! What must hold (DESIGN, section 10): no item lost, duplicated, reordered within its ring or
+//! What must hold (docs/faults.md): no item lost, duplicated, reordered within its ring or
 //! changed; replicated items in one order everywhere; the end of stream comes after the last item
 //! and only then; a flow is broken off, or a member given up, only for good reason; a change is
 //! refused only for good reason; every run comes to its end.
@@ -9,7 +9,6 @@
 //! [`plan`] makes rack and flows of a seed, [`disturb`] what goes wrong; [`actors`] produce and
 //! consume; [`running`] knows what a flow may do, [`change`] what it may refuse.
 
-use rackweave_rack::testing::Faults;
 mod actors;
 mod change;
 mod disturb;
@@ -22,6 +21,7 @@ use core::cell::RefCell;
 use disturb::Disturbance;
 use plan::Plan;
 use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::FlowHistory;
 use running::Running;
@@ -70,7 +70,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
         campaign.at(time, disturbance);
     }
     campaign.drive();
-    campaign.judge(plan.config.node.len());
+    campaign.judge();
     report
 }
 
@@ -201,19 +201,9 @@ impl Campaign<'_> {
         }
     }
 
-    fn judge(self, nodes: usize) {
+    fn judge(self) {
         let (rack, report) = (self.rack, self.report);
-        report.trace_hash = rack.trace_hash();
-        report.events = rack.events();
-        report.time = rack.now() - Instant::ZERO;
-        for node in 0..nodes {
-            if let Some(links) = rack.link_report(NodeId(node as u16)) {
-                for faults in [links.to_switch.faults, links.from_switch.faults] {
-                    report.packets_disturbed +=
-                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
-                }
-            }
-        }
+        report.add_rack(&rack);
         for flow in self.flows {
             let (mut history, violations, aborted) = flow.judge();
             if !report.stuck.is_empty() {

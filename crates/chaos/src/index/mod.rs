@@ -4,7 +4,7 @@
 //! order; packet faults, cut cables, clients and endpoints that die and come back, ranges that move
 //! meanwhile, and those who move them killed.
 //!
-//! What must hold (DESIGN, section 10) is judged by `rackweave_sim::checkers::index_history`:
+//! What must hold (docs/faults.md) is judged by `rackweave_sim::checkers::index_history`:
 //! operations on a key are linearizable, scans return every key that was present throughout and
 //! none twice, every value is one that was written. In the end everything is mended, all clients
 //! read everything without an error, and every tree is whole.
@@ -37,7 +37,6 @@ use disturb::Disturbance;
 use plan::Plan;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::RunEnd;
-use rackweave_sim::world::DirectionReport;
 use shared::Shared;
 use stage::Stage;
 use std::rc::Rc;
@@ -293,29 +292,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 *sum += more;
             }
         }
-        for cable in 0..stage.rack.topology().cables().count() {
-            for way in stage.rack.cable_report(cable).into_iter().flatten() {
-                report.packets_disturbed += disturbed(&way);
-            }
-        }
         report.changes = stage.orders.moved.get();
-        report.trace_hash = stage.rack.trace_hash();
-        report.events = stage.rack.events();
-        report.time = stage.rack.now() - Instant::ZERO;
-        for node in 0..stage.plan.config.node.len() {
-            if let Some(links) = stage.rack.link_report(NodeId(node as u16)) {
-                for way in [links.to_switch, links.from_switch] {
-                    report.packets_disturbed += disturbed(&way);
-                }
-            }
-        }
+        report.add_rack(&stage.rack);
     }
-}
-
-/// Packets that fared badly on a cable one way.
-fn disturbed(way: &DirectionReport) -> u64 {
-    let faults = way.faults;
-    faults.lost + faults.duplicated + faults.reordered + faults.corrupted
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@
 //! node, [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends;
 //! [`stream`] carries handshakes; [`mischief`], [`forger`] and [`liar`] are the rogues.
 
-use rackweave_rack::testing::Faults;
 mod forger;
 mod liar;
 mod mischief;
@@ -31,6 +30,7 @@ use core::cell::RefCell;
 use plan::{Disturbance, Plan};
 use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::messaging::Role;
+use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::MessageHistory;
 use rackweave_wire::fabric::message::CloseReason;
@@ -274,17 +274,7 @@ impl<'a> Campaign<'a> {
             report,
             ..
         } = self;
-        report.trace_hash = rack.trace_hash();
-        report.events = rack.events();
-        report.time = rack.now() - Instant::ZERO;
-        for node in 0..shared.plan.units.len() {
-            if let Some(links) = rack.link_report(NodeId(node as u16)) {
-                for faults in [links.to_switch.faults, links.from_switch.faults] {
-                    report.packets_disturbed +=
-                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
-                }
-            }
-        }
+        report.add_rack(&rack);
         report.violations.extend(shared.wrong.take());
         report.handshakes_failed = shared.counts.refused.get();
         report.rogues = shared.counts.caught.take();

@@ -3,7 +3,7 @@
 //! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts,
 //! a switch that restarts, entries that move between the two directories, logs that lag.
 //!
-//! What must hold (DESIGN, section 10) is judged by the histories of pages
+//! What must hold (docs/faults.md) is judged by the histories of pages
 //! (`rackweave_sim::checkers::page_history`): one holder at most, no lost update, no torn page,
 //! nothing stale; what dies with a node is reported lost and not served in an older version. In the
 //! end all nodes read all pages, write everything home, and a new rack over the same medium finds
@@ -35,7 +35,7 @@ use allocators::{Store, StorePlan};
 use core::cell::{Cell, RefCell};
 use disturb::Disturbance;
 use plan::Plan;
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
@@ -498,17 +498,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     fn close(self) {
         let (rack, report) = (self.stage.rack, self.report);
-        report.trace_hash = report.trace_hash.rotate_left(17) ^ rack.trace_hash();
-        report.events += rack.events();
-        report.time += rack.now() - Instant::ZERO;
-        for node in 0..self.stage.plan.config.node.len() {
-            if let Some(links) = rack.link_report(NodeId(node as u16)) {
-                for faults in [links.to_switch.faults, links.from_switch.faults] {
-                    report.packets_disturbed +=
-                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
-                }
-            }
-        }
+        report.add_rack(&rack);
     }
 }
 

@@ -3,7 +3,7 @@
 //! that die, a memory node and a server that die and come back with nothing, a switch that
 //! restarts.
 //!
-//! What must hold (DESIGN, section 10) is judged by the history of calls
+//! What must hold (docs/faults.md) is judged by the history of calls
 //! (`rackweave_sim::checkers::sequence`): no number twice, ranges of the right length in real-time
 //! order, and no number missing that is not accounted for. In the end everything is mended, and
 //! every sequencer must give numbers again.
@@ -11,7 +11,6 @@
 //! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`stage`] builds it
 //! and makes connections; [`actors`] ask.
 
-use rackweave_rack::testing::Faults;
 mod actors;
 mod plan;
 mod stage;
@@ -20,7 +19,8 @@ use crate::SeedReport;
 use actors::Shared;
 use core::cell::{Cell, RefCell};
 use plan::{Disturbance, Plan};
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, NodeId};
+use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::SequenceHistory;
 use stage::Stage;
@@ -242,17 +242,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     fn close(self) {
         let (rack, report) = (self.stage.rack, self.report);
-        report.trace_hash = rack.trace_hash();
-        report.events = rack.events();
-        report.time = rack.now() - Instant::ZERO;
-        for node in 0..self.stage.plan.config.node.len() {
-            if let Some(links) = rack.link_report(NodeId(node as u16)) {
-                for faults in [links.to_switch.faults, links.from_switch.faults] {
-                    report.packets_disturbed +=
-                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
-                }
-            }
-        }
+        report.add_rack(&rack);
     }
 }
 

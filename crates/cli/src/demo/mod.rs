@@ -23,7 +23,7 @@ use crate::output;
 use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowState};
-use rackweave_endpoint::flow::{Partitioner, Producer, RingError};
+use rackweave_endpoint::flow::{Partitioner, Producer};
 use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
@@ -178,7 +178,7 @@ impl Plan {
 
     fn storage_workers(&self, flows: &Flows) -> Result<Vec<StorageWorker>, CliError> {
         let count = self.storage.len() * self.workers;
-        let partitioner = |flow: &Flow, at: usize, row: usize| -> Result<Partitioner, RingError> {
+        let partitioner = |flow: &Flow, at: usize, row: usize| -> Result<Partitioner, FlowError> {
             let producers: Vec<Producer> = flow.take_producers(at)?;
             Ok(Partitioner::new(producers, row))
         };

@@ -33,6 +33,8 @@ pub struct RealTime<'a, P> {
     patience: Patience<'a>,
     is_alone: bool,
     rounds: u32,
+    /// Programs that have not ended, without those that serve others.
+    running: usize,
 }
 
 impl<'a, P: Program> RealTime<'a, P> {
@@ -46,6 +48,7 @@ impl<'a, P: Program> RealTime<'a, P> {
             patience: Patience::new(driver),
             is_alone,
             rounds: 0,
+            running: 0,
         }
     }
 
@@ -62,6 +65,7 @@ impl<'a, P: Program> RealTime<'a, P> {
     }
 
     fn enter(&mut self, access: Access<'a>, program: P) {
+        self.running += usize::from(!program.is_server());
         self.seats.push(Seat {
             access,
             program,
@@ -81,12 +85,18 @@ impl<'a, P: Program> RealTime<'a, P> {
     pub fn round(&mut self) -> Result<Turn, CliError> {
         self.clock.next_round();
         let (mut has_more, mut moved) = (false, false);
-        for seat in self.seats.iter_mut().filter(|seat| !seat.has_ended) {
+        for seat in &mut self.seats {
+            if seat.has_ended {
+                continue;
+            }
             match seat.turn(&self.clock)? {
                 Turn::Moved | Turn::Worked(_) => has_more = true,
                 Turn::Waits { moved: its } => moved |= its,
                 Turn::Sleeps(_) => {}
-                Turn::Ended => seat.has_ended = seat.program.is_settled(),
+                Turn::Ended => {
+                    seat.has_ended = seat.program.is_settled();
+                    self.running -= usize::from(seat.has_ended);
+                }
             }
         }
         Ok(match has_more {
@@ -97,8 +107,7 @@ impl<'a, P: Program> RealTime<'a, P> {
 
     /// Whether all programs have ended that do not serve others.
     pub fn is_over(&self) -> bool {
-        let mut others = self.seats.iter().filter(|seat| !seat.program.is_server());
-        others.all(|seat| seat.has_ended)
+        self.running == 0
     }
 
     /// Drives the rack after such a round, and rests if nothing moved.
@@ -146,7 +155,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         mut wish: impl FnMut() -> Wish,
         mut watch: impl FnMut(u64, u64),
     ) -> Result<(), CliError> {
-        let only_serves = self.programs().all(Program::is_server);
+        let only_serves = self.is_over();
         loop {
             let round = self.round()?;
             if self.is_over() && !only_serves {

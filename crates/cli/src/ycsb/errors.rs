@@ -6,7 +6,7 @@ use rackweave_bench::index::IndexRunError;
 use rackweave_bench::pages::PagesError;
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::page_store::{FixError, OpenError};
-use rackweave_rack::services::PageServiceError;
+use rackweave_rack::services::{PageError, PageServiceError};
 use rackweave_target::FileError;
 
 /// An error with a remedy.
@@ -36,19 +36,7 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
             true => "leave --double-write away",
             false => "use --double-write",
         }),
-        PagesError::Open(OpenError::PageSize { found, .. }) => CliError::usage(format!(
-            "{file} has pages of {found} bytes; use --page-size {found}"
-        )),
-        PagesError::Open(
-            OpenError::Blank(_)
-            | OpenError::NoStore { .. }
-            | OpenError::Format { .. }
-            | OpenError::Damaged(_)
-            | OpenError::Truncated { .. }
-            | OpenError::Capacity(_),
-        )
-        | PagesError::Service(PageServiceError::Medium { .. } | PageServiceError::Open { .. })
-        | PagesError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. })
+        PagesError::Service(PageServiceError::Medium { .. })
         | PagesError::NoHeap { .. }
         | PagesError::Unfinished
         | PagesError::Damaged { .. } => about(&anew),
@@ -60,11 +48,31 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
             };
             about(&format!("use {flag} {found}"))
         }
-        PagesError::Fix(FixError::StorageFull)
-        | PagesError::Open(OpenError::Fix(FixError::StorageFull)) => full(&file),
-        PagesError::Flush(flush) if flush.cause() == FixError::StorageFull => full(&file),
-        PagesError::Fix(FixError::PoolTooSmall { .. }) => usage("raise --buffer or lower --depth"),
-        other => CliError::run(other),
+        other => match other.page_error() {
+            Some(PageError::Open(OpenError::PageSize { found, .. })) => CliError::usage(format!(
+                "{file} has pages of {found} bytes; use --page-size {found}"
+            )),
+            Some(
+                PageError::Open(
+                    OpenError::Blank(_)
+                    | OpenError::NoStore { .. }
+                    | OpenError::Format { .. }
+                    | OpenError::Damaged(_)
+                    | OpenError::Truncated { .. }
+                    | OpenError::Capacity(_),
+                )
+                | PageError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. }),
+            ) => about(&anew),
+            Some(
+                PageError::Fix(FixError::StorageFull)
+                | PageError::Open(OpenError::Fix(FixError::StorageFull)),
+            ) => full(&file),
+            Some(PageError::Flush(flush)) if flush.cause() == FixError::StorageFull => full(&file),
+            Some(PageError::Fix(FixError::PoolTooSmall { .. })) => {
+                usage("raise --buffer or lower --depth")
+            }
+            _ => CliError::run(other),
+        },
     }
 }
 

@@ -103,6 +103,18 @@ pub enum FlowError {
     /// The rack has no node of that name.
     #[error("{0}")]
     NoNode(String),
+    /// The end is at a node of another process, or gone with its flow.
+    #[error("the ring is at a node that is not in this process, or gone with its flow")]
+    NotHere,
+    /// Somebody has this end already.
+    #[error("this end of the flow is taken; its owner has to drop it first")]
+    Taken,
+    /// One end was asked for, and there are more.
+    #[error("the producer has {0} ends, one for each consumer; take them together")]
+    Several(usize),
+    /// Memory that was named as a ring cannot be one.
+    #[error("{0}")]
+    BadRing(String),
     /// The switch's tables hold no more rings.
     #[error(
         "the switch has room for {free} more {what}, {asked} are needed; raise switch.{setting}"

@@ -219,42 +219,8 @@ impl Controller {
         let first = self.lanes.take(u16::from(lanes) + 2 + bells)?;
         let lane = |offset: u16| LaneId(first.0 + offset);
         let (poll, publish, data) = (lane(0), lane(1), lane(2));
-        let word = |offset: u64| LaneKind::Word {
-            address: ring.region.address + offset,
-            rkey: ring.region.rkey,
-        };
-        let write = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        let published = match end {
-            End::Producer => SWITCH_WORD,
-            End::Consumer | End::Replica { .. } => COMMIT_RECORD,
-        };
-        let mut wanted = vec![
-            (poll, word(UNIT_WORD), Access::REMOTE_READ, None),
-            (publish, word(published), write, None),
-        ];
-        for at in 0..u16::from(lanes) {
-            wanted.push(match end {
-                End::Producer => (lane(2 + at), LaneKind::Source, Access::REMOTE_READ, None),
-                End::Consumer => (lane(2 + at), LaneKind::Target, write, None),
-                End::Replica { groups, bit, psns } => {
-                    let kind = LaneKind::Member {
-                        group: LaneId(groups.0 + at),
-                        // Entered when all members are there.
-                        next: lane(2 + at),
-                        bit,
-                        address: ring.region.address + ITEMS,
-                        rkey: ring.region.rkey,
-                    };
-                    (lane(2 + at), kind, write, Some(psns[usize::from(at)]))
-                }
-            });
-        }
         let bell = ring.bell.map(|_| lane(2 + u16::from(lanes)));
-        if let Some(bell) = bell {
-            let first = self.random_psn();
-            let kind = LaneKind::Doorbell { first };
-            wanted.push((bell, kind, Access::empty(), Some(first)));
-        }
+        let wanted = self.wanted_lanes(ring, end, lanes, lane, bell);
         for (at, &(lane, kind, access, psn)) in wanted.iter().enumerate() {
             let is_bell = matches!(kind, LaneKind::Doorbell { .. });
             let wish = Wanted {
@@ -287,6 +253,53 @@ impl Controller {
             lanes_first: data,
             lanes,
         })
+    }
+
+    /// What the lanes of a ring are: the two of its words, those of its data, its doorbell's.
+    fn wanted_lanes(
+        &self,
+        ring: &Ring,
+        end: End,
+        lanes: u8,
+        lane: impl Fn(u16) -> LaneId,
+        bell: Option<LaneId>,
+    ) -> Vec<(LaneId, LaneKind, Access, Option<Psn>)> {
+        let word = |offset: u64| LaneKind::Word {
+            address: ring.region.address + offset,
+            rkey: ring.region.rkey,
+        };
+        let write = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let published = match end {
+            End::Producer => SWITCH_WORD,
+            End::Consumer | End::Replica { .. } => COMMIT_RECORD,
+        };
+        let mut wanted = vec![
+            (lane(0), word(UNIT_WORD), Access::REMOTE_READ, None),
+            (lane(1), word(published), write, None),
+        ];
+        for at in 0..u16::from(lanes) {
+            wanted.push(match end {
+                End::Producer => (lane(2 + at), LaneKind::Source, Access::REMOTE_READ, None),
+                End::Consumer => (lane(2 + at), LaneKind::Target, write, None),
+                End::Replica { groups, bit, psns } => {
+                    let kind = LaneKind::Member {
+                        group: LaneId(groups.0 + at),
+                        // Entered when all members are there.
+                        next: lane(2 + at),
+                        bit,
+                        address: ring.region.address + ITEMS,
+                        rkey: ring.region.rkey,
+                    };
+                    (lane(2 + at), kind, write, Some(psns[usize::from(at)]))
+                }
+            });
+        }
+        if let Some(bell) = bell {
+            let first = self.random_psn();
+            let kind = LaneKind::Doorbell { first };
+            wanted.push((bell, kind, Access::empty(), Some(first)));
+        }
+        wanted
     }
 
     /// Takes a flow out of the tables and disconnects its lanes. Its rings stay as they are.

@@ -234,18 +234,8 @@ fn enter_thread(
     let ids_of_producers: Vec<ProducerId> = producers.iter().map(|&p| ring_id(p)).collect();
     if !is_shared || at == 0 {
         for (turn, &producer) in producers.iter().enumerate() {
-            let Some(place) = places.producers[ring][producer] else {
-                continue;
-            };
-            let counters = counters(site, &flow.rings.producers[ring][producer]);
-            let entry = ProducerEntry {
-                ring: place,
-                group,
-                thread,
-                next: next(&ids_of_producers, turn),
-                place: producer as u16 + 1,
-            };
-            entries.producers.push((ring_id(producer), entry, counters));
+            let of_thread = (thread, group, next(&ids_of_producers, turn));
+            enter_producer(site, flow, places, (ring, producer), of_thread, entries);
         }
     }
     let target =
@@ -282,6 +272,30 @@ fn enter_thread(
         poll_interval_max: spec.poll_interval_max,
     };
     entries.threads.push((thread, entry, head));
+}
+
+/// The entry of a producer's ring at a thread, of a group, before another producer.
+fn enter_producer(
+    site: &mut dyn Site,
+    flow: &Flow,
+    places: &Places,
+    (ring, producer): (usize, usize),
+    (thread, group, next): (ThreadId, ThreadId, ProducerId),
+    entries: &mut Entries,
+) {
+    let Some(place) = places.producers[ring][producer] else {
+        return;
+    };
+    let counters = counters(site, &flow.rings.producers[ring][producer]);
+    let entry = ProducerEntry {
+        ring: place,
+        group,
+        thread,
+        next,
+        place: producer as u16 + 1,
+    };
+    let id = flow.producers[producer].ids[ring];
+    entries.producers.push((id, entry, counters));
 }
 
 /// Where a ring's counters stand, by its own words.

@@ -218,35 +218,33 @@ impl PageSpec {
             .iter()
             .map(|node| u64::from(node.node.0) + 1)
             .max();
+        let (slots, channels) = (u64::from(self.slots()), u64::from(self.channels()));
+        let (stores, nodes) = (self.stores.len() as u64, node_last.unwrap_or(0));
+        let indexed = self.indexed.max(1);
         for (what, needs, has, setting) in [
             (
                 "indexed pages",
-                self.indexed.max(1),
+                indexed,
                 u64::from(has.entries),
                 "switch.page_entries",
             ),
             (
                 "slots of workers",
-                u64::from(self.slots()),
-                u64::from(has.slots),
+                slots,
+                has.slots.into(),
                 "switch.page_slots",
             ),
             (
                 "workers",
-                u64::from(self.channels()),
-                u64::from(has.channels),
+                channels,
+                has.channels.into(),
                 "switch.page_workers",
             ),
-            (
-                "stores",
-                self.stores.len() as u64,
-                u64::from(has.stores),
-                "switch.page_stores",
-            ),
+            ("stores", stores, has.stores.into(), "switch.page_stores"),
             (
                 "nodes with buffer frames",
-                node_last.unwrap_or(0),
-                u64::from(has.nodes),
+                nodes,
+                has.nodes.into(),
                 "the number of nodes",
             ),
         ] {
@@ -273,6 +271,11 @@ impl PageSpec {
                 setting: "switch.page_entries, or name a fallback",
             });
         }
+        self.check_ranges()
+    }
+
+    /// Whether what nodes and stores have is within its range.
+    fn check_ranges(&self) -> Result<(), PageSetUpError> {
         let out = |what, number: u64, range| PageSetUpError::OutOfRange {
             what,
             number,

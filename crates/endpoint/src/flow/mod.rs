@@ -91,15 +91,6 @@ pub enum RingError {
         /// Bytes there are.
         has: u64,
     },
-    /// It is at a node of another process, or gone with its flow.
-    #[error("the ring is at a node that is not in this process, or gone with its flow")]
-    NotHere,
-    /// Somebody has this end already.
-    #[error("this end of the flow is taken; its owner has to drop it first")]
-    Taken,
-    /// One end was asked for, and there are more.
-    #[error("the producer has {0} ends, one for each consumer; take them together")]
-    Several(usize),
 }
 
 /// Held by the owner of an end of a flow: an end has one at a time.

@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// How long an end that goes away tries to tell the peer why.
 const FAREWELL: rackweave_base::Duration = rackweave_base::Duration::from_millis(100);
 
-/// Polls without news after which one who waits looks at the NIC again: what he waits for shows in
-/// memory, and only the end of a connection at the NIC.
+/// Polls without news between two polls of the NIC. What a thread waits for shows in memory; only
+/// the end of a connection shows at the NIC.
 const ROUNDS_PER_POLL: u32 = 8;
 
-/// How often one who waits looks into memory before he drives the rack.
+/// How often a waiting thread polls memory before it drives the rack.
 const LOOKS_PER_ROUND: u32 = 2;
 
 /// Sends messages and waits where there is no room. Goes to any thread; dropped, it closes the
@@ -267,8 +267,8 @@ impl MessageReceiver {
         let receiver = receiver.as_mut().expect("it is not dropped");
         let mut rounds = 0_u32;
         wait_until(&**node, || {
-            // Whoever sends may be driving his packets right into this memory. To do that for him
-            // would only bring them to this core on their way.
+            // The sending thread may be driving its packets right into this memory. Driving them
+            // here would only move them through this core on their way.
             for _ in 0..LOOKS_PER_ROUND {
                 match receiver.peek() {
                     Ok(Arrived::Empty) => core::hint::spin_loop(),

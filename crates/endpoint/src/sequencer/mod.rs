@@ -1,5 +1,5 @@
 //! Sequencers: `next(n)` gives a range of `n` numbers that nobody else ever gets (bluefield-dpu,
-//! section 4.4; DESIGN: the endpoints).
+//! section 4.4).
 //!
 //! Three kinds stand behind one interface, [`Sequencer`]:
 //!

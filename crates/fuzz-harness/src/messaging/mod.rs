@@ -296,7 +296,7 @@ impl Story {
         KeyedAddress { address, rkey }
     }
 
-    /// Lets a time pass in which everybody does his work.
+    /// Lets time pass in which all machines do their work.
     fn pass(&mut self, time: Duration) {
         let end = self.network.now + time;
         for _ in 0..ROUNDS_MAX {

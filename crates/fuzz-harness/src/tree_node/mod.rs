@@ -49,8 +49,8 @@ pub fn tree_node(data: &[u8]) {
     if !changed {
         check_sound(query, &found, false);
     }
-    // Whatever was read before, and may be in the cache: who reads a sound tree finds what is
-    // there, gives up, or says that he cannot tell.
+    // Whatever was read before, and may be in the cache: a reader of a sound tree finds what is
+    // there, gives up, or says that it cannot tell.
     fabric.bytes.clone_from(&SOUND.bytes);
     let found = fabric.walk(&mut reader, query);
     check_sound(query, &found, changed);

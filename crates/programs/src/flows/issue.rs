@@ -1,7 +1,7 @@
 //! Issue: items are taken out of the books, and their transfer starts.
 
 use super::schedule::{FREE, HELD, free_lane};
-use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
+use super::{FlowPass, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, ThreadEntry, ThreadId};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 
@@ -41,6 +41,35 @@ fn take_lane(lanes: u8) -> impl FnOnce(&mut u32) -> u32 {
         let lane = lane.unwrap_or(0);
         *busy |= 1 << lane;
         lane
+    }
+}
+
+/// The transfer of a thread's slot: each side with its lane and the counter of its first item.
+fn transfer(
+    (thread, slot): (ThreadId, u32),
+    items: u32,
+    (producer, source, taken): (&ProducerEntry, u32, u32),
+    (to, target, reserved): (&ThreadEntry, u32, u32),
+) -> Start {
+    let place = |items: u64, slots: u32, counter: u32| {
+        items + u64::from(counter & (slots - 1)) * u64::from(to.item_size)
+    };
+    Start {
+        source: LaneId(producer.ring.lanes_first.0 + source as u16),
+        target: LaneId(to.lanes_first.0 + target as u16),
+        source_address: place(producer.ring.items, producer.ring.slots, taken),
+        source_rkey: producer.ring.rkey,
+        target_address: place(to.items, to.slots, reserved),
+        target_rkey: to.rkey,
+        length: items * to.item_size,
+        cookie: Cookie {
+            thread,
+            slot,
+            source,
+            target,
+        }
+        .pack(),
+        header: None,
     }
 }
 
@@ -103,26 +132,8 @@ impl Flows {
                 });
         }
         registers.turn.write(cursor, p, u32::from(thread.next.0));
-        let place = |items: u64, slots: u32, counter: u32| {
-            items + u64::from(counter & (slots - 1)) * u64::from(thread.item_size)
-        };
-        let start = Start {
-            source: LaneId(producer.ring.lanes_first.0 + source as u16),
-            target: LaneId(thread.lanes_first.0 + target as u16),
-            source_address: place(producer.ring.items, producer.ring.slots, taken),
-            source_rkey: producer.ring.rkey,
-            target_address: place(thread.items, thread.slots, reserved),
-            target_rkey: thread.rkey,
-            length: items * thread.item_size,
-            cookie: Cookie {
-                thread: id,
-                slot,
-                source,
-                target,
-            }
-            .pack(),
-            header: None,
-        };
+        let (from, to) = ((producer, source, taken), (thread, target, reserved));
+        let start = transfer((id, slot), items, from, to);
         let poll = producer.ring.poll;
         let consumer = self.consumers.lookup(thread.first_consumer.index());
         let polls = [Some(poll), consumer.map(|consumer| consumer.ring.poll)];

@@ -1,7 +1,11 @@
 //! Scan: which producer is next, and how many of its items move.
 
-use super::{ConsumerId, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadEntry, ThreadId};
+use super::registers::Registers;
+use super::{
+    ConsumerId, FlowPass, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, ThreadEntry, ThreadId,
+};
 use rackweave_base::canary::{Canary, planted};
+use rackweave_switch::Cursor;
 use rackweave_wire::fabric::ring;
 
 const ASLEEP: u32 = 0;
@@ -37,6 +41,113 @@ pub struct Scan {
 pub(super) fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
     let first = busy.trailing_ones();
     (first < u32::from(lanes)).then_some(first)
+}
+
+/// What a pass sees of a thread and of one of its producers.
+struct Sight {
+    /// Items that can move now.
+    items: u32,
+    /// The run ends with a ring: it takes only a part of the producer's turn.
+    is_cut: bool,
+    /// The counter of the first of them.
+    taken: u32,
+    /// The least that an account of the domain has been served.
+    floor: u64,
+    /// The free lane to the consumer, and whether there is one from the producer.
+    lane: Option<u32>,
+    source: Option<u32>,
+    /// The producer was found to have finished, for the first time.
+    newly_drained: bool,
+    /// The flow has ended for the thread.
+    has_ended: bool,
+}
+
+impl Sight {
+    fn new(
+        registers: &mut Registers,
+        cursor: &mut Cursor,
+        scan: Scan,
+        (thread, producer): (&ThreadEntry, &ProducerEntry),
+    ) -> Self {
+        let (at, p) = (scan.thread.index(), scan.producer.index());
+        let head = registers.head.read(cursor, p);
+        let finished = registers.finished.read(cursor, p) != 0;
+        let taken = registers.taken.read(cursor, p);
+        let sources_busy = registers.sources_busy.read(cursor, p);
+        let reserved = registers.reserved.read(cursor, at);
+        let targets_busy = registers.targets_busy.read(cursor, at);
+        let is_finished = finished && (head == taken || planted(Canary::FlowsEarlyEnd));
+        let newly_drained = is_finished && registers.drained.write(cursor, p, 1) == 0;
+        let used = if thread.consumers > 1 {
+            scan.used
+        } else {
+            let tail = registers.tail.read(cursor, thread.first_consumer.index());
+            reserved.wrapping_sub(tail)
+        };
+        let (available, room) = (head.wrapping_sub(taken), thread.slots.saturating_sub(used));
+        let items = ring::run_length(
+            available,
+            room,
+            (taken, producer.ring.slots),
+            (reserved, thread.slots),
+            thread.batch_items,
+        );
+        let is_cut = items < available.min(room).min(thread.batch_items);
+        let floor = thread.weight.map_or(0, |weight| {
+            registers.floor.read(cursor, weight.domain.index())
+        });
+        if newly_drained {
+            let group = thread.group.index();
+            registers
+                .drained_count
+                .update(cursor, group, |count| *count += 1);
+        }
+        let lane = free_lane(targets_busy, thread.lanes);
+        let source = free_lane(sources_busy, producer.ring.lanes);
+        let has_ended = registers.ended.read(cursor, at) != 0;
+        Self {
+            items,
+            is_cut,
+            taken,
+            floor,
+            lane,
+            source,
+            newly_drained,
+            has_ended,
+        }
+    }
+}
+
+/// Looks at the lock of a producer and, if it is to be claimed, takes it unless somebody has it.
+/// Returns what it was.
+fn look_at(claim: bool) -> impl FnOnce(&mut u32) -> u32 {
+    move |taking| {
+        let before = *taking;
+        if claim {
+            *taking = before.max(TAKING);
+        }
+        before
+    }
+}
+
+/// Sets or clears a thread's bit among those of its account that wait for the network.
+fn line_up(bit: u32, waits: bool, leaves: bool) -> impl FnOnce(&mut u32) {
+    move |waiting| {
+        if waits {
+            *waiting |= bit;
+        } else if leaves {
+            *waiting &= !bit;
+        }
+    }
+}
+
+/// A thread gives the lock of a producer back and goes on.
+fn unlock(scan: Scan, then: Option<Scan>) -> FlowTask {
+    FlowTask::Unlock {
+        producer: scan.producer,
+        then,
+        thread: scan.thread,
+    }
 }
 
 impl Flows {
@@ -185,109 +296,54 @@ impl Flows {
         let must_lock =
             (thread.threads > 1 || thread.retain) && !planted(Canary::FlowsNoProducerLock);
         if must_lock {
-            let before = registers.taking.update(cursor, p, |taking| {
-                let before = *taking;
-                if scan.claim {
-                    *taking = before.max(TAKING);
-                }
-                before
-            });
+            let before = registers.taking.update(cursor, p, look_at(scan.claim));
             if before == HELD || (scan.claim && before == TAKING) {
                 next.contended |= before == TAKING;
                 return pass.recirculate(self.after(thread, next));
             }
         }
-        let head = registers.head.read(cursor, p);
-        let finished = registers.finished.read(cursor, p) != 0;
-        let taken = registers.taken.read(cursor, p);
-        let sources_busy = registers.sources_busy.read(cursor, p);
-        let reserved = registers.reserved.read(cursor, at);
-        let targets_busy = registers.targets_busy.read(cursor, at);
-        let is_finished = finished && (head == taken || planted(Canary::FlowsEarlyEnd));
-        let newly_drained = is_finished && registers.drained.write(cursor, p, 1) == 0;
-        let used = if thread.consumers > 1 {
-            scan.used
-        } else {
-            let tail = registers.tail.read(cursor, thread.first_consumer.index());
-            reserved.wrapping_sub(tail)
-        };
-        let (available, room) = (head.wrapping_sub(taken), thread.slots.saturating_sub(used));
-        let items = ring::run_length(
-            available,
-            room,
-            (taken, producer.ring.slots),
-            (reserved, thread.slots),
-            thread.batch_items,
-        );
-        // A run that ends with a ring takes only a part of the producer's turn.
-        let is_cut = items < available.min(room).min(thread.batch_items);
-        let floor = thread.weight.map_or(0, |weight| {
-            registers.floor.read(cursor, weight.domain.index())
-        });
-        if newly_drained {
-            let group = thread.group.index();
-            registers
-                .drained_count
-                .update(cursor, group, |count| *count += 1);
-        }
-        let lane = free_lane(targets_busy, thread.lanes);
-        let source = free_lane(sources_busy, producer.ring.lanes);
-        let has_ended = registers.ended.read(cursor, at) != 0;
+        let seen = Sight::new(registers, cursor, scan, (thread, producer));
+        let Sight { items, lane, .. } = seen;
         let mut is_ahead = false;
         if let Some(weight) = thread.weight {
-            let served = registers.served.read(cursor, weight.account.index());
-            is_ahead = items > 0 && served > floor + weight.window;
+            let account = weight.account.index();
+            let served = registers.served.read(cursor, account);
+            is_ahead = items > 0 && served > seen.floor + weight.window;
             // Whoever could move items but for the network stands in line; nobody waits for others.
             let waits = items > 0 && (lane.is_none() || is_ahead);
-            let bit = 1 << weight.bit;
-            let round_ends = waits || scan.tried + 1 >= thread.producers;
-            registers
-                .waiting
-                .update(cursor, weight.account.index(), |waiting| {
-                    if waits {
-                        *waiting |= bit;
-                    } else if round_ends && items == 0 {
-                        *waiting &= !bit;
-                    }
-                });
+            let leaves = items == 0 && scan.tried + 1 >= thread.producers;
+            let line = line_up(1 << weight.bit, waits, leaves);
+            registers.waiting.update(cursor, account, line);
         }
-        let task = if has_ended || lane.is_none() || is_ahead {
+        let can_issue = items > 0 && seen.source.is_some();
+        let task = if seen.has_ended || lane.is_none() || is_ahead {
             FlowTask::Park(id)
-        } else if items > 0 && source.is_some() && must_lock && !scan.claim {
-            return pass.recirculate(FlowTask::Scan(Scan {
-                claim: true,
-                ..scan
-            }));
-        } else if items > 0 && source.is_some() {
+        } else if can_issue && must_lock && !scan.claim {
+            let claim = true;
+            return pass.recirculate(FlowTask::Scan(Scan { claim, ..scan }));
+        } else if can_issue {
             return pass.recirculate(FlowTask::Issue {
                 thread: id,
                 producer: producer_id,
                 items,
-                first: taken,
-                is_cut,
-                floor,
+                first: seen.taken,
+                is_cut: seen.is_cut,
+                floor: seen.floor,
             });
         } else {
             self.after(thread, next)
         };
-        if newly_drained && thread.threads > 1 {
+        if seen.newly_drained && thread.threads > 1 {
             pass.mirror(FlowTask::WakeRing {
                 thread: thread.next,
                 left: thread.threads - 1,
             });
         }
-        if must_lock && scan.claim {
-            pass.recirculate(FlowTask::Unlock {
-                producer: producer_id,
-                then: match task {
-                    FlowTask::Scan(scan) => Some(scan),
-                    _ => None,
-                },
-                thread: id,
-            });
-        } else {
-            pass.recirculate(task);
-        }
+        pass.recirculate(match task {
+            _ if !(must_lock && scan.claim) => task,
+            FlowTask::Scan(next) => unlock(scan, Some(next)),
+            _ => unlock(scan, None),
+        });
     }
 
     /// What comes after a producer with nothing to do: the next one, or the end of the round.

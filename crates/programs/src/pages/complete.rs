@@ -10,6 +10,18 @@ use rackweave_wire::fabric::page::{
     LatchWord, Operation, Outcome, PageId, Place, Source, request::FRAMES_MAX,
 };
 
+/// The movement that has ended.
+struct Ended {
+    /// What asked for it; nothing if the request was not one that moves.
+    operation: Option<Operation>,
+    /// Whose request it was.
+    node: u16,
+    /// The buffer frame there.
+    frame: u32,
+    /// The node keeps the page that was written.
+    keep: bool,
+}
+
 /// Whether a completion can be written.
 enum Turn {
     Now,
@@ -137,54 +149,68 @@ impl Pages {
             None if indexed => end.with_outcome(Outcome::NotIndexed),
             _ => end,
         };
-        // Whether what a memory gave is right is known only in the last stage. Should this
-        // completion be repeated, it says that the source is gone: the node asks again.
-        let is_checked = entry.is_some() && !end.is_storage() && end.is_done();
-        let repeated = match is_checked {
-            true => end.with_outcome(Outcome::SourceGone),
-            false => end,
-        };
         let latch = match entry {
             None => {
-                registers.outcome.write(cursor, s, repeated.0);
+                registers.outcome.write(cursor, s, end.0);
                 LatchWord::default()
             }
             Some(entry) => {
-                let now = registers
-                    .latch
-                    .update(cursor, entry, |latch| LatchWord(*latch));
-                let then = LatchWord(registers.since.read(cursor, s));
-                let moves = registers.place.update(cursor, entry, |place| {
-                    let before = Place(*place);
-                    let after = match operation {
-                        Some(Operation::Evict) => {
-                            before.written(lanes.node, frame, end.is_done(), keep)
-                        }
-                        _ if end.is_done()
-                            && end.is_storage()
-                            && now.version() == then.version() =>
-                        {
-                            before.read(lanes.node, frame)
-                        }
-                        _ => before,
-                    };
-                    *place = after.0;
-                    before.moves()
-                });
-                registers.outcome.write(cursor, s, repeated.0);
-                // The buffer frame that was read may have been dropped and filled again meanwhile.
-                let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
-                if is_checked && asked_at != moves {
-                    end = end.with_outcome(Outcome::SourceGone);
-                }
-                if planted(Canary::PagesStaleCompletion) {
-                    then
-                } else {
-                    now
-                }
+                let ended = Ended {
+                    operation,
+                    node: lanes.node,
+                    frame,
+                    keep,
+                };
+                self.complete_indexed(pass, (s, entry), &ended, &mut end)
             }
         };
         pass.recirculate(completion(&lanes, slot, (end, psn), latch));
+    }
+
+    /// The slot's movement was that of a page with an entry in the directory. Returns the latch.
+    fn complete_indexed(
+        &mut self,
+        pass: &mut PagePass<'_>,
+        (s, entry): (usize, usize),
+        ended: &Ended,
+        end: &mut End,
+    ) -> LatchWord {
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        // Whether what a memory gave is right is known only in the last stage. Should this
+        // completion be repeated, it says that the source is gone: the node asks again.
+        let is_checked = !end.is_storage() && end.is_done();
+        let repeated = match is_checked {
+            true => end.with_outcome(Outcome::SourceGone),
+            false => *end,
+        };
+        let now = registers
+            .latch
+            .update(cursor, entry, |latch| LatchWord(*latch));
+        let then = LatchWord(registers.since.read(cursor, s));
+        let (node, frame) = (ended.node, ended.frame);
+        let moves = registers.place.update(cursor, entry, |place| {
+            let before = Place(*place);
+            let after = match ended.operation {
+                Some(Operation::Evict) => before.written(node, frame, end.is_done(), ended.keep),
+                _ if end.is_done() && end.is_storage() && now.version() == then.version() => {
+                    before.read(node, frame)
+                }
+                _ => before,
+            };
+            *place = after.0;
+            before.moves()
+        });
+        registers.outcome.write(cursor, s, repeated.0);
+        // The buffer frame that was read may have been dropped and filled again meanwhile.
+        let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
+        if is_checked && asked_at != moves {
+            *end = end.with_outcome(Outcome::SourceGone);
+        }
+        if planted(Canary::PagesStaleCompletion) {
+            then
+        } else {
+            now
+        }
     }
 
     /// The slot's request was answered and moves nothing.

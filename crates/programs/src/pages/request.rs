@@ -81,25 +81,7 @@ impl Pages {
         else {
             return pass.drop(port, DropReason::UnexpectedOpcode, packet);
         };
-        let order = self
-            .registers
-            .expected
-            .update(&mut pass.cursor, at, |expected| {
-                let next = Psn::new(*expected & PSN);
-                if psn == next {
-                    *expected = next.add(1).get();
-                    return Order::Next;
-                }
-                if next.distance_from(psn) < 1 << 23 {
-                    return Order::Again;
-                }
-                let is_told = *expected & TOLD != 0;
-                *expected |= TOLD;
-                Order::Early {
-                    expected: next,
-                    is_told,
-                }
-            });
+        let order = self.order(pass, at, psn);
         let messages = |psn: Psn| psn.distance_from(channel.first).wrapping_add(1);
         if let Order::Early { expected, is_told } = order {
             if is_told {
@@ -153,6 +135,27 @@ impl Pages {
             pass.mirror(task);
         }
         pass.forward(lane.port, answer);
+    }
+
+    /// Whether a request is the channel's next.
+    fn order(&mut self, pass: &mut PagePass<'_>, channel: usize, psn: Psn) -> Order {
+        let expected = &mut self.registers.expected;
+        expected.update(&mut pass.cursor, channel, |expected| {
+            let next = Psn::new(*expected & PSN);
+            if psn == next {
+                *expected = next.add(1).get();
+                return Order::Next;
+            }
+            if next.distance_from(psn) < 1 << 23 {
+                return Order::Again;
+            }
+            let is_told = *expected & TOLD != 0;
+            *expected |= TOLD;
+            Order::Early {
+                expected: next,
+                is_told,
+            }
+        })
     }
 
     /// The response to a request that comes again, if it is the slot's last one.
@@ -251,17 +254,11 @@ impl Pages {
             ..
         } = asked.request;
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let gives_back = matches!(
-            operation,
-            Operation::Unfix | Operation::Release | Operation::Own | Operation::Disown
-        );
         let turn = registers
             .holder
             .update(cursor, entry, |holder| Turn::take(holder, me, operation));
         let Turn {
-            is_mine,
-            is_others,
-            in_doubt,
+            is_mine, is_others, ..
         } = turn;
         let latch = registers.latch.update(cursor, entry, |latch| {
             let before = LatchWord(*latch);
@@ -302,12 +299,44 @@ impl Pages {
             *place = after.0;
             (before, after.moves())
         });
+        let taken = Indexed {
+            turn,
+            latch,
+            is_current,
+            place,
+            moves,
+        };
+        let taken = self.answer_indexed(pass, asked, &taken);
+        self.registers.touched.write(&mut pass.cursor, entry, 1);
+        taken
+    }
+
+    /// What is said to a request about an entry of the directory, once the entry has changed.
+    fn answer_indexed(&mut self, pass: &mut PagePass<'_>, asked: &Asked, entry: &Indexed) -> Taken {
+        let (me, frame) = (asked.lanes.node, asked.request.frame);
+        let operation = asked.request.operation;
+        let &Indexed {
+            turn,
+            latch,
+            is_current,
+            place,
+            moves,
+        } = entry;
+        let Turn {
+            is_mine,
+            is_others,
+            in_doubt,
+        } = turn;
+        let gives_back = matches!(
+            operation,
+            Operation::Unfix | Operation::Release | Operation::Own | Operation::Disown
+        );
         let refused = Taken::plain(Status::Locked, latch);
         let done = Taken {
             granted: is_mine && !gives_back,
             ..Taken::plain(Status::Current, latch)
         };
-        let taken = match operation {
+        match operation {
             Operation::Verify => done,
             // It has to find out first.
             _ if in_doubt && !operation.is_fix() => refused,
@@ -348,9 +377,7 @@ impl Pages {
                     ..done
                 }
             }
-        };
-        self.registers.touched.write(&mut pass.cursor, entry, 1);
-        taken
+        }
     }
 
     /// A request that names places itself.
@@ -394,7 +421,21 @@ impl Pages {
     }
 }
 
+/// What a request's pass makes of an entry of the directory.
+struct Indexed {
+    turn: Turn,
+    /// The latch afterwards.
+    latch: LatchWord,
+    /// The requester has this version and asks whether there is a newer one.
+    is_current: bool,
+    /// Where the page was before.
+    place: Place,
+    /// How often its place has moved.
+    moves: u32,
+}
+
 /// What a request's pass makes of the latch's holder.
+#[derive(Clone, Copy)]
 struct Turn {
     /// The latch is the requester's, or was until it gave it back just now.
     is_mine: bool,

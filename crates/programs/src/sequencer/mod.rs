@@ -1,5 +1,5 @@
-//! Sequencers in the switch: a fetch-and-add is answered from a register (DESIGN: the programs; the
-//! sequencers beside it are those of bluefield-dpu, section 4.4).
+//! Sequencers in the switch: a fetch-and-add is answered from a register. The sequencers
+//! in hosts and DPUs are those of bluefield-dpu, section 4.4.
 //!
 //! A client's queue pair ends in the switch. Its request is an RC fetch-and-add that names a
 //! sequencer by address and key ([`rackweave_wire::fabric::sequencer`]); in one pass the register

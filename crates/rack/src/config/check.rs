@@ -173,6 +173,35 @@ impl RackConfig {
             let allowed = "letters, digits, - and _ are allowed";
             rule(is_name(&node.name), "node.name", &node.name, allowed)?;
         }
+        self.check_sizes()?;
+        self.check_topology()?;
+        self.check_index()?;
+        self.check_switch()?;
+        self.check_stores()?;
+        self.check_timing()?;
+        self.check_nic()?;
+        let packets = self.link.packets;
+        let fits = packets.is_power_of_two() && (16..=1 << 16).contains(&packets);
+        let range = "a power of two from 16 to 65536 is needed";
+        rule(fits, "link.packets", packets, range)?;
+        check_rate("link.gigabits_per_second", self.link.gigabits_per_second)?;
+        self.faults.check()?;
+        for node in &self.node {
+            if let Some(rate) = node.gigabits_per_second {
+                check_rate("node.gigabits_per_second", rate)?;
+            }
+            node.faults.over(self.faults).check_of_node()?;
+        }
+        let Some(hosted) = &self.hosted else {
+            return Ok(());
+        };
+        hosted.check()?;
+        self.node
+            .iter()
+            .try_for_each(|node| node.check_link(hosted))
+    }
+
+    fn check_sizes(&self) -> Result<(), ConfigError> {
         let nodes = self.node.len();
         rule(
             (1..=200).contains(&nodes),
@@ -201,19 +230,14 @@ impl RackConfig {
             buffers,
             "16 to 1048576 are possible",
         )?;
-        self.check_topology()?;
-        self.check_index()?;
-        self.check_switch()?;
-        self.check_stores()?;
-        self.check_timing()?;
+        Ok(())
+    }
+
+    fn check_nic(&self) -> Result<(), ConfigError> {
         let mtu = self.nic.mtu;
         let is_mtu = Mtu::from_bytes(mtu).is_some();
-        rule(
-            is_mtu,
-            "nic.mtu",
-            mtu,
-            "256, 512, 1024, 2048 or 4096 is needed",
-        )?;
+        let range = "256, 512, 1024, 2048 or 4096 is needed";
+        rule(is_mtu, "nic.mtu", mtu, range)?;
         for (setting, value) in [
             ("nic.queue_pairs", self.nic.queue_pairs),
             ("nic.completion_queues", self.nic.completion_queues),
@@ -221,36 +245,10 @@ impl RackConfig {
             ("nic.completion_entries", self.nic.completion_entries),
             ("nic.queue_entries", self.nic.queue_entries),
         ] {
-            rule(
-                (1..=1 << 20).contains(&value),
-                setting,
-                value,
-                "1 to 1048576 are possible",
-            )?;
+            let fits = (1..=1 << 20).contains(&value);
+            rule(fits, setting, value, "1 to 1048576 are possible")?;
         }
-        let packets = self.link.packets;
-        let fits = packets.is_power_of_two() && (16..=1 << 16).contains(&packets);
-        rule(
-            fits,
-            "link.packets",
-            packets,
-            "a power of two from 16 to 65536 is needed",
-        )?;
-        check_rate("link.gigabits_per_second", self.link.gigabits_per_second)?;
-        self.faults.check()?;
-        for node in &self.node {
-            if let Some(rate) = node.gigabits_per_second {
-                check_rate("node.gigabits_per_second", rate)?;
-            }
-            node.faults.over(self.faults).check_of_node()?;
-        }
-        let Some(hosted) = &self.hosted else {
-            return Ok(());
-        };
-        hosted.check()?;
-        self.node
-            .iter()
-            .try_for_each(|node| node.check_link(hosted))
+        Ok(())
     }
 
     fn check_switch(&self) -> Result<(), ConfigError> {

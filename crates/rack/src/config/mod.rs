@@ -157,7 +157,7 @@ impl RackConfig {
         self.node[usize::from(node.0)].faults.over(self.faults)
     }
 
-    /// An error's text with the names of nodes for their numbers: lower rooms know only those
+    /// An error's text with the names of nodes for their numbers: lower crates know only those
     /// (`node2`).
     pub fn name_nodes(&self, text: &str) -> String {
         let mut named = String::new();

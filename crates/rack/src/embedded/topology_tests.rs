@@ -65,8 +65,8 @@ fn any_switch_may_restart_while_packets_are_under_way() {
     }
 }
 
-/// Queues so short that each side fills its cable while the other does the same: nobody waits for
-/// somebody who waits for him, and nothing is dropped.
+/// Queues so short that each side fills its cable while the other does the same: no two sides wait
+/// for each other, and nothing is dropped.
 #[test]
 fn a_full_cable_keeps_senders_waiting_and_drops_nothing() {
     for (topology, nodes) in TOPOLOGIES {

@@ -1,7 +1,7 @@
 //! The builder of flows.
 
 use super::Flow;
-use crate::{Node, NodeError, Rack, RackConfig, build};
+use crate::{Node, Rack, RackConfig, RackError, build};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape, FlowSpec, LossPolicy};
 
@@ -17,36 +17,36 @@ pub trait NodeRef {
     ///
     /// # Errors
     /// If the rack has none of that name.
-    fn find(&self, config: &RackConfig) -> Result<NodeId, NodeError>;
+    fn find(&self, config: &RackConfig) -> Result<NodeId, RackError>;
 }
 
 impl NodeRef for NodeId {
-    fn find(&self, _: &RackConfig) -> Result<NodeId, NodeError> {
+    fn find(&self, _: &RackConfig) -> Result<NodeId, RackError> {
         Ok(*self)
     }
 }
 
 impl NodeRef for Node {
-    fn find(&self, _: &RackConfig) -> Result<NodeId, NodeError> {
+    fn find(&self, _: &RackConfig) -> Result<NodeId, RackError> {
         Ok(self.id())
     }
 }
 
 impl NodeRef for str {
-    fn find(&self, config: &RackConfig) -> Result<NodeId, NodeError> {
+    fn find(&self, config: &RackConfig) -> Result<NodeId, RackError> {
         let found = config.node_named(self);
-        found.ok_or_else(|| NodeError::unknown(self, config))
+        found.ok_or_else(|| RackError::no_node(self, config))
     }
 }
 
 impl NodeRef for String {
-    fn find(&self, config: &RackConfig) -> Result<NodeId, NodeError> {
+    fn find(&self, config: &RackConfig) -> Result<NodeId, RackError> {
         NodeRef::find(self.as_str(), config)
     }
 }
 
 impl<N: NodeRef + ?Sized> NodeRef for &N {
-    fn find(&self, config: &RackConfig) -> Result<NodeId, NodeError> {
+    fn find(&self, config: &RackConfig) -> Result<NodeId, RackError> {
         (**self).find(config)
     }
 }
@@ -57,7 +57,7 @@ impl<N: NodeRef + ?Sized> NodeRef for &N {
 #[must_use = "it sets nothing up before `build`"]
 pub struct FlowBuilder {
     rack: Rack,
-    nodes: Result<[Vec<NodeId>; 2], NodeError>,
+    nodes: Result<[Vec<NodeId>; 2], RackError>,
     shape: FlowShape,
     item_bytes: u32,
     ring_bytes: u32,

@@ -4,7 +4,7 @@ mod builder;
 
 pub use builder::{FlowBuilder, NodeRef};
 
-use crate::{NodeError, Rack};
+use crate::{Rack, RackError};
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, NodeId};
 use rackweave_controller::ask::{
@@ -57,8 +57,12 @@ impl LocalRing {
         })
     }
 
-    fn claim(&self) -> Result<Claim, RingError> {
-        Claim::new(&self.is_taken).ok_or(RingError::Taken)
+    fn claim(&self) -> Result<Claim, FlowError> {
+        Claim::new(&self.is_taken).ok_or(FlowError::Taken)
+    }
+
+    fn producer(&self) -> Result<Producer, FlowError> {
+        Producer::new(&self.block, self.layout).map_err(bad_ring)
     }
 }
 
@@ -130,11 +134,11 @@ impl Flow {
     ///
     /// # Errors
     /// If there is no such producer, it is at a node that is not here, or somebody has its ends.
-    pub fn take_producers(&self, index: usize) -> Result<Vec<Producer>, RingError> {
+    pub fn take_producers(&self, index: usize) -> Result<Vec<Producer>, FlowError> {
         let rings = self.producers.iter();
         let take = |ring: &LocalRing| {
             let claim = ring.claim()?;
-            Ok(Producer::new(&ring.block, ring.layout)?.with_claim(claim))
+            Ok(ring.producer()?.with_claim(claim))
         };
         rings.map(|rings| take(at(rings, index)?)).collect()
     }
@@ -144,9 +148,9 @@ impl Flow {
     ///
     /// # Errors
     /// As for [`Flow::take_producers`], and if it has several.
-    pub fn take_producer(&self, index: usize) -> Result<Producer, RingError> {
+    pub fn take_producer(&self, index: usize) -> Result<Producer, FlowError> {
         if self.producers.len() > 1 {
-            return Err(RingError::Several(self.producers.len()));
+            return Err(FlowError::Several(self.producers.len()));
         }
         Ok(self.take_producers(index)?.remove(0))
     }
@@ -155,18 +159,18 @@ impl Flow {
     ///
     /// # Errors
     /// As for [`Flow::take_producers`].
-    pub fn take_producer_to(&self, index: usize, to: usize) -> Result<Producer, RingError> {
-        let rings = self.producers.get(to).ok_or(RingError::NotHere)?;
+    pub fn take_producer_to(&self, index: usize, to: usize) -> Result<Producer, FlowError> {
+        let rings = self.producers.get(to).ok_or(FlowError::NotHere)?;
         let ring = at(rings, index)?;
         let claim = ring.claim()?;
-        Ok(Producer::new(&ring.block, ring.layout)?.with_claim(claim))
+        Ok(ring.producer()?.with_claim(claim))
     }
 
     /// The consuming end of consumer `index`. Nobody else gets it before it is dropped.
     ///
     /// # Errors
     /// As for [`Flow::take_producers`].
-    pub fn take_consumer(&self, index: usize) -> Result<Consumer, RingError> {
+    pub fn take_consumer(&self, index: usize) -> Result<Consumer, FlowError> {
         let claim = at(&self.consumers, index)?.claim()?;
         Ok(self.consumer_view(index)?.with_claim(claim))
     }
@@ -176,16 +180,15 @@ impl Flow {
     ///
     /// # Errors
     /// If there is no such consumer, or it is at a node that is not here.
-    pub(crate) fn consumer_view(&self, index: usize) -> Result<Consumer, RingError> {
+    pub(crate) fn consumer_view(&self, index: usize) -> Result<Consumer, FlowError> {
         let ring = at(&self.consumers, index)?;
-        Consumer::new(&ring.block, ring.layout)
+        Consumer::new(&ring.block, ring.layout).map_err(bad_ring)
     }
 
     /// As [`Flow::consumer_view`].
-    pub(crate) fn producer_views(&self, index: usize) -> Result<Vec<Producer>, RingError> {
+    pub(crate) fn producer_views(&self, index: usize) -> Result<Vec<Producer>, FlowError> {
         let rings = self.producers.iter();
-        let view = |ring: &LocalRing| Producer::new(&ring.block, ring.layout);
-        rings.map(|rings| view(at(rings, index)?)).collect()
+        rings.map(|rings| at(rings, index)?.producer()).collect()
     }
 
     /// The doorbells of the rings of producer `index`, in the order of [`Flow::take_producers`];
@@ -258,7 +261,7 @@ impl Flow {
 
     fn node(&self, node: &impl NodeRef) -> Result<NodeId, FlowError> {
         let found = node.find(self.rack.config());
-        found.map_err(|error: NodeError| FlowError::NoNode(error.to_string()))
+        found.map_err(|error: RackError| FlowError::NoNode(error.to_string()))
     }
 }
 
@@ -268,7 +271,11 @@ impl Drop for Flow {
     }
 }
 
-fn at(rings: &[Option<LocalRing>], index: usize) -> Result<&LocalRing, RingError> {
+fn bad_ring(error: RingError) -> FlowError {
+    FlowError::BadRing(error.to_string())
+}
+
+fn at(rings: &[Option<LocalRing>], index: usize) -> Result<&LocalRing, FlowError> {
     let ring = rings.get(index).and_then(Option::as_ref);
-    ring.ok_or(RingError::NotHere)
+    ring.ok_or(FlowError::NotHere)
 }

@@ -151,7 +151,7 @@ impl<S: Station> Pump<S> {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let may_sleep = match self.place.try_lock() {
             Some(mut station) => station.links().iter_mut().all(|link| link.prepare_sleep()),
-            // Somebody is driving it just now: he will see what comes.
+            // Another thread is driving it, and will see what arrives.
             None => false,
         };
         if may_sleep {

@@ -14,10 +14,10 @@ const FAREWELL: Duration = Duration::from_millis(100);
 
 /// One unit's side of a connection, with the node that it is at. Dropped whole, it is closed.
 pub struct MessageConnection {
-    node: Node,
+    pub(super) node: Node,
     peer: SocketAddr,
     /// There until it is taken apart.
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
 }
 
 impl MessageConnection {

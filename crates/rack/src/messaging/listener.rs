@@ -245,7 +245,7 @@ impl Listener {
         happened
     }
 
-    /// Turns away one who has not shown that he is of this rack, if there is such.
+    /// Turns away a peer that has not shown that it is of this rack, if there is one.
     fn evict(&mut self, now: Instant) -> bool {
         let strangers = |pending: &(usize, &Pending)| !pending.1.greeter.is_known();
         let (places, addresses): (Vec<_>, Vec<_>) = (self.pending.iter().enumerate())

@@ -1,7 +1,7 @@
-//! Connections between units of an embedded rack: who listens, who dials.
+//! Connections between units of a rack in this process: who listens, who dials.
 //!
 //! A storage unit has a [`Listener`] at a TCP address, a compute unit [`dial`]s there. By
-//! `endpoint::messaging::handshake` they come to an [`MessageConnection`]; then the TCP stream is
+//! `endpoint::messaging::handshake` they come to a [`MessageConnection`]; then the TCP stream is
 //! closed, and the connection lives on by one-sided WRITEs (communication-tier, section 2.1). Units
 //! come and go at any time.
 //!
@@ -13,6 +13,7 @@
 //! A rack in this process cannot be reached from another one. So each says in the handshake which
 //! it is, and refuses units of others.
 
+mod columns;
 mod connection;
 mod counters;
 mod dialing;
@@ -31,6 +32,7 @@ use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
 
+pub use columns::{ColumnReader, ColumnService, FetchError};
 pub use connection::MessageConnection;
 pub use counters::ListenerCounters;
 pub use dialing::{Dialing, dial};

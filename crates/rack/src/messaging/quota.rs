@@ -146,7 +146,7 @@ mod tests {
             check(loopback, node(3), PeerName::Node(NodeId(3)));
         }
         let address = |text: &str| PeerName::Address(text.parse().expect("an address"));
-        // There is no node 4; and elsewhere anybody can say that he is one.
+        // There is no node 4; and from another host anyone can claim to be a node.
         check("127.0.0.1", node(4), address("127.0.0.1"));
         check("192.0.2.7", node(3), address("192.0.2.7"));
         check("::ffff:192.0.2.7", node(2), address("192.0.2.7"));

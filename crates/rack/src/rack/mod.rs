@@ -15,6 +15,7 @@ pub use backend::Backend;
 pub use builder::RackBuilder;
 pub use node::Node;
 
+use crate::build::RackError;
 use crate::config::RackConfig;
 use crate::statistics::{RackObserver, RackStatistics};
 use core::fmt;
@@ -35,32 +36,6 @@ struct Shared {
     page_set_up: Mutex<()>,
     /// Where names come from that nobody else has.
     names: Mutex<KeyRng>,
-}
-
-/// There is no such node here.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The configuration has none of this name.
-    #[error("the rack has no node {name:?}; it has {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
-    /// It is in another process.
-    #[error("node {0:?} is in another process")]
-    Elsewhere(String),
-}
-
-impl NodeError {
-    pub(crate) fn unknown(name: &str, config: &RackConfig) -> Self {
-        let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
-        Self::Unknown {
-            name: name.to_owned(),
-            known: names.join(", "),
-        }
-    }
 }
 
 impl Rack {
@@ -115,12 +90,12 @@ impl Rack {
     ///
     /// # Errors
     /// If there is none, or it is in another process.
-    pub fn node(&self, name: &str) -> Result<Node, NodeError> {
+    pub fn node(&self, name: &str) -> Result<Node, RackError> {
         let config = self.config();
         let found = config.node_named(name);
-        let id = found.ok_or_else(|| NodeError::unknown(name, config))?;
+        let id = found.ok_or_else(|| RackError::no_node(name, config))?;
         self.node_here(id)
-            .ok_or_else(|| NodeError::Elsewhere(name.to_owned()))
+            .ok_or_else(|| RackError::Elsewhere(name.to_owned()))
     }
 
     /// A node by its number; nothing if there is none, or it is in another process.

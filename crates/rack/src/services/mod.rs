@@ -1,11 +1,11 @@
 //! What a database sets up on a rack, each in one call: pages, an index, sequencers.
 //!
-//! The rooms below have the parts: targets, pools, channels, shards, server threads, clients. Here
-//! they are put together as a program needs them, and what waits has a time limit and drives the
-//! rack meanwhile.
+//! Other modules have the parts: targets, pools, channels, shards, server threads, clients. Here
+//! they are put together as a program needs them. A call that waits has a time limit and drives
+//! the rack meanwhile.
 //!
-//! - [`PageService`] gives an [`EmbeddedRack`] its page directory and stores, and lends
-//!   [`PageWorker`]s to threads.
+//! - [`PageService`] gives a [`Rack`] its page directory and stores, and lends [`PageWorker`]s to
+//!   threads.
 //! - [`IndexService`] is a B+tree over the endpoints of a rack; threads have an
 //!   [`IndexConnection`] each. [`IndexCoordinator`] moves keys between endpoints.
 //! - [`SequencerService`] is a sequencer in the switch, in a node's memory or in a server,
@@ -15,7 +15,7 @@
 //! order. Services are shared (`Clone`, `Send`, `Sync`); what they lend is for one thread at a
 //! time. docs/embedding.md has the rest.
 //!
-//! [`EmbeddedRack`]: crate::EmbeddedRack
+//! [`Rack`]: crate::Rack
 //! [`Arc`]: std::sync::Arc
 
 mod call;
@@ -28,16 +28,16 @@ mod wait;
 
 pub use call::ready_within;
 pub use index::{
-    CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
-    IndexServiceError, KEYS_MAX, VALUE_MAX,
+    CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
+    KEYS_MAX, VALUE_MAX,
 };
 pub use pages::{
     BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    ReadGuard, StoreInfo, StoreMedium, StoreState, StoresCloseError, WorkerError, WriteGuard,
+    ReadGuard, StoreInfo, StoreMedium, StoreState, WriteGuard,
 };
 pub use sequencer::{
-    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
-    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerClient,
+    SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 

@@ -18,8 +18,8 @@ use std::time::Duration as Time;
 /// Flows that do not run any more and are told of: those that were set up last.
 const ENDED_MAX: usize = 24;
 
-/// How often one who looks asks for the controller before he tells what he saw last, and how long
-/// he sleeps in between: some milliseconds, in which a flow is set up.
+/// How often an observer tries to lock the controller before it reports what it saw last, and how
+/// long it sleeps in between: some milliseconds, in which a flow is set up.
 const TRIES: u32 = 10;
 const NAP: Time = Time::from_millis(1);
 

@@ -1,8 +1,9 @@
 //! Flows: shuffle, replication, members.
 
 use crate::AMPLE;
+use rackweave_controller::FlowError;
 use rackweave_controller::{FlowShape, FlowState};
-use rackweave_endpoint::flow::{Consumer, Producer, RingError, Taken};
+use rackweave_endpoint::flow::{Consumer, Producer, Taken};
 use rackweave_rack::services::wait_within;
 use rackweave_rack::statistics::RackStatistics;
 use rackweave_rack::{Flow, Node, Rack};
@@ -178,14 +179,14 @@ pub fn one_that_is_dropped_is_closed(rack: &Rack) {
 pub fn each_end_has_one_owner(rack: &Rack) {
     let flow = flow(rack, FlowShape::Shuffle, 2);
     let consumer = flow.take_consumer(0).expect("nobody has it");
-    assert_eq!(flow.take_consumer(0).unwrap_err(), RingError::Taken);
+    assert_eq!(flow.take_consumer(0).unwrap_err(), FlowError::Taken);
     let to_second = flow.take_producer_to(0, 1).expect("nobody has it");
-    assert_eq!(flow.take_producers(0).unwrap_err(), RingError::Taken);
-    assert_eq!(flow.take_producer(0).unwrap_err(), RingError::Several(2));
+    assert_eq!(flow.take_producers(0).unwrap_err(), FlowError::Taken);
+    assert_eq!(flow.take_producer(0).unwrap_err(), FlowError::Several(2));
     drop((consumer, to_second));
     assert!(flow.take_consumer(0).is_ok(), "it was given back");
     assert_eq!(flow.take_producers(0).map(|ends| ends.len()), Ok(2));
-    assert_eq!(flow.take_consumer(2).unwrap_err(), RingError::NotHere);
+    assert_eq!(flow.take_consumer(2).unwrap_err(), FlowError::NotHere);
 }
 
 pub fn what_cannot_be_is_refused(rack: &Rack) {

@@ -3,6 +3,7 @@
 //! A test gets a rack and knows nothing of its kind. It runs in one thread, as a rack in virtual
 //! time demands, and asserts what services promise whatever the rack is.
 
+mod columns;
 mod flows;
 mod index;
 mod messages;
@@ -98,5 +99,7 @@ conforms! {
         a_client_that_went_leaves_its_place_to_others,
         the_next_sequencer_begins_where_this_one_ended;
     messages: they_come_once_whole_and_in_order, an_end_that_goes_is_told_of;
+    columns: they_come_as_they_were_added,
+        one_that_nobody_serves_is_waited_for_no_longer_than_said;
     rpc: a_service_of_ones_own_answers;
 }

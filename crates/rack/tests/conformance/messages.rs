@@ -1,14 +1,12 @@
 //! Messages between units.
 
 use crate::AMPLE;
-use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
+use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_rack::Rack;
-use rackweave_rack::messaging::{Dialing, Listener};
+use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 
-type Ends = (Vec<MessageSender>, Vec<MessageReceiver>);
-
-/// The compute unit's ends and the storage unit's, each on its own rack.
-fn connect(storage: &Rack, compute: &Rack) -> (Ends, Ends) {
+/// The compute unit's end and the storage unit's, each on its own rack.
+pub fn connect(storage: &Rack, compute: &Rack) -> (MessageConnection, MessageConnection) {
     let config = MessagingConfig {
         message_max: 1 << 20,
         ..MessagingConfig::default()
@@ -19,10 +17,8 @@ fn connect(storage: &Rack, compute: &Rack) -> (Ends, Ends) {
     listener.set_patience(AMPLE);
     let from = compute.node("compute0").expect("it is here");
     let dialing = Dialing::start(compute, &from, listener.local_addr(), config, AMPLE);
-    let (dialed, accepted) = listener
-        .connect(dialing.expect("it begins"))
-        .expect("both are of this rack");
-    (dialed.split(), accepted.split())
+    let connected = listener.connect(dialing.expect("it begins"));
+    connected.expect("both are of this rack")
 }
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -31,7 +27,8 @@ fn bytes(len: usize) -> Vec<u8> {
 
 /// Messages of many lengths, both ways.
 pub fn between(storage: &Rack, compute: &Rack) {
-    let ((mut up, mut downs), (mut down, mut ups)) = connect(storage, compute);
+    let (dialed, accepted) = connect(storage, compute);
+    let ((mut up, mut downs), (mut down, mut ups)) = (dialed.split(), accepted.split());
     let mut came = Vec::new();
     for (opcode, len) in [0, 1, 64, 4096, 100_000].into_iter().enumerate() {
         let sent = bytes(len);
@@ -51,8 +48,9 @@ pub fn they_come_once_whole_and_in_order(rack: &Rack) {
 }
 
 pub fn an_end_that_goes_is_told_of(rack: &Rack) {
-    let ((up, downs), (_kept, mut ups)) = connect(rack, rack);
-    drop((up, downs));
+    let (dialed, accepted) = connect(rack, rack);
+    let (_kept, mut ups) = accepted.split();
+    drop(dialed);
     let closed = ups[0].receive(&mut Vec::new());
     assert!(closed.is_err(), "the peer has gone: {closed:?}");
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::services::wait_within;
-use rackweave_rack::{Node, NodeError, Rack};
+use rackweave_rack::{Node, Rack, RackError};
 use rackweave_verbs::{
     Access, CompletionStatus, Operation, QpCapabilities, Region, Segment, WorkRequest,
 };
@@ -16,7 +16,7 @@ pub fn are_found_by_name(rack: &Rack) {
         assert_eq!((node.id(), node.name()), (NodeId(at as u16), &*config.name));
         assert!(rack.node_here(node.id()).is_some());
     }
-    let NodeError::Unknown { known, .. } = rack.node("nobody").expect_err("no such node") else {
+    let RackError::NoNode { known, .. } = rack.node("nobody").expect_err("no such node") else {
         panic!("another error");
     };
     assert!(known.contains("compute0"), "{known}");

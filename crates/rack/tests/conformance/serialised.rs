@@ -1,13 +1,13 @@
 //! A rack whose controller is reached by bytes alone: what a rack of processes has to do.
 
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
+use rackweave_controller::FlowError;
 use rackweave_controller::ask::{Reply, Request};
-use rackweave_endpoint::flow::RingError;
 use rackweave_endpoint::index::Access;
 use rackweave_rack::services::{IndexOptions, IndexService};
 use rackweave_rack::statistics::RackStatistics;
 use rackweave_rack::{
-    Backend, EndpointReply, EndpointRequest, NodeError, Rack, RackConfig, RackKind,
+    Backend, EndpointReply, EndpointRequest, Rack, RackConfig, RackError, RackKind,
 };
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
@@ -133,7 +133,7 @@ fn services_between_two_processes_with_a_node_each() {
     let serving = restricted(&whole, &[storage]);
     let asking = restricted(&whole, &[compute]);
     let elsewhere = asking.node("storage0").expect_err("it is elsewhere");
-    assert_eq!(elsewhere, NodeError::Elsewhere("storage0".into()));
+    assert_eq!(elsewhere, RackError::Elsewhere("storage0".into()));
     crate::messages::between(&serving, &asking);
 
     // An index in the one, a client in the other: what they agree on goes as bytes.
@@ -174,5 +174,5 @@ fn services_between_two_processes_with_a_node_each() {
         .build();
     let flow = flow.expect("there is room");
     assert!(flow.take_producers(0).is_ok(), "it is here");
-    assert_eq!(flow.take_consumer(0).unwrap_err(), RingError::NotHere);
+    assert_eq!(flow.take_consumer(0).unwrap_err(), FlowError::NotHere);
 }

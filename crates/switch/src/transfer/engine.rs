@@ -258,7 +258,7 @@ impl Engine {
         id: LaneId,
         lane: &Lane,
         headers: &Headers,
-        mut packet: Packet,
+        packet: Packet,
     ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
@@ -313,48 +313,50 @@ impl Engine {
             let seen = registers.complete.update(cursor, at, |seen| {
                 core::mem::replace(seen, *seen | u32::from(index == 0))
             });
-            let lane = id;
-            let target = LaneId(target as u16);
-            match (is_wrong, seen) {
-                (false, 1) => {}
-                (false, _) if index == 0 => {}
-                (false, _) => return pass.drop(port, DropReason::StaleFragment, &packet),
-                (true, 0) => return pass.recirculate(EngineTask::Refuse { lane, target, psn }),
-                // Fragments are under way already: the lane cannot go on as if nothing had been.
-                (true, _) => {
-                    pass.disarm(u32::from(lane.0));
-                    return pass.recirculate(EngineEvent::Failed {
-                        lane,
-                        cookie,
-                        blame: lane,
-                        reason: FailReason::InvalidRequest,
-                    });
-                }
+            if is_wrong {
+                let target = LaneId(target as u16);
+                return refuse(pass, id, seen != 0, target, psn, cookie);
+            }
+            if seen != 1 && index != 0 {
+                return pass.drop(port, DropReason::StaleFragment, &packet);
             }
         }
-        let group = target as u16;
-        let Some(target) = self.lanes.lookup(target as usize) else {
-            return pass.drop(port, DropReason::StaleFragment, &packet);
+        let reth = Reth {
+            address,
+            rkey,
+            length,
         };
         let every = self.config.acknowledge_every;
-        let ack_request = end == count || end / every > index / every;
         let fragment = emit::Fragment {
             index,
             count,
             psn,
-            ack_request,
-            reth: Reth {
-                address,
-                rkey,
-                length,
-            },
+            ack_request: end == count || end / every > index / every,
+            reth,
+        };
+        self.rewrite(pass, port, target as u16, headers, packet, &fragment);
+    }
+
+    /// Sends a fragment on to its target, or to each member of a group of targets.
+    #[inline]
+    fn rewrite<T, D>(
+        &self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        to: u16,
+        headers: &Headers,
+        mut packet: Packet,
+        fragment: &emit::Fragment,
+    ) {
+        let (config, lanes) = (&self.config, &self.lanes);
+        let Some(target) = lanes.lookup(usize::from(to)) else {
+            return pass.drop(port, DropReason::StaleFragment, &packet);
         };
         if !matches!(target.kind, LaneKind::Group { .. }) {
-            emit::rewrite(&self.config, target, headers, &fragment, &mut packet);
+            emit::rewrite(config, target, headers, fragment, &mut packet);
             return pass.forward(target.port, packet);
         }
-        let (config, lanes) = (&self.config, &self.lanes);
-        pass.multicast(group, packet, |member, copy| {
+        pass.multicast(to, packet, |member, copy| {
             let Some(target) = lanes.lookup(usize::from(member)) else {
                 return;
             };
@@ -366,13 +368,32 @@ impl Engine {
                 rkey,
                 ..fragment.reth
             };
-            emit::rewrite(
-                config,
-                target,
-                headers,
-                &emit::Fragment { reth, ..fragment },
-                copy,
-            );
+            let fragment = emit::Fragment { reth, ..*fragment };
+            emit::rewrite(config, target, headers, &fragment, copy);
         });
     }
+}
+
+/// Ends a transfer whose first fragment has the wrong header.
+fn refuse<T, D>(
+    pass: &mut Pass<'_, T, D>,
+    lane: LaneId,
+    is_under_way: bool,
+    target: LaneId,
+    psn: Psn,
+    cookie: u32,
+) where
+    T: From<EngineTask> + From<EngineEvent>,
+{
+    if !is_under_way {
+        return pass.recirculate(EngineTask::Refuse { lane, target, psn });
+    }
+    // Fragments are under way already: the lane cannot go on as if nothing had been.
+    pass.disarm(u32::from(lane.0));
+    pass.recirculate(EngineEvent::Failed {
+        lane,
+        cookie,
+        blame: lane,
+        reason: FailReason::InvalidRequest,
+    });
 }

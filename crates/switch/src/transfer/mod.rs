@@ -1,5 +1,5 @@
 //! The transfer engine: moves bytes between queue pairs of different nodes without buffering them
-//! (zero-sided RDMA, section 4; DESIGN: the switch).
+//! (zero-sided RDMA, section 4).
 //!
 //! The switch is one end of many reliable connections, each a [`Lane`]. It never holds payload. A
 //! **transfer** moves `length` bytes from a region of one node to a region of another: the switch

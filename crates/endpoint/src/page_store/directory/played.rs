@@ -271,7 +271,7 @@ impl Model {
         self.server.write(at + 8, &place.0.to_le_bytes());
     }
 
-    /// The switch takes the entry over, unless somebody writes the page home by himself.
+    /// The switch takes the entry over, unless a node is writing the page home.
     pub fn promote(&mut self, page: PageId) {
         let (word, place) = self.entry_words(page);
         if place.is_writing() {

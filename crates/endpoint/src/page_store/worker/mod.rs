@@ -15,7 +15,6 @@ mod fix;
 mod flush;
 mod log;
 mod replies;
-mod slab;
 
 use super::directory::{Directory, Mode, Ticket};
 use super::guard::{Local, PageGuard};
@@ -31,7 +30,7 @@ use rackweave_base::{Duration, Instant, Rng};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 use replies::Job;
-use slab::{Key, Slab};
+use slotmap::{DefaultKey as Key, SlotMap};
 use std::sync::Arc;
 
 /// When to look again for what another worker of the node does.
@@ -66,13 +65,13 @@ pub struct Worker<D: Directory> {
     directory: D,
     rng: Rng,
     now: Instant,
-    fixes: Slab<Pending>,
+    fixes: SlotMap<Key, Pending>,
     /// Fixes that wait for something else than the directory.
     runnable: Vec<Key>,
     spare: Vec<Key>,
-    validations: Slab<Validating>,
+    validations: SlotMap<Key, Validating>,
     waiting_validations: Vec<Key>,
-    flushes: Slab<Flushing>,
+    flushes: SlotMap<Key, Flushing>,
     jobs: Vec<(Ticket, Job)>,
     unfixes: Vec<PendingUnfix>,
     evictions: Vec<Eviction>,
@@ -109,12 +108,12 @@ impl<D: Directory> Worker<D> {
             directory,
             rng,
             now: Instant::ZERO,
-            fixes: Slab::default(),
+            fixes: SlotMap::default(),
             runnable: Vec::new(),
             spare: Vec::new(),
-            validations: Slab::default(),
+            validations: SlotMap::default(),
             waiting_validations: Vec::new(),
-            flushes: Slab::default(),
+            flushes: SlotMap::default(),
             jobs: Vec::new(),
             unfixes: Vec::new(),
             evictions: Vec::new(),
@@ -358,7 +357,7 @@ impl<D: Directory> Worker<D> {
             && self.pool.unfixes_pending() == 0
             && self.doubt.is_none()
             && !self.pool.doubts_pending()
-            && self.flushes.iter().all(|flush| flush.result.is_some())
+            && self.flushes.values().all(|flush| flush.result.is_some())
     }
 
     /// The end of a wait for [`Self::is_idle`] that lasts until `end`. Latches that could not be
@@ -372,7 +371,7 @@ impl<D: Directory> Worker<D> {
         }
         let mut unfixes = self.unfixes.iter().map(|pending| &pending.unfix);
         let unlogged = unfixes.find(|unfix| !self.pool.may_leave(unfix.lsn));
-        let latched = self.fixes.iter().find(|pending| pending.is_latched_out());
+        let latched = self.fixes.values().find(|pending| pending.is_latched_out());
         let error = match (unlogged, latched) {
             (Some(unfix), _) => FixError::NotLogged(unfix.page),
             (None, Some(fix)) => FixError::TimedOut(fix.page),
@@ -431,14 +430,14 @@ impl<D: Directory> Worker<D> {
                 let leaves = self.may_leave_at(eviction.lsn);
                 at(eviction.not_before.max(leaves))
             }))
-            .chain(self.fixes.iter().filter_map(Pending::ends_at).map(at))
+            .chain(self.fixes.values().filter_map(Pending::ends_at).map(at))
             .chain((self.pool.unfixes_pending() > 0).then_some(soon))
             .chain(self.doubt.map(|doubt| at(doubt.not_before)))
             .chain(self.pool.doubts_pending().then_some(soon))
             .chain(self.must_ask().then_some(at(self.ask_at)))
             .chain(
                 self.flushes
-                    .iter()
+                    .values()
                     .any(|f| f.result.is_none())
                     .then_some(soon),
             );

@@ -82,7 +82,7 @@ enum End<'a> {
     Shared,
 }
 
-/// Why somebody is not let in, and what he can do.
+/// Why a connection is refused, and what its user can do.
 struct Refusal {
     reason: String,
     remedy: &'static str,
@@ -254,20 +254,7 @@ impl Acceptor<'_> {
         };
         let failed =
             |why: &dyn std::fmt::Display| self.refuse(format!("{name:?} at {from}: {why}"));
-        // A node that bound no address in particular is where its control connection comes from.
-        let udp = hello.udp.map(|mut at| {
-            if at.ip().is_unspecified() {
-                at.set_ip(from.ip());
-            }
-            at
-        });
-        let end = match hello.link {
-            LinkKind::SharedMemory => Ok(End::Shared),
-            LinkKind::Udp => self.check_udp(udp).map(|(hub, at)| End::Udp(hub, at)),
-            LinkKind::Unix | LinkKind::Packet => ports::open_switch_end(&place)
-                .map(End::Open)
-                .map_err(|error| error.to_string()),
-        };
+        let end = self.end_of(&place, hello, from);
         let end = match end {
             Ok(end) => end,
             Err(why) => {
@@ -275,17 +262,8 @@ impl Acceptor<'_> {
                 return pending.refuse(&why, "see the switch's configuration");
             }
         };
-        let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
-        let mut keys = KeyRng::system();
-        let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
-        let seal = (hello.link == LinkKind::Udp && core.config.hosted().authenticates())
-            .then(|| seal_keys(&mut keys));
-        let welcome = NodeWelcome {
-            controller: core.instance,
-            origin,
-            token: token.clone(),
-            seal: seal.map(|keys| keys.of_peer().into()),
-        };
+        let (welcome, seal) = self.welcome(hello.link);
+        let (origin, token) = (welcome.origin, welcome.token.clone());
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
         let mut connection = match pending.welcome(welcome) {
             Ok(connection) => connection,
@@ -332,6 +310,46 @@ impl Acceptor<'_> {
             link: hello.link,
         });
         core.keep(&member, self.watch);
+    }
+
+    /// What a node of this kind of link is told, and the keys of its packets, if they are sealed.
+    fn welcome(&self, link: LinkKind) -> (NodeWelcome, Option<SealKeys>) {
+        let core = self.core;
+        let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let mut keys = KeyRng::system();
+        let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
+        let seal = (link == LinkKind::Udp && core.config.hosted().authenticates())
+            .then(|| seal_keys(&mut keys));
+        let welcome = NodeWelcome {
+            controller: core.instance,
+            origin,
+            token,
+            seal: seal.map(|keys| keys.of_peer().into()),
+        };
+        (welcome, seal)
+    }
+
+    /// The switch's end of a node's link, as far as it can be made before the node knows of it.
+    fn end_of(
+        &self,
+        place: &NodePlace<'_>,
+        hello: &NodeHello,
+        from: SocketAddr,
+    ) -> Result<End<'_>, String> {
+        // A node that bound no address in particular is where its control connection comes from.
+        let udp = hello.udp.map(|mut at| {
+            if at.ip().is_unspecified() {
+                at.set_ip(from.ip());
+            }
+            at
+        });
+        match hello.link {
+            LinkKind::SharedMemory => Ok(End::Shared),
+            LinkKind::Udp => self.check_udp(udp).map(|(hub, at)| End::Udp(hub, at)),
+            LinkKind::Unix | LinkKind::Packet => ports::open_switch_end(place)
+                .map(End::Open)
+                .map_err(|error| error.to_string()),
+        }
     }
 
     /// The switch's socket, and where a node says that it is, if it can be there.

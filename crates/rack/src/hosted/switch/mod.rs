@@ -176,6 +176,27 @@ impl SwitchCore {
     }
 }
 
+/// The socket of all nodes whose link is UDP, if there are any.
+fn open_hub(config: &RackConfig, memory: &Memory, pool: &Pool) -> Result<Option<Hub>, HostedError> {
+    let hosted = config.hosted();
+    let mut kinds = config.node.iter().map(|node| node.link_kind(&hosted));
+    if !kinds.any(|kind| kind == LinkKind::Udp) {
+        return Ok(None);
+    }
+    let of_hub = HubConfig {
+        bind: hosted.udp,
+        vni: hosted.vni,
+        mtu: UDP_MTU,
+    };
+    let hub = Hub::bind(of_hub, memory.clone(), pool.clone());
+    let hub = hub.map_err(|error| HostedError::Link {
+        kind: LinkKind::Udp.name(),
+        node: "the switch".into(),
+        problem: error.to_string(),
+    })?;
+    Ok(Some(hub))
+}
+
 impl SwitchProcess {
     /// Prepares a switch: nobody has joined yet.
     ///
@@ -198,22 +219,7 @@ impl SwitchProcess {
         })?;
         memory.set_origin(SWITCH_ORIGIN);
         let pool = Pool::new(config.payload_buffers as usize);
-        let kinds = config.node.iter().map(|node| node.link_kind(&hosted));
-        let hub = if kinds.into_iter().any(|kind| kind == LinkKind::Udp) {
-            let config = HubConfig {
-                bind: hosted.udp,
-                vni: hosted.vni,
-                mtu: UDP_MTU,
-            };
-            let hub = Hub::bind(config, memory.clone(), pool.clone());
-            Some(hub.map_err(|error| HostedError::Link {
-                kind: LinkKind::Udp.name(),
-                node: "the switch".into(),
-                problem: error.to_string(),
-            })?)
-        } else {
-            None
-        };
+        let hub = open_hub(&config, &memory, &pool)?;
         let mut keys = KeyRng::system();
         let (instance, first_job) = (keys.next_u64(), keys.next_u64() >> 1);
         let (switch, _) =

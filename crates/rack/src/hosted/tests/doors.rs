@@ -159,7 +159,7 @@ fn a_claimed_address_has_to_be_proven() {
             let cut = liar.receive::<NodeRequest>(Time::from_secs(10));
             assert!(cut.is_err(), "{cut:?}");
         }
-        // He says so himself, and is let in.
+        // With the right token it is let in.
         let mut connection = join_at(&rack, at);
         let (first, second) = (token_at(&victim), token_at(&victim));
         assert_ne!(first, second, "each has a token of its own");

@@ -1,6 +1,6 @@
 //! Who moves keys between the endpoints of an index.
 
-use super::{IndexMoveError, IndexService};
+use super::{IndexService, IndexServiceError};
 use crate::services::wait_within;
 use crate::{Attached, Node};
 use core::time::Duration;
@@ -52,7 +52,7 @@ impl IndexCoordinator {
     ///
     /// # Errors
     /// If the range cannot go there, an endpoint does not answer, or it is not done in time.
-    pub fn move_keys(&mut self, step: Step, limit: Duration) -> Result<u64, IndexMoveError> {
+    pub fn move_keys(&mut self, step: Step, limit: Duration) -> Result<u64, IndexServiceError> {
         let node = self.node.clone();
         let (mut begun, mut entries) = (false, 0);
         let ended = wait_within(&node, limit, || {
@@ -68,7 +68,7 @@ impl IndexCoordinator {
             match self.poll()? {
                 CoordinatorEvent::Moved(moved) if begun => entries += moved.entries,
                 CoordinatorEvent::Ended(result) if begun => {
-                    return Some(result.map_err(IndexMoveError::from));
+                    return Some(result.map_err(IndexServiceError::from));
                 }
                 _ => {}
             }
@@ -76,7 +76,7 @@ impl IndexCoordinator {
         });
         match ended {
             Some(result) => result.map(|()| entries),
-            None => Err(IndexMoveError::TimedOut { after: limit }),
+            None => Err(IndexServiceError::TimedOut { after: limit }),
         }
     }
 
@@ -89,7 +89,7 @@ impl IndexCoordinator {
     ///
     /// # Errors
     /// If the endpoint is dead, or there is no room.
-    pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), super::IndexServiceError> {
+    pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
         let coordinator = self.coordinator.as_mut().expect(THERE);
         Ok(self.service.attach(coordinator, endpoint)?)
     }

@@ -7,7 +7,7 @@ use rackweave_endpoint::index::{
     BeginError, BeginMoveError, EndpointId, IndexError, MapError, MoveError,
 };
 
-/// Why there is no index, or no way to it.
+/// Why there is no index, no way to it, or why keys did not change hands.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum IndexServiceError {
     /// An option is out of range.
@@ -53,7 +53,13 @@ pub enum IndexServiceError {
         /// Why not.
         error: TreeError,
     },
-    /// It was not done in time.
+    /// A move of keys was not begun.
+    #[error(transparent)]
+    BeginMove(#[from] BeginMoveError),
+    /// A move of keys ended before all had moved.
+    #[error(transparent)]
+    Move(#[from] MoveError),
+    /// It was not done in time. A move of keys goes on while the coordinator is polled.
     #[error("it was not done within {after:?}")]
     TimedOut {
         /// How long was waited.
@@ -72,25 +78,6 @@ pub enum CallError {
     Index(#[from] IndexError),
     /// No answer came in time. A write may or may not be done, now or later.
     #[error("no answer came within {after:?}; a write may or may not be done")]
-    TimedOut {
-        /// How long was waited.
-        after: Duration,
-    },
-}
-
-/// Why keys did not change hands.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum IndexMoveError {
-    /// It was not begun.
-    #[error(transparent)]
-    Begin(#[from] BeginMoveError),
-    /// It ended before all had moved.
-    #[error(transparent)]
-    Move(#[from] MoveError),
-    /// It was not done in time, and goes on while the coordinator is polled.
-    #[error(
-        "the keys had not moved within {after:?}; the move goes on while the coordinator polls"
-    )]
     TimedOut {
         /// How long was waited.
         after: Duration,

@@ -9,7 +9,7 @@ mod options;
 
 pub use connection::IndexConnection;
 pub use coordinator::IndexCoordinator;
-pub use error::{CallError, IndexMoveError, IndexServiceError};
+pub use error::{CallError, IndexServiceError};
 pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 
 use crate::index::network::{
@@ -213,7 +213,7 @@ impl IndexService {
         Ok(IndexCoordinator::new(self.clone(), here, made))
     }
 
-    /// A client on `node` for whoever polls it himself, connected to all endpoints that are not
+    /// A client on `node` that the caller polls, connected to all endpoints that are not
     /// dead. It is given back by [`IndexService::release`].
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl IndexService {
         set_up::attach_all(self.rack(), &mut index, node.into(), coordinator)
     }
 
-    /// A client for datagrams on `node`, for whoever polls it himself.
+    /// A client for datagrams on `node`, which the caller polls.
     ///
     /// # Errors
     /// As for [`IndexService::connect_by_datagrams`].

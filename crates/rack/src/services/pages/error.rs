@@ -5,12 +5,13 @@ use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_controller::PageSetUpError;
 use rackweave_endpoint::page_store::{
-    CloseError, CommitError, FixError, FlushError, OpenError, PoolError,
+    AllocateError, CloseError, CommitError, FixError, FlushError, OpenError, PoolError,
 };
 use rackweave_target::TargetError;
 use rackweave_wire::fabric::page::PageId;
 
-/// Why a rack has no pages.
+/// Why a rack has no pages, a node no worker, or stores were not closed in an orderly way, though
+/// what could be written has been.
 #[derive(Debug, thiserror::Error)]
 pub enum PageServiceError {
     /// The switch has no page directory.
@@ -62,22 +63,14 @@ pub enum PageServiceError {
     /// No page directory.
     #[error(transparent)]
     SetUp(#[from] PageSetUpError),
-    /// No worker to prepare stores with.
-    #[error(transparent)]
-    Worker(#[from] WorkerError),
-    /// A store is none of ours, or damaged.
+    /// A store could not be opened (it is none of ours, or damaged), made or closed.
     #[error("store {name}: {error}")]
-    Open {
+    AtStore {
         /// The store.
         name: String,
         /// Why not.
-        error: OpenError,
+        error: PageError,
     },
-}
-
-/// Why there is no worker.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum WorkerError {
     /// The node has no pages.
     #[error("{0:?} has no buffer frames; name it when the page service is made")]
     NoFrames(NodeId),
@@ -100,12 +93,20 @@ pub enum WorkerError {
     /// No pool.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// The store could not be opened for it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    /// Stores cannot be closed while workers are in use.
+    #[error("{0} workers are in use; drop them first")]
+    InUse(usize),
+    /// Pages that are changed could not be written when stores were to be closed.
+    #[error("{node:?}: {error}")]
+    Flush {
+        /// Whose pages they are.
+        node: NodeId,
+        /// Why not.
+        error: PageError,
+    },
 }
 
-/// Why a page could not be had, or changed.
+/// Why a worker did not do what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
     /// It was not had within the time given: somebody holds its latch, or the storage is slow.
@@ -124,31 +125,16 @@ pub enum PageError {
     /// It was had and changed, and the change was not taken, or nobody knows whether it was.
     #[error(transparent)]
     Commit(#[from] CommitError),
-}
-
-/// Why stores were not closed in an orderly way. What could be written has been.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum StoresCloseError {
-    /// Workers are in use.
-    #[error("{0} workers are in use; drop them first")]
-    InUse(usize),
-    /// No worker to do it.
+    /// Changed pages could not be written home.
     #[error(transparent)]
-    Hire(#[from] WorkerError),
-    /// Pages that are changed could not be written.
-    #[error("{node:?}: {error}")]
-    Flush {
-        /// Whose pages they are.
-        node: NodeId,
-        /// Why not.
-        error: FlushError,
-    },
+    Flush(#[from] FlushError),
+    /// A page could not be allocated or freed, or its state not be read.
+    #[error(transparent)]
+    Allocate(#[from] AllocateError),
+    /// A store could not be opened or made.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A store could not be closed.
-    #[error("store {store}: {error}")]
-    Close {
-        /// Its number.
-        store: u8,
-        /// Why not.
-        error: CloseError,
-    },
+    #[error(transparent)]
+    Close(#[from] CloseError),
 }

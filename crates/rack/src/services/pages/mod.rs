@@ -8,7 +8,7 @@ mod options;
 mod waiting;
 mod worker;
 
-pub use error::{PageError, PageServiceError, StoresCloseError, WorkerError};
+pub use error::{PageError, PageServiceError};
 pub use guard::{ReadGuard, WriteGuard};
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use rackweave_endpoint::page_store::CommitError;
@@ -71,8 +71,8 @@ impl PageService {
     ///
     /// # Errors
     /// If the rack has pages already or no page directory, a store cannot be opened, or there is no
-    /// room. If the error is [`PageServiceError::Open`], the rack has a directory that nobody can
-    /// use: build another one.
+    /// room. If the error is [`PageServiceError::AtStore`], the rack has a directory that nobody
+    /// can use: build another one.
     pub fn new(rack: &Rack, options: &PageOptions) -> Result<Self, PageServiceError> {
         Self::set_up(rack, options, || media::of_config(rack, options))
     }
@@ -120,7 +120,7 @@ impl PageService {
         let worker_pools = nodes.iter();
         let worker_pools =
             worker_pools.map(|&node| Ok((node, WorkerPool::new(rack, node, time_limit)?)));
-        let worker_pools: Result<_, WorkerError> = worker_pools.collect();
+        let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
             rack: rack.clone(),
             stores,
@@ -156,17 +156,14 @@ impl PageService {
             let done = match how {
                 Prepare::Format => worker.format(format).map(|()| StoreState::Formatted),
                 _ => match worker.open(store.number) {
-                    Err(OpenError::Blank(_)) if how == Prepare::OpenOrFormat => {
+                    Err(PageError::Open(OpenError::Blank(_))) if how == Prepare::OpenOrFormat => {
                         worker.format(format).map(|()| StoreState::Formatted)
                     }
                     Ok(superblock) if superblock.clean => Ok(StoreState::Closed),
                     other => other.map(|_| StoreState::NotClosed),
                 },
             };
-            done.map_err(|error| PageServiceError::Open {
-                name: store.name.clone(),
-                error,
-            })
+            done.map_err(|error| self.at_store(store.number, error))
         };
         self.0.stores.iter().map(prepare).collect()
     }
@@ -185,21 +182,22 @@ impl PageService {
     ///
     /// # Errors
     /// If the node has no buffer frames, all its workers are taken, or it could not come back.
-    pub fn worker(&self, node: impl Into<NodeId>) -> Result<PageWorker, WorkerError> {
+    pub fn worker(&self, node: impl Into<NodeId>) -> Result<PageWorker, PageServiceError> {
         let worker = self.unopened(node.into())?;
         if self.0.opens && worker.opened() != Some(0) {
-            worker.open(0)?;
+            let opened = worker.open(0);
+            opened.map_err(|error| self.at_store(0, error))?;
         }
         Ok(worker)
     }
 
-    fn unopened(&self, node: NodeId) -> Result<PageWorker, WorkerError> {
+    fn unopened(&self, node: NodeId) -> Result<PageWorker, PageServiceError> {
         let here = self.rack().node_here(node);
-        let here = here.ok_or(WorkerError::NoFrames(node))?;
+        let here = here.ok_or(PageServiceError::NoFrames(node))?;
         let mut worker_pools = self.worker_pools();
         let worker_pool = worker_pools
             .get_mut(&node)
-            .ok_or(WorkerError::NoFrames(node))?;
+            .ok_or(PageServiceError::NoFrames(node))?;
         if worker_pool.any.is_fenced() {
             self.0.come_back(node, worker_pool)?;
         }
@@ -209,7 +207,7 @@ impl PageService {
                 let workers = worker_pool.workers;
                 let pool = worker_pool.pool()?;
                 let parts = worker_pool.parts.pop();
-                let parts = parts.ok_or(WorkerError::AllTaken { node, workers })?;
+                let parts = parts.ok_or(PageServiceError::AllTaken { node, workers })?;
                 let worker = Worker::new(pool, Channel::new(parts));
                 let waiting = Waiting::new(here.clone(), &self.0.worker_pools);
                 PageStore::new(worker, Arc::new(waiting))
@@ -240,15 +238,15 @@ impl PageService {
         &self,
         node: impl Into<NodeId>,
         change: impl FnOnce(&mut PoolConfig),
-    ) -> Result<Vec<Worker<Channel>>, WorkerError> {
+    ) -> Result<Vec<Worker<Channel>>, PageServiceError> {
         let node = node.into();
         let mut worker_pools = self.worker_pools();
         let worker_pool = worker_pools
             .get_mut(&node)
-            .ok_or(WorkerError::NoFrames(node))?;
+            .ok_or(PageServiceError::NoFrames(node))?;
         if worker_pool.pool.is_some() {
             let workers = worker_pool.workers;
-            return Err(WorkerError::AllTaken { node, workers });
+            return Err(PageServiceError::AllTaken { node, workers });
         }
         change(&mut worker_pool.config);
         let pool = worker_pool.pool()?;
@@ -264,12 +262,12 @@ impl PageService {
     ///
     /// # Errors
     /// If the node has no buffer frames, is dead, or lacks room.
-    pub fn rejoin(&self, node: impl Into<NodeId>) -> Result<(), WorkerError> {
+    pub fn rejoin(&self, node: impl Into<NodeId>) -> Result<(), PageServiceError> {
         let node = node.into();
         let mut worker_pools = self.worker_pools();
         let worker_pool = worker_pools
             .get_mut(&node)
-            .ok_or(WorkerError::NoFrames(node))?;
+            .ok_or(PageServiceError::NoFrames(node))?;
         self.0.come_back(node, worker_pool)
     }
 
@@ -278,18 +276,18 @@ impl PageService {
     ///
     /// # Errors
     /// If workers are in use, or not everything could be written: what could be has been.
-    pub fn close(&self) -> Result<(), StoresCloseError> {
+    pub fn close(&self) -> Result<(), PageServiceError> {
         let in_use = |worker_pool: &WorkerPool| {
             worker_pool.workers - worker_pool.parts.len() - worker_pool.resting.len()
         };
         let in_use = self.worker_pools().values().map(in_use).sum();
         if in_use > 0 {
-            return Err(StoresCloseError::InUse(in_use));
+            return Err(PageServiceError::InUse(in_use));
         }
         for &node in &self.0.nodes {
             let worker = self.unopened(node)?;
             let flushed = worker.flush();
-            flushed.map_err(|error| StoresCloseError::Flush { node, error })?;
+            flushed.map_err(|error| PageServiceError::Flush { node, error })?;
         }
         if !self.0.opens {
             return Ok(());
@@ -301,11 +299,16 @@ impl PageService {
         for &StoreInfo { number: store, .. } in &self.0.stores {
             let first = self.0.nodes.first().copied().unwrap_or_default();
             let worker = self.unopened(first)?;
-            worker.open(store).map_err(WorkerError::Open)?;
-            let closed = worker.close();
-            closed.map_err(|error| StoresCloseError::Close { store, error })?;
+            let closed = worker.open(store).and_then(|_| worker.close());
+            closed.map_err(|error| self.at_store(store, error))?;
         }
         Ok(())
+    }
+
+    fn at_store(&self, store: u8, error: PageError) -> PageServiceError {
+        let found = self.0.stores.iter().find(|it| it.number == store);
+        let name = found.map_or_else(String::new, |it| it.name.clone());
+        PageServiceError::AtStore { name, error }
     }
 
     /// The rack.
@@ -348,9 +351,13 @@ impl PageService {
 
 impl Directory {
     /// A node that was taken for dead gets a new pool and new workers.
-    fn come_back(&self, node: NodeId, worker_pool: &mut WorkerPool) -> Result<(), WorkerError> {
+    fn come_back(
+        &self,
+        node: NodeId,
+        worker_pool: &mut WorkerPool,
+    ) -> Result<(), PageServiceError> {
         let rejoined = self.rack.rejoin_pages(node);
-        rejoined.map_err(|source| WorkerError::Rejoin { node, source })?;
+        rejoined.map_err(|source| PageServiceError::Rejoin { node, source })?;
         let new = WorkerPool::new(&self.rack, node, self.time_limit)?;
         let before = worker_pool.pool.take();
         *worker_pool = WorkerPool { before, ..new };
@@ -359,9 +366,9 @@ impl Directory {
 }
 
 impl WorkerPool {
-    fn new(rack: &Rack, node: NodeId, time_limit: Duration) -> Result<Self, WorkerError> {
+    fn new(rack: &Rack, node: NodeId, time_limit: Duration) -> Result<Self, PageServiceError> {
         let ends = rack.page_ends(node);
-        let ends = ends.ok_or(WorkerError::NoFrames(node))?;
+        let ends = ends.ok_or(PageServiceError::NoFrames(node))?;
         let any = ends.channels.first().cloned();
         Ok(Self {
             pool: None,
@@ -373,14 +380,14 @@ impl WorkerPool {
             },
             frames: ends.frames,
             before: None,
-            any: any.ok_or(WorkerError::NoFrames(node))?,
+            any: any.ok_or(PageServiceError::NoFrames(node))?,
             workers: ends.channels.len(),
             parts: ends.channels.into_iter().rev().collect(),
             resting: Vec::new(),
         })
     }
 
-    fn pool(&mut self) -> Result<Arc<Pool>, WorkerError> {
+    fn pool(&mut self) -> Result<Arc<Pool>, PageServiceError> {
         if let Some(pool) = &self.pool {
             return Ok(Arc::clone(pool));
         }

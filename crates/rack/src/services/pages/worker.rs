@@ -9,9 +9,8 @@ use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
-    AllocateError, CloseError, Fix, FixError, Flush, FlushError, Flushed, FormatOptions, Loss,
-    Mode, NodeAccess, OpenError, PageGuard, PageState, PageStore, Peek, Pool, Statistics,
-    Superblock, Usage, Worker,
+    AllocateError, Fix, FixError, Flush, Flushed, FormatOptions, Loss, Mode, NodeAccess, OpenError,
+    PageGuard, PageState, PageStore, Peek, Pool, Statistics, Superblock, Usage, Worker,
 };
 use rackweave_wire::fabric::page::PageId;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -169,14 +168,14 @@ impl PageWorker {
     ///
     /// # Errors
     /// If a page could not be written. The others were.
-    pub fn flush(&self) -> Result<Flushed, FlushError> {
+    pub fn flush(&self) -> Result<Flushed, PageError> {
         self.flushing().wait()
     }
 
     /// [`PageWorker::flush`] for a task that awaits it.
     pub fn flush_async(
         &self,
-    ) -> impl Future<Output = Result<Flushed, FlushError>> + Send + Unpin + use<> {
+    ) -> impl Future<Output = Result<Flushed, PageError>> + Send + Unpin + use<> {
         self.flushing()
     }
 
@@ -189,11 +188,11 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::allocate`].
-    pub fn allocate(&self) -> Result<PageId, AllocateError> {
+    pub fn allocate(&self) -> Result<PageId, PageError> {
         loop {
             let (result, lost) = self.with(|store| (store.allocate(), store.take_lost()));
             if lost.is_empty() {
-                return result;
+                return Ok(result?);
             }
             let limit = match result {
                 Ok(_) => Duration::ZERO,
@@ -201,7 +200,7 @@ impl PageWorker {
             };
             // Of what is still lost when there is a page, the next call will hear again.
             if !self.accept(lost, limit) || result.is_ok() {
-                return result;
+                return Ok(result?);
             }
         }
     }
@@ -211,15 +210,15 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::free`].
-    pub fn free(&self, page: PageId) -> Result<(), AllocateError> {
+    pub fn free(&self, page: PageId) -> Result<(), PageError> {
         let free = || self.with(|store| store.free(page));
         match free() {
             Err(AllocateError::Fix(FixError::Lost(map)))
                 if map != page && self.accept(vec![map], self.0.time_limit()) =>
             {
-                free()
+                Ok(free()?)
             }
-            freed => freed,
+            freed => Ok(freed?),
         }
     }
 
@@ -228,15 +227,15 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::open`].
-    pub fn open(&self, store: u8) -> Result<Superblock, OpenError> {
+    pub fn open(&self, store: u8) -> Result<Superblock, PageError> {
         let open = || self.with(|pages| pages.open(store));
         match open() {
             Err(OpenError::Fix(FixError::Lost(page)))
                 if page.index() == 0 && self.accept(vec![page], self.0.time_limit()) =>
             {
-                open()
+                Ok(open()?)
             }
-            opened => opened,
+            opened => Ok(opened?),
         }
     }
 
@@ -244,8 +243,8 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::format`].
-    pub fn format(&self, options: FormatOptions) -> Result<(), OpenError> {
-        self.with(|store| store.format(options))
+    pub fn format(&self, options: FormatOptions) -> Result<(), PageError> {
+        Ok(self.with(|store| store.format(options))?)
     }
 
     /// Closes the store that is open: see [`PageStore::close`]. [`PageService::close`] does it for
@@ -253,8 +252,8 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::close`].
-    pub fn close(&self) -> Result<(), CloseError> {
-        self.with(PageStore::close)
+    pub fn close(&self) -> Result<(), PageError> {
+        Ok(self.with(PageStore::close)?)
     }
 
     /// The store that was opened or formatted last: where pages are allocated.
@@ -266,16 +265,16 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::usage`].
-    pub fn usage(&self) -> Result<Usage, AllocateError> {
-        self.with(PageStore::usage)
+    pub fn usage(&self) -> Result<Usage, PageError> {
+        Ok(self.with(PageStore::usage)?)
     }
 
     /// What the map says of a page.
     ///
     /// # Errors
     /// As for [`PageStore::page_state`].
-    pub fn page_state(&self, page: PageId) -> Result<PageState, AllocateError> {
-        self.with(|store| store.page_state(page))
+    pub fn page_state(&self, page: PageId) -> Result<PageState, PageError> {
+        Ok(self.with(|store| store.page_state(page))?)
     }
 
     /// Waits until nothing is under way and the latches of all dropped guards have been given back.
@@ -338,14 +337,15 @@ impl PageWorker {
 
     fn flushing(
         &self,
-    ) -> Call<impl FnMut(bool) -> Option<Result<Flushed, FlushError>> + Send + Unpin + use<>> {
+    ) -> Call<impl FnMut(bool) -> Option<Result<Flushed, PageError>> + Send + Unpin + use<>> {
         let lent = Arc::clone(&self.0);
         let mut flush: Option<Flush> = None;
         Call::new(lent.access(), FOREVER, move |_| {
             lent.with(|store| {
                 let flush = *flush.get_or_insert_with(|| store.worker_mut().flush());
                 store.poll();
-                store.worker_mut().take_flush(flush)
+                let flushed = store.worker_mut().take_flush(flush)?;
+                Some(flushed.map_err(PageError::from))
             })
         })
     }

@@ -5,25 +5,8 @@ use crate::Node;
 use crate::services::{TIME_LIMIT, ready_within, wait_within};
 use core::ops::Range;
 use core::time::Duration;
-use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, SequencerError, Ticket};
+use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, Ticket};
 use std::collections::{HashSet, VecDeque};
-
-/// Why there are no numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SequencerCallError {
-    /// The call was not begun.
-    #[error(transparent)]
-    Begin(#[from] BeginError),
-    /// It failed; numbers may be used up. Of a broken connection: reconnect.
-    #[error(transparent)]
-    Failed(#[from] SequencerError),
-    /// No answer came in time. The numbers are a gap.
-    #[error("no numbers came within {after:?}; those asked for are a gap")]
-    TimedOut {
-        /// How long was waited.
-        after: Duration,
-    },
-}
 
 /// One thread's way to a sequencer, from one node. Numbers that were asked for when it is dropped
 /// are a gap.
@@ -59,7 +42,7 @@ impl SequencerClient {
     ///
     /// # Errors
     /// If no numbers came. Some may be used up then, as a gap.
-    pub fn next(&mut self, count: u64) -> Result<Range<u64>, SequencerCallError> {
+    pub fn next(&mut self, count: u64) -> Result<Range<u64>, SequencerServiceError> {
         self.next_within(count, self.time_limit)
     }
 
@@ -71,12 +54,12 @@ impl SequencerClient {
         &mut self,
         count: u64,
         limit: Duration,
-    ) -> Result<Range<u64>, SequencerCallError> {
+    ) -> Result<Range<u64>, SequencerServiceError> {
         let node = self.node.clone();
         let mut awaited = Awaited::begin(self, count)?;
         match wait_within(&node, limit, || awaited.take()) {
             Some(done) => Ok(done.result?),
-            None => Err(SequencerCallError::TimedOut { after: limit }),
+            None => Err(SequencerServiceError::TimedOut { after: limit }),
         }
     }
 
@@ -88,13 +71,13 @@ impl SequencerClient {
     pub fn next_async(
         &mut self,
         count: u64,
-    ) -> impl Future<Output = Result<Range<u64>, SequencerCallError>> + Send {
+    ) -> impl Future<Output = Result<Range<u64>, SequencerServiceError>> + Send {
         let (node, limit) = (self.node.clone(), self.time_limit);
         async move {
             let mut awaited = Awaited::begin(self, count)?;
             match ready_within(&node, limit, || awaited.take()).await {
                 Some(done) => Ok(done.result?),
-                None => Err(SequencerCallError::TimedOut { after: limit }),
+                None => Err(SequencerServiceError::TimedOut { after: limit }),
             }
         }
     }
@@ -149,7 +132,7 @@ impl Drop for SequencerClient {
     }
 }
 
-/// Numbers that somebody waits for: given up if they are not there when he goes.
+/// Numbers that a caller waits for: given up if they have not come when it is dropped.
 struct Awaited<'a> {
     client: &'a mut SequencerClient,
     /// Nothing once they are there.

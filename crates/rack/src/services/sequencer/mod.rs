@@ -6,13 +6,14 @@ mod client;
 mod options;
 
 pub use attached::AttachedSequencer;
-pub use client::{SequencerCallError, SequencerClient};
+pub use client::SequencerClient;
 pub use options::{CounterServerSpec, SequencerOptions, SequencerPlacement};
 
 use crate::index::Shared;
 use crate::{Node, Rack};
 use attached::Machine;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_controller::ask::{
     AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, SequencerReserved,
@@ -20,8 +21,8 @@ use rackweave_controller::ask::{
 use rackweave_controller::{LaneError, SequencerId, SequencerSetUpError, SequencerSpec};
 use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server, ServerConfig};
 use rackweave_endpoint::sequencer::{
-    AtomicSequencer, CounterError, CounterService, Counters, RpcSequencer, SequencerConfig,
-    SequencerWord, SetUpError,
+    AtomicSequencer, BeginError, CounterError, CounterService, Counters, RpcSequencer,
+    SequencerConfig, SequencerError, SequencerWord, SetUpError,
 };
 use rackweave_verbs::{ModifyError, QpError, QpModify, Verbs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,7 +69,7 @@ pub struct CounterThread {
     pub service: CounterService,
 }
 
-/// Why there is no sequencer, or no client of it.
+/// Why there is no sequencer, no client of it, or there are no numbers.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SequencerServiceError {
     /// No such node.
@@ -95,6 +96,18 @@ pub enum SequencerServiceError {
     /// Two ends could not be connected.
     #[error(transparent)]
     Connect(#[from] LaneError),
+    /// A call was not begun.
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    /// A call failed; numbers may be used up. Of a broken connection: reconnect.
+    #[error(transparent)]
+    Failed(#[from] SequencerError),
+    /// No answer came in time. The numbers are a gap.
+    #[error("no numbers came within {after:?}; those asked for are a gap")]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
 }
 
 type Result<T> = core::result::Result<T, SequencerServiceError>;
@@ -147,7 +160,7 @@ impl SequencerService {
         Ok(SequencerClient::new(self.clone(), here, client))
     }
 
-    /// A client at a node for whoever polls it himself. It is given back by
+    /// A client at a node, which the caller polls. It is given back by
     /// [`SequencerService::release`].
     ///
     /// # Errors
@@ -313,7 +326,7 @@ impl SequencerService {
         served
     }
 
-    /// The server's threads with their nodes, if there is a server, for whoever polls them himself.
+    /// The server's threads with their nodes, if there is a server. The caller polls them.
     pub fn servers(&self) -> &[(Node, CounterServer)] {
         match &self.0.source {
             Source::Server { threads, .. } => threads,

@@ -1,7 +1,7 @@
 //! Sequencer services.
 
 use super::{COMPUTE, rack, rack_with};
-use crate::services::{SequencerCallError, SequencerService};
+use crate::services::{SequencerService, SequencerServiceError};
 use crate::testing::Faults;
 use rackweave_base::NodeId;
 use std::thread::scope;
@@ -39,7 +39,7 @@ fn a_client_goes_on_after_a_restart_of_the_switch() {
     rack.restart_switch().expect("it fits as before");
     let broken = client.next(1);
     assert!(
-        matches!(broken, Err(SequencerCallError::Failed(_))),
+        matches!(broken, Err(SequencerServiceError::Failed(_))),
         "{broken:?}"
     );
     client.reconnect().expect("the sequencer is there");

@@ -5,7 +5,7 @@
 //! the order in which things happened: what was reported ended before another was reported begun
 //! came before it. It knows nothing of trees, of their nodes, or of who keeps which key.
 //!
-//! What must hold (DESIGN, section 10, and issue "Remote B+tree"):
+//! What must hold (docs/faults.md, docs/index.md):
 //! - the operations on a key can be put in a line (linearizability): each seems to be done at one
 //!   moment between its beginning and its end, and has the result that it has then. This is decided
 //!   exactly, key by key, which suffices: histories are linearizable if those of their objects are

@@ -5,7 +5,7 @@
 //! keeps a line of states of each page, and says of each page that somebody got whether it could be
 //! that state, then. It knows nothing of latch words, directories or buffer frames.
 //!
-//! What must hold (DESIGN, section 10):
+//! What must hold (docs/faults.md, docs/pages.md):
 //! - at most one has a page exclusively, from the moment it gets it until it gives it back;
 //! - who gets it exclusively gets the newest version, and the next is one more;
 //! - who reads gets a version that was the newest at some time between its request and the answer;

@@ -257,7 +257,7 @@ impl Fetch {
                         None => self.fail(Answer::Gone, self.latch.latch()),
                     };
                 }
-                // Somebody may be about to read from it: he must not find the same place again.
+                // Another node may be about to read it, and must not find the same place again.
                 self.enlist = false;
                 self.drop_place()
             }

@@ -285,7 +285,7 @@ fn errors_fail_whom_they_concern() {
 }
 
 /// A block that cannot be written is found, and repaired; what was to be written there must not
-/// come back when somebody has gone on with what he read since.
+/// come back after a host has gone on with what it read since.
 fn what_a_failed_write_leaves(planted: Option<Bug>) -> u8 {
     let noting = Noting::new();
     let memory = Memory::new(1 << 20);
