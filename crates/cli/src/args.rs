@@ -2,6 +2,7 @@
 
 use crate::demo::systems::SystemName;
 use crate::live::args::{StatArgs, TopArgs};
+use crate::perf::args::PerfArgs;
 use crate::ycsb::args::YcsbArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rackweave_rack::RackConfig;
@@ -429,158 +430,8 @@ pub struct InfoArgs {
     pub rack: RackArgs,
 }
 
-/// What is measured.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[value(rename_all = "snake_case")]
-pub enum Test {
-    /// Print the tests
-    List,
-    /// READs from node to node, as many as go
-    ReadBw,
-    /// One READ at a time
-    ReadLat,
-    /// WRITEs from node to node, as many as go
-    WriteBw,
-    /// One WRITE at a time, until it is acknowledged
-    WriteLat,
-    /// SENDs from node to node, as many as go
-    SendBw,
-    /// One SEND at a time, until it is acknowledged
-    SendLat,
-    /// One atomic operation at a time
-    AtomicLat,
-    /// A flow from one producer to one consumer, beside this machine's memcpy
-    FlowBw,
-    /// A shuffle from every node to every node, beside the 1:1 flow
-    ShuffleBw,
-    /// A load-balanced flow from one producer to several consumers, beside memcpy
-    BalanceBw,
-    /// A replicated flow from one producer to several consumers, beside each one's share of memcpy
-    ReplicateBw,
-    /// Calls over SEND and RECV: together, each alone, one at a time
-    Rpc,
-    /// Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time
-    Sequencer,
-    /// The index: the tree beside BTreeMap, lookups by requests and by READs beside local ones
-    Index,
-    /// An index that adapts by itself: how soon its switches follow what is asked for
-    IndexShift,
-    /// Messages between two units: consumed in place and copied out beside memcpy and the single
-    /// buffer, small ones, ping-pong, a sweep of sizes
-    Messaging,
-    /// Pages: hits, another node's memory beside memcpy, an SSD beside its file, both directories
-    Pages,
-    /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
-    Rewrite,
-    /// Events per second of the simulator
-    Events,
-    /// What an idle rack with a silent flow costs
-    Idle,
-}
-
-/// Which atomic operation.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Atomic {
-    /// Fetch and add
-    #[default]
-    Add,
-    /// Compare and swap
-    Cas,
-}
-
-/// What a measurement may be told. Flags are those of perftest where it has them.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "\
-Examples:
-  rackweave perf list
-  rackweave perf read_bw -s 8 -t 64 -n 1000000
-  rackweave perf write_lat --simulated --format json
-  rackweave perf flow_bw -s 65536 --drivers 0
-  rackweave perf shuffle_bw --simulated --nodes 4
-  rackweave perf replicate_bw --consumers 3
-  rackweave perf rpc --window 512 --clients 4
-  rackweave perf index --records 16000000
-  rackweave perf messaging --drivers 0
-  rackweave perf rewrite
-  rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
-  rackweave perf write_lat --config rack.toml -s 64
-  rackweave perf idle --hosted")]
-pub struct PerfArgs {
-    /// What is measured
-    #[arg(value_enum, value_name = "TEST")]
-    pub test: Test,
-    /// In virtual time, on a modelled 100 Gbit/s testbed
-    #[arg(long)]
-    pub simulated: bool,
-    /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency, a MiB
-    /// for messaging), or of a tree node of an index (512)
-    #[arg(short, long, value_name = "BYTES",
-          value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
-    pub size: Option<u32>,
-    /// Messages per queue pair (without it 5000 for bandwidth, 1000 for latency), or items of each
-    /// producer for each consumer
-    #[arg(short = 'n', long, value_name = "COUNT",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub iterations: Option<u64>,
-    /// Run for so long instead; virtual seconds in a simulated rack
-    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds)]
-    pub duration: Option<f64>,
-    /// Queue pairs; without it one
-    #[arg(short = 'q', long, value_name = "COUNT",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub queue_pairs: Option<u32>,
-    /// Messages under way per queue pair; without it 128
-    #[arg(short = 't', long, value_name = "COUNT",
-          value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
-    pub tx_depth: Option<u32>,
-    /// Pages: the file has double writes: each write is whole or not there when the power fails
-    #[arg(long)]
-    pub double_write: bool,
-    /// Bytes of a packet's payload at most
-    #[arg(short = 'm', long, value_name = "BYTES")]
-    pub mtu: Option<u32>,
-    /// Which atomic operation
-    #[arg(long, value_enum)]
-    pub operation: Option<Atomic>,
-    /// Items per reserve and commit, peek and release; without it 256 KiB of them, 4096 at most
-    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub batch: Option<u32>,
-    /// Bytes of a ring; without it 64 MiB for flow_bw embedded, more than the caches hold, so that
-    /// flow and memcpy both move memory; else 4 MiB
-    #[arg(long, value_name = "BYTES",
-          value_parser = clap::value_parser!(u32).range(4096..=1 << 30))]
-    pub ring: Option<u32>,
-    /// Producer and consumer write and read every byte, not the first eight of an item
-    #[arg(long)]
-    pub touch: bool,
-    /// Threads of producer and consumer: 1 has both, 2 gives each its own
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub threads: Option<u8>,
-    /// Clients of the server of calls; without it one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub clients: Option<u16>,
-    /// Requests under way per client; without it 256, for index_shift 32
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub window: Option<u16>,
-    /// Records of an index; without it a million, for index_shift 100000
-    #[arg(long, value_name = "COUNT",
-          value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
-    pub records: Option<u64>,
-    /// Consumers of a balanced or replicated flow; without it two
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
-    pub consumers: Option<u16>,
-    /// Nodes of the shuffle; without it those of the configuration
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub nodes: Option<u16>,
-    /// Write what the switch saw, before and after, to a pcapng file
-    #[arg(long, value_name = "FILE.pcapng")]
-    pub capture: Option<PathBuf>,
-    #[command(flatten)]
-    pub rack: RackArgs,
-}
-
 /// Seconds, more than none and at most a day.
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("seconds above 0 and up to 86400 are needed".into()),

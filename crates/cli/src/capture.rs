@@ -2,9 +2,10 @@
 
 use crate::outcome::CliError;
 use rackweave_base::{Instant, Memory, Packet, PortId};
-use rackweave_link::{CaptureOptions, CaptureSummary, SharedCapture};
+use rackweave_link::{CaptureOptions, SharedCapture};
 use rackweave_rack::RackConfig;
 use rackweave_switch::{Direction, Tap};
+use serde::Serialize;
 use std::path::Path;
 
 /// Has a capture see what the switch sees.
@@ -28,7 +29,18 @@ impl Tap for CaptureAtSwitch {
 }
 
 /// A capture that goes on until it is finished.
-pub struct Recording(SharedCapture);
+pub struct Recording {
+    capture: SharedCapture,
+    file: String,
+}
+
+/// What a capture holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaptureReport {
+    pub file: String,
+    pub packets: u64,
+    pub bytes: u64,
+}
 
 impl Recording {
     /// Starts a capture in a new file at `path`. Its interfaces are the switch's ports, named after
@@ -42,19 +54,27 @@ impl Recording {
             ports,
             bytes_max: None,
         };
-        Ok(Self(SharedCapture::create(path, &options, memory.clone())?))
+        Ok(Self {
+            capture: SharedCapture::create(path, &options, memory.clone())?,
+            file: path.display().to_string(),
+        })
     }
 
     /// For the switch's `set_tap`.
     pub fn tap(&self) -> Box<dyn Tap> {
-        Box::new(CaptureAtSwitch(self.0.clone()))
+        Box::new(CaptureAtSwitch(self.capture.clone()))
     }
 
     /// Ends the capture and says what it holds.
     ///
     /// # Errors
     /// If it could not be written.
-    pub fn finish(&self) -> Result<CaptureSummary, CliError> {
-        Ok(self.0.finish()?)
+    pub fn finish(self) -> Result<CaptureReport, CliError> {
+        let summary = self.capture.finish()?;
+        Ok(CaptureReport {
+            file: self.file,
+            packets: summary.packets,
+            bytes: summary.bytes,
+        })
     }
 }

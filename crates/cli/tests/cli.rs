@@ -398,8 +398,6 @@ fn the_machine_is_measured() {
         (&true.into(), &"none".into())
     );
     assert_eq!(value["sizes"][1]["payload_bytes"], 4096);
-    let value = json(&["perf", "events", "-D", "0.01"]);
-    assert!(value["events"].as_u64().is_some_and(|events| events > 1000));
     let value = json(&["perf", "idle", "-D", "0.1"]);
     assert!(value["percent_of_a_core"].is_f64() && value["percent_of_a_core_waiting"].is_f64());
 }
@@ -408,7 +406,7 @@ fn the_machine_is_measured() {
 fn the_list_names_every_test() {
     let value = json(&["perf", "list"]);
     assert_eq!(value["schema"], "rackweave/perf-list/1");
-    assert_eq!(value["tests"].as_array().map(Vec::len), Some(20));
+    assert_eq!(value["tests"].as_array().map(Vec::len), Some(17));
 }
 
 #[test]

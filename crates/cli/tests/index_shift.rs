@@ -58,9 +58,9 @@ fn a_rack_in_real_time_does_it_too_and_the_text_says_so() {
     let output = run(&["--simulated", "--seed", "1"]);
     let text = String::from_utf8(output.stdout).expect("it is text");
     for part in [
-        "a new plan served after ",
-        "queries led to a leaf: ",
-        " % until the new plan served, ",
+        "replanned: ",
+        "hit share before: ",
+        "hit share shifted: ",
         "verified: true",
     ] {
         assert!(text.contains(part), "{text}");

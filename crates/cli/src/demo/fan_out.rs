@@ -1,18 +1,19 @@
 //! What comes after the shuffle on the same rack: line items balanced over consumers, one of which
 //! is slow, and orders replicated to all of them.
 //!
-//! The rows are those that the storage workers have pushed before. `embedded` and `simulated` run
-//! the workers; here is what both have in common, and what it all comes to.
+//! The rows are those that the storage workers have pushed before. `run` runs the workers; here is
+//! what it all comes to.
 
 use super::Plan;
 use super::report::DemoReport;
+use super::work::Worker;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
+use rackweave_endpoint::flow::{Consumer, Producer};
 use rackweave_rack::{Flow, Rack};
 use rackweave_workload::tpch::{
-    ComputeResult, Q1Worker, QueryResult, ReplicaWorker, RowsDigest, StorageWorker, TableWorker,
-    WorkerError, WorkerStep,
+    ComputeResult, QueryResult, RowsDigest, StorageWorker, TableWorker,
 };
 use serde::Serialize;
 
@@ -68,47 +69,10 @@ pub struct Replica {
     pub checksum: String,
 }
 
-/// A worker that takes what one consumer gets.
-pub trait Taker: Send + 'static {
-    /// What it finds.
-    type Found: Send;
-    /// Takes about so many rows.
-    fn step(&mut self, rows_max: usize) -> WorkerStep;
-    /// What it has found.
-    ///
-    /// # Errors
-    /// If it has given up or is not done.
-    fn found(self) -> Result<Self::Found, WorkerError>;
-}
-
-impl Taker for Q1Worker {
-    type Found = ComputeResult;
-
-    fn step(&mut self, rows_max: usize) -> WorkerStep {
-        Q1Worker::step(self, rows_max)
-    }
-
-    fn found(self) -> Result<ComputeResult, WorkerError> {
-        self.into_result()
-    }
-}
-
-impl Taker for ReplicaWorker {
-    type Found = RowsDigest;
-
-    fn step(&mut self, rows_max: usize) -> WorkerStep {
-        ReplicaWorker::step(self, rows_max)
-    }
-
-    fn found(self) -> Result<RowsDigest, WorkerError> {
-        self.into_result()
-    }
-}
-
-/// The workers of one of the two runs.
-pub struct Workers<S> {
-    pub sources: Vec<TableWorker>,
-    pub sinks: Vec<S>,
+/// The workers of a run.
+pub struct Workers<S, T> {
+    pub sources: Vec<Worker<S>>,
+    pub sinks: Vec<Worker<T>>,
 }
 
 /// Encoded rows, by the worker that pushes them.
@@ -154,55 +118,29 @@ impl Plan {
     }
 }
 
-/// The workers over a balanced flow of line items.
+/// The workers over a flow: a source for the rows of each producer, and a sink for each of so many
+/// consumers.
 ///
 /// # Errors
 /// If a ring does not fit its block.
-pub fn balanced_workers(
+pub fn workers<T>(
     flow: &Flow,
     rows: Rows,
     consumers: usize,
-) -> Result<Workers<Q1Worker>, CliError> {
-    let mut workers = Workers {
-        sources: Vec::new(),
-        sinks: Vec::new(),
+    source: fn(Vec<u8>, Producer) -> TableWorker,
+    sink: impl Fn(Consumer) -> Worker<T>,
+) -> Result<Workers<TableWorker, T>, CliError> {
+    let source = |(at, rows)| -> Result<_, CliError> {
+        let work = source(rows, flow.take_producer(at)?);
+        let (step, is_delivered) = (TableWorker::step, TableWorker::is_delivered);
+        Ok(Worker::source(work, step, is_delivered))
     };
-    for (at, rows) in rows.into_iter().enumerate() {
-        let ring = flow.take_producer(at)?;
-        workers.sources.push(TableWorker::lineitem(rows, ring));
-    }
-    for at in 0..consumers {
-        workers.sinks.push(Q1Worker::new(flow.take_consumer(at)?));
-    }
-    Ok(workers)
-}
-
-/// The workers over a replicated flow of orders, and what they push.
-///
-/// # Errors
-/// If a ring does not fit its block.
-pub fn replicated_workers(
-    flow: &Flow,
-    rows: Rows,
-    consumers: usize,
-) -> Result<(Workers<ReplicaWorker>, RowsDigest), CliError> {
-    let mut workers = Workers {
-        sources: Vec::new(),
-        sinks: Vec::new(),
-    };
-    let mut pushed = RowsDigest::default();
-    for (at, rows) in rows.into_iter().enumerate() {
-        let ring = flow.take_producer(at)?;
-        let source = TableWorker::orders(rows, ring);
-        pushed = pushed.with(source.digest());
-        workers.sources.push(source);
-    }
-    for at in 0..consumers {
-        workers
-            .sinks
-            .push(ReplicaWorker::new(flow.take_consumer(at)?));
-    }
-    Ok((workers, pushed))
+    let sources = rows.into_iter().enumerate().map(source);
+    let sinks = (0..consumers).map(|at| Ok::<_, CliError>(sink(flow.take_consumer(at)?)));
+    Ok(Workers {
+        sources: sources.collect::<Result<_, _>>()?,
+        sinks: sinks.collect::<Result<_, _>>()?,
+    })
 }
 
 impl Balanced {

@@ -3,16 +3,14 @@
 //! The first are flows: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
 //! which answer two queries. Checked against a computation of its own over the same rows. Then, on
 //! the same rack, the line items again, balanced over consumers, and the orders, replicated to all.
-//! They run on other racks, too: `embedded` runs them on threads in real time, `simulated` as
-//! actors in virtual time, `hosted` as jobs of nodes that run elsewhere; all fill the same
+//! They run on other racks, too: `run` has them on a rack of this process, on threads in real time
+//! or as actors in virtual time, `hosted` as jobs of nodes that run elsewhere; all fill the same
 //! [`report`].
 
-mod embedded;
 mod fan_out;
-mod fan_out_simulated;
 mod hosted;
 mod report;
-mod simulated;
+mod run;
 pub mod systems;
 mod words;
 pub mod work;
@@ -76,7 +74,7 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Mode::Embedded => systems::run(&plan, args, globals)?,
         Mode::Simulated => {
             flows_alone(args)?;
-            simulated::run(&plan, args.capture.as_deref(), globals)?
+            run::simulated(&plan, args.capture.as_deref(), globals)?
         }
         Mode::Hosted(_) => {
             flows_alone(args)?;

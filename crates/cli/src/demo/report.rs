@@ -3,7 +3,7 @@
 use super::fan_out::{Balanced, Replicated};
 use super::systems::SystemReport;
 use super::{Found, Plan};
-use rackweave_link::CaptureSummary;
+use crate::capture::CaptureReport;
 use rackweave_rack::config::Role;
 use rackweave_switch::Counters;
 use rackweave_workload::tpch::{
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The demo's result.
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 pub struct DemoReport {
     /// `embedded`, `simulated` or `hosted`.
     pub mode: &'static str,
@@ -161,8 +161,8 @@ impl From<&JoinRow> for Join {
     }
 }
 
-impl From<CaptureSummary> for Capture {
-    fn from(summary: CaptureSummary) -> Self {
+impl From<CaptureReport> for Capture {
+    fn from(summary: CaptureReport) -> Self {
         Self {
             packets: summary.packets,
             bytes: summary.bytes,
@@ -177,37 +177,7 @@ impl DemoReport {
             seed: plan.config.seed,
             scale_factor: plan.scale.get(),
             item_size: plan.item_size,
-            driver_threads: None,
-            switch_takeovers: None,
-            nodes: Vec::new(),
-            rows_orders: 0,
-            rows_lineitem: 0,
-            bytes: 0,
-            generate_seconds: 0.0,
-            shuffle_seconds: 0.0,
-            real_seconds: None,
-            gigabytes_per_second: 0.0,
-            memcpy_gigabytes_per_second: None,
-            ratio_to_memcpy: None,
-            events: None,
-            trace_hash: None,
-            q1: Vec::new(),
-            join: Vec::new(),
-            result_checksum: None,
-            matches_published_q1: None,
-            balanced: None,
-            replicated: None,
-            left_out: Vec::new(),
-            switch_counters: BTreeMap::new(),
-            capture: None,
-            systems: Vec::new(),
-            added: BTreeMap::new(),
-            seconds: 0.0,
-            interrupted: false,
-            problems: Vec::new(),
-            verified: false,
-            result: None,
-            balanced_result: None,
+            ..Self::default()
         }
     }
 

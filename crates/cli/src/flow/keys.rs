@@ -1,8 +1,8 @@
 //! The keys of an action: which there are, what each may be, and which go together.
 
-use super::items::ITEMS_MAX;
 use super::script::{Action, Consumer, Create, Leaver, Place, Producer, What};
-use super::stamps::ITEM_MIN;
+use crate::items::ITEMS_MAX;
+use crate::items::stamps::ITEM_MIN;
 use crate::perf::amount::Amount;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;

@@ -1,20 +1,15 @@
 //! The command `flow`: runs a script of timed actions on the flows of a rack and checks every item.
 //!
 //! `script` and `keys` read the file, `check` and the controller's own rules judge it before
-//! anything runs; `stage` does what the actions say, `embedded` and `simulated` run the ends that
-//! it brings (`items`,
-//! `stamps`); `verify` judges what was pushed and seen, and `report` tells.
+//! anything runs; `stage` does what the actions say, `run` runs the ends that it brings, which are
+//! those of `crate::items`; `report` says what came of it.
 
 mod check;
-mod embedded;
-mod items;
 mod keys;
 mod report;
+mod run;
 mod script;
-mod simulated;
 mod stage;
-mod stamps;
-mod verify;
 
 use crate::args::FlowArgs;
 use crate::globals::Globals;
@@ -66,10 +61,7 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         script,
         is_over: false,
     };
-    let report = match mode {
-        Mode::Simulated => simulated::run(&mut play, globals)?,
-        _ => embedded::run(&mut play, globals)?,
-    };
+    let report = run::run(&mut play, &mode, globals)?;
     output::print(globals, "flow", &report)?;
     Ok(Verdict::of(report.verified))
 }
@@ -94,12 +86,6 @@ impl Play {
         Ok(())
     }
 
-    /// Items taken so far, for those who watch whether anything moves.
-    fn items(&self) -> u64 {
-        let sinks = self.stage.flows.iter().flat_map(|flow| &flow.sinks);
-        sinks.map(|(_, _, sink)| sink.borrow().items()).sum()
-    }
-
     /// How long the slowest end works on one item, in nanoseconds.
     fn item_nanos_max(&self) -> u64 {
         let mut slowest = f64::INFINITY;
@@ -120,16 +106,6 @@ impl Play {
         (f64::from(largest) * 1e9 / slowest) as u64
     }
 
-    /// Whether every end has come to its end.
-    fn has_ended(&self) -> bool {
-        self.stage.flows.iter().all(|flow| {
-            let mut sources = flow.sources.iter();
-            let mut sinks = flow.sinks.iter();
-            sources.all(|(_, source)| source.borrow().state() != "running")
-                && sinks.all(|(_, _, sink)| sink.borrow().has_ended())
-        })
-    }
-
     /// Which part is done, for the progress bar.
     fn fraction(&self, now: u64) -> f64 {
         let all: usize = self
@@ -144,12 +120,6 @@ impl Play {
             .map(|(_, source)| source.borrow().fraction(now))
             .sum();
         done / all.max(1) as f64
-    }
-
-    /// Has all producers begin nothing new.
-    fn finish_all(&self) {
-        let sources = self.stage.flows.iter().flat_map(|flow| &flow.sources);
-        sources.for_each(|(_, source)| source.borrow_mut().finish());
     }
 
     /// Whether the controller has heard of the end of every flow.

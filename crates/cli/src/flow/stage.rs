@@ -1,10 +1,11 @@
 //! What a script's actions come to: flows with their ends, members that come and go. The stage
 //! knows no clock and no kind of rack; whoever runs it has both.
 
-use super::items::{Sink, Source};
 use super::report::{ActionReport, Snapshot};
 use super::script::{Action, Create, Leaver, What};
-use super::verify::{Evidence, Seen};
+use crate::items::verify::{self, Evidence, Seen};
+use crate::items::{Sink, Source};
+use crate::programs::End;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::flows::AbortReason;
@@ -15,13 +16,11 @@ use std::rc::Rc;
 /// An end that both its runner and the stage look at.
 pub type Shared<T> = Rc<RefCell<T>>;
 
-/// An end that has to be run from now on.
-pub enum Newcomer {
-    /// A producer on a node.
-    Source(NodeId, Shared<Source>),
-    /// A consumer on a node.
-    Sink(NodeId, Shared<Sink>),
-}
+/// An end of a flow that runs.
+pub type RunningEnd = End<Shared<Source>, Shared<Sink>>;
+
+/// Ends that have to be run from now on, with their nodes.
+type Newcomers = Vec<(NodeId, RunningEnd)>;
 
 /// A flow of the script.
 pub struct Played {
@@ -68,7 +67,7 @@ impl Stage {
     }
 
     /// Does what an action says. Refusals are noted; the ends that it brings are to be run.
-    pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Vec<Newcomer> {
+    pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Newcomers {
         let mut newcomers = Vec::new();
         let done = match (&action.what, &action.flow) {
             (What::Create(create), Some(name)) => {
@@ -105,7 +104,7 @@ impl Stage {
         create: &Create,
         rack: &Rack,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         let nodes = |names: &[String]| -> Vec<NodeId> {
             names
@@ -219,7 +218,7 @@ impl Played {
         what: &What,
         config: &RackConfig,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         let mut flow = self.flow.take().ok_or(FlowError::NotRunning)?;
         let done = self.change_flow(&mut flow, what, config, now, newcomers);
@@ -233,7 +232,7 @@ impl Played {
         what: &What,
         config: &RackConfig,
         now: u64,
-        newcomers: &mut Vec<Newcomer>,
+        newcomers: &mut Newcomers,
     ) -> Done {
         match what {
             What::Weight(weight) => {
@@ -293,15 +292,15 @@ impl Played {
         (node, joined): (NodeId, bool),
         rate: Option<f64>,
         now: u64,
-    ) -> Newcomer {
+    ) -> (NodeId, RunningEnd) {
         let consumer = flow
             .take_consumer(at)
             .expect("the controller just made its ring");
-        let whose = (at, self.shape == FlowShape::Shuffle);
-        let sink = Sink::new(consumer, flow.consumer_bell(at), whose, rate, now);
+        let index = (self.shape == FlowShape::Shuffle).then_some(at);
+        let sink = Sink::checked(consumer, flow.consumer_bell(at), index, rate, now);
         let sink = Rc::new(RefCell::new(sink));
         self.sinks.push((node, joined, sink.clone()));
-        Newcomer::Sink(node, sink)
+        (node, End::Sink(sink))
     }
 
     fn source(
@@ -311,14 +310,14 @@ impl Played {
         node: NodeId,
         manner: (crate::perf::amount::Amount, Option<f64>),
         now: u64,
-    ) -> Newcomer {
+    ) -> (NodeId, RunningEnd) {
         let rings = flow
             .take_producers(at)
             .expect("the controller just made its rings");
-        let source = Source::new(rings, flow.producer_bells(at), at, manner, now);
+        let source = Source::checked(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));
-        Newcomer::Source(node, source)
+        (node, End::Source(source))
     }
 
     /// Lays what was pushed beside what was seen.
@@ -342,7 +341,7 @@ impl Played {
             .iter()
             .map(|(_, source)| source.borrow().pushed().to_vec());
         let is_cut = !is_over || matches!(self.state(), FlowEnd::Closed | FlowEnd::Broken(_));
-        super::verify::judge(&Evidence {
+        verify::judge(&Evidence {
             shape: self.shape,
             pushed: pushed.collect(),
             seen: seen.collect(),

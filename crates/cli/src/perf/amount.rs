@@ -1,7 +1,7 @@
 //! How much is done: so many, or for so long.
 
-use crate::args::PerfArgs;
 use crate::outcome::CliError;
+use crate::perf::args::PerfArgs;
 use serde::{Deserialize, Serialize};
 
 /// How much is done.

@@ -1,24 +1,23 @@
 //! Flows of every shape, in real and in virtual time.
 
 use super::amount::Amount;
-use super::ends::{Manner, Popped, Pushed, Sink, Source};
-use super::loops::{self, NowAndThen, nanos};
-use crate::capture::Recording;
+use crate::capture::CaptureReport;
 use crate::globals::Globals;
+use crate::items::verify::{self, Evidence, Seen};
+use crate::items::{Manner, Sink, Source};
 use crate::outcome::CliError;
-use crate::patience::{Patience, Wish};
-use crate::perf::report::CaptureReport;
+use crate::patience::Wish;
+use crate::programs::{self, End, Group, OwnRack, Watch};
 use crate::progress::Progress;
-use core::sync::atomic::{AtomicBool, Ordering};
-use rackweave_base::NodeId;
+use rackweave_base::{Duration, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowState};
-use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, Flow, Rack, RackConfig};
+use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
-use rackweave_verbs::Progress as Drive;
 use std::path::Path;
-use std::time::Instant;
+
+/// Virtual time between two looks at the progress bar and the user's wish to stop.
+pub const SLICE: Duration = Duration::from_micros(200);
 
 /// What flows.
 #[derive(Clone, Debug)]
@@ -57,76 +56,29 @@ pub struct FlowMeasured {
     pub links: Vec<LinkReport>,
     /// What the cores of all nodes did; empty in an embedded rack.
     pub cpus: Vec<CpuReport>,
-    /// Events of the simulator.
-    pub events: u64,
 }
 
-/// The ends of a running flow.
-pub struct Ends {
-    /// How items find from sources to sinks.
-    pub shape: FlowShape,
-    /// Of each producer: one per consumer in a shuffle, else one.
-    pub sources: Vec<Vec<Source>>,
-    /// Of each consumer.
-    pub sinks: Vec<Sink>,
-}
+/// The program at an end of a measured flow.
+pub type FlowEnd = End<Source, Sink>;
 
-impl Ends {
-    /// The ends of `flow`.
-    ///
-    /// # Errors
-    /// If a ring does not fit its block.
-    pub fn new(flow: &Flow, plan: &FlowPlan) -> Result<Self, CliError> {
-        let source = |index| -> Result<Vec<Source>, CliError> {
-            let rings = flow.take_producers(index)?.into_iter();
-            Ok(rings
-                .map(|ring| Source::new(ring, index, plan.manner, plan.amount))
-                .collect())
-        };
-        let sources = (0..plan.producers.len())
-            .map(source)
-            .collect::<Result<_, _>>()?;
-        let sink = |index| -> Result<Sink, CliError> {
-            let (consumer, producers) = (flow.take_consumer(index)?, plan.producers.len());
-            Ok(match plan.shape {
-                FlowShape::Balance => Sink::sharing(consumer, producers, plan.manner),
-                FlowShape::Shuffle | FlowShape::Replicate => {
-                    Sink::new(consumer, producers, plan.manner)
-                }
-            })
-        };
-        let sinks = (0..plan.consumers.len())
-            .map(sink)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            shape: plan.shape,
-            sources,
-            sinks,
-        })
-    }
-
-    /// What they saw.
-    pub fn measured(&self) -> FlowMeasured {
-        let pushed: u64 = self.sources.iter().flatten().map(Source::pushed).sum();
-        let items: u64 = self.sinks.iter().map(Sink::popped).sum();
-        let is_sound = self.sinks.iter().all(Sink::is_sound);
-        let is_complete = match self.shape {
-            FlowShape::Shuffle => pushed == items,
-            FlowShape::Replicate => self.sinks.iter().all(|sink| sink.popped() == pushed),
-            FlowShape::Balance => {
-                let sources = self.sources.iter().flatten().map(Source::digest);
-                let sinks = self.sinks.iter().map(Sink::digest);
-                let together = |sum: u64, part: u64| sum.wrapping_add(part);
-                pushed == items && sources.fold(0, together) == sinks.fold(0, together)
-            }
-        };
-        FlowMeasured {
-            items,
-            nanos: self.sinks.iter().map(Sink::last).max().unwrap_or(0),
-            nanos_taking: self.sinks.iter().map(Sink::span).max().unwrap_or(0),
-            verified: is_sound && is_complete && items > 0,
-            ..FlowMeasured::default()
-        }
+/// What the ends of a flow of `shape` saw.
+fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
+    let sinks = || ends.iter().filter_map(End::sink);
+    let sources = ends.iter().filter_map(End::source);
+    let problems = verify::judge(&Evidence {
+        shape,
+        pushed: sources.map(|source| source.pushed().to_vec()).collect(),
+        seen: sinks().map(Seen::from).collect(),
+        is_cut: false,
+    });
+    let is_sound = problems.is_empty() && sinks().all(|sink| sink.problem().is_none());
+    let items = sinks().map(Sink::items).sum();
+    FlowMeasured {
+        items,
+        nanos: sinks().map(Sink::last).max().unwrap_or(0),
+        nanos_taking: sinks().map(Sink::span).max().unwrap_or(0),
+        verified: is_sound && items > 0,
+        ..FlowMeasured::default()
     }
 }
 
@@ -152,123 +104,70 @@ impl FlowPlan {
         let flow = flow.item_bytes(self.item_size).ring_bytes(self.ring_bytes);
         flow.build()
     }
+
+    /// The programs of producers and of consumers.
+    fn ends(&self, flow: &Flow) -> Result<[Group<FlowEnd>; 2], CliError> {
+        let (mut sources, mut sinks) = (Group::new(), Group::new());
+        for (index, &node) in self.producers.iter().enumerate() {
+            let rings = flow.take_producers(index)?;
+            let source = Source::measured(rings, index, self.manner, self.amount);
+            sources.push((node, End::Source(source)));
+        }
+        for (index, &node) in self.consumers.iter().enumerate() {
+            let sink = Sink::measured(flow.take_consumer(index)?, self.manner);
+            sinks.push((node, End::Sink(sink)));
+        }
+        Ok([sources, sinks])
+    }
 }
 
-/// Runs the flow on an embedded rack.
+/// Runs the flow on a rack of its own, embedded or simulated.
 ///
 /// # Errors
 /// If the rack cannot be built or the flow breaks off.
 pub fn run(
     config: &RackConfig,
+    is_simulated: bool,
     plan: &FlowPlan,
     globals: &Globals,
     capture: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
+    let mut rack = OwnRack::new(config, is_simulated, globals)?;
     let (from, to) = (plan.producers.len(), plan.consumers.len());
     globals
         .live
         .phase(&format!("{} of {from} to {to}", plan.shape.name()));
     let flow = plan.create(&rack)?;
-    let recording = capture
-        .map(|path| Recording::start(path, config, rack.memory()))
-        .transpose()?;
-    rack.set_tap(recording.as_ref().map(Recording::tap));
-    let mut ends = Ends::new(&flow, plan)?;
-    let driver = rack.progress();
-    let ran = if plan.threads == 2 {
-        in_two_threads(&mut ends, plan, &*driver, globals, progress)
-    } else {
-        in_one_thread(&mut ends, plan, &*driver, globals, progress)
+    let recording = rack.record(capture)?;
+    let groups = plan.ends(&flow)?;
+    let groups = match plan.threads {
+        1 => vec![groups.into_iter().flatten().collect()],
+        _ => groups.into(),
     };
-    rack.set_tap(None);
-    let capture = CaptureReport::finish(capture, recording)?;
-    ran.map_err(|error| explain(error, &flow))?;
-    Ok((ends.measured(), capture))
-}
-
-/// Adds the controller's word on why a flow ended.
-pub fn explain(error: CliError, flow: &Flow) -> CliError {
-    match flow.state() {
-        FlowState::Aborted(reason) => CliError::run(format!("{error}: {reason}")),
-        _ => error,
-    }
-}
-
-/// This thread is every producer and every consumer.
-fn in_one_thread(
-    ends: &mut Ends,
-    plan: &FlowPlan,
-    driver: &dyn Drive,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<(), CliError> {
-    let start = Instant::now();
-    let mut patience = Patience::new(driver);
-    let mut watching = NowAndThen::default();
-    loop {
-        let now = nanos(start);
-        let mut moved = false;
-        for source in ends.sources.iter_mut().flatten() {
-            moved |= matches!(source.turn(now)?, Pushed::Items(_));
-        }
-        let mut ended = true;
-        for sink in &mut ends.sinks {
-            let popped = sink.turn(now)?;
-            moved |= matches!(popped, Popped::Items(_));
-            ended &= popped == Popped::Ended;
-        }
-        if ended {
-            return Ok(());
-        }
-        patience.wait(moved);
-        if watching.is_due() {
-            let items = ends.sinks.iter().map(Sink::popped).sum();
-            progress.set(|| plan.fraction(items, now));
-        }
-        if globals.interrupt.is_set() {
-            ends.sources.iter_mut().flatten().for_each(Source::finish);
-        }
-    }
-}
-
-/// One thread has the producers, this one the consumers; each drives the rack while it waits.
-fn in_two_threads(
-    ends: &mut Ends,
-    plan: &FlowPlan,
-    driver: &dyn Drive,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<(), CliError> {
-    let start = Instant::now();
-    let broken = AtomicBool::new(false);
-    let Ends { sources, sinks, .. } = ends;
-    std::thread::scope(|scope| {
-        let broken = &broken;
-        let wish = move || match (broken.load(Ordering::Relaxed), globals.interrupt.is_set()) {
-            (true, _) => Wish::Stop,
-            (false, true) => Wish::Finish,
-            (false, false) => Wish::GoOn,
+    let mut set = |items, now| progress.set(|| plan.fraction(items, now));
+    // What is on its way when the user wants to stop is still taken.
+    let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
+    let (ends, ran) = programs::run(&mut rack, groups, &mut watch);
+    let capture = rack.recorded(recording)?;
+    ran?;
+    let is_aborted = |end: &FlowEnd| match end {
+        End::Source(source) => source.is_aborted(),
+        End::Sink(sink) => sink.is_aborted(),
+    };
+    if ends.iter().any(is_aborted) {
+        // The controller knows why a flow ended.
+        let reason = match flow.state() {
+            FlowState::Aborted(reason) => format!(": {reason}"),
+            FlowState::Running | FlowState::Ended => String::new(),
         };
-        let pushing = scope.spawn(move || {
-            let pushed = loops::push_all(sources, driver, start, wish, |_| {});
-            broken.fetch_or(pushed.is_err(), Ordering::Relaxed);
-            pushed
-        });
-        // What is on its way when the user wants to stop is still taken.
-        let wish = || match wish() {
-            Wish::Finish => Wish::GoOn,
-            wish => wish,
-        };
-        let popped = loops::take_all(sinks, driver, start, wish, |items, now| {
-            progress.set(|| plan.fraction(items, now));
-        });
-        broken.fetch_or(popped.is_err(), Ordering::Relaxed);
-        let pushed = pushing
-            .join()
-            .map_err(|_| CliError::run("the producer's thread panicked"))?;
-        pushed.and(popped)
-    })
+        return Err(CliError::run(format!("the flow was broken off{reason}")));
+    }
+    let mut measured = measured(plan.shape, &ends);
+    if let Some(rack) = rack.simulated() {
+        let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));
+        measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();
+        measured.cpus = nodes().filter_map(|node| rack.cpu_report(node)).collect();
+    }
+    Ok((measured, capture))
 }

@@ -1,24 +1,25 @@
 //! The tests `flow_bw`, `shuffle_bw`, `balance_bw` and `replicate_bw`.
 
 use super::amount::Amount;
-use super::ends::Manner;
+use super::args::PerfArgs;
 use super::flow::{self, FlowMeasured, FlowPlan};
-use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
-use super::list;
-use super::report::{CaptureReport, Setting, per_second, ratio};
-use super::{flow_hosted, flow_simulated};
-use crate::args::{PerfArgs, Test};
+use super::flow_hosted;
+use super::report::{self, per_second, ratio};
+use crate::capture::CaptureReport;
 use crate::globals::Globals;
+use crate::items::Manner;
 use crate::memcpy;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
+use crate::report::without_nulls;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::LinkReport;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
@@ -35,11 +36,7 @@ const RINGS_LARGE: usize = 8;
 const CHECK_BYTES: usize = 4;
 
 /// The rack, with the nodes that a shuffle asks for.
-pub fn rack_config(
-    args: &PerfArgs,
-    mode: &Mode,
-    globals: &Globals,
-) -> Result<RackConfig, CliError> {
+fn rack_config(args: &PerfArgs, mode: &Mode, globals: &Globals) -> Result<RackConfig, CliError> {
     let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     if let Some(nodes) = args.nodes {
@@ -52,9 +49,10 @@ pub fn rack_config(
 }
 
 /// What a flow between these nodes asks for, with defaults in place.
-pub fn plan(
+fn plan(
     args: &PerfArgs,
     config: &RackConfig,
+    shape: FlowShape,
     (producers, consumers): (Vec<NodeId>, Vec<NodeId>),
     bytes_default: u64,
 ) -> Result<FlowPlan, CliError> {
@@ -64,11 +62,6 @@ pub fn plan(
             "-s is {item_size}: items need a multiple of 8 bytes"
         )));
     }
-    let shape = match args.test {
-        Test::BalanceBw => FlowShape::Balance,
-        Test::ReplicateBw => FlowShape::Replicate,
-        _ => FlowShape::Shuffle,
-    };
     let arrivals = match shape {
         FlowShape::Shuffle | FlowShape::Replicate => (producers.len() * consumers.len()) as u64,
         FlowShape::Balance => producers.len() as u64,
@@ -133,7 +126,7 @@ fn better(one: FlowMeasured, other: FlowMeasured) -> FlowMeasured {
 impl<'a> Subject<'a> {
     fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
         let mode = Mode::of(args.simulated, &args.rack, globals)?;
-        list::check_hosted(args, &mode)?;
+        args.check_hosted(&mode)?;
         let config = rack_config(args, &mode, globals)?;
         Ok(Self {
             args,
@@ -145,15 +138,13 @@ impl<'a> Subject<'a> {
 
     fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
         let (config, globals) = (&self.config, self.globals);
-        let mut progress = Progress::new(globals, super::name_of(self.args.test));
-        match self.mode {
-            Mode::Simulated => flow_simulated::run(config, plan, globals, capture, &mut progress),
-            Mode::Embedded => flow::run(config, plan, globals, capture, &mut progress),
-            Mode::Hosted(_) => {
-                let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
-                Ok((measured, None))
-            }
+        let mut progress = Progress::new(globals, self.args.test.name);
+        if matches!(self.mode, Mode::Hosted(_)) {
+            let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
+            return Ok((measured, None));
         }
+        let is_simulated = self.args.simulated;
+        flow::run(config, is_simulated, plan, globals, capture, &mut progress)
     }
 
     /// The flow on a hosted rack and on an embedded one, in turn: the best round of each. Rounds of
@@ -172,7 +163,8 @@ impl<'a> Subject<'a> {
                 break;
             }
             let mut progress = Progress::new(self.globals, "the same on an embedded rack");
-            let (measured, _) = flow::run(&self.config, plan, self.globals, None, &mut progress)?;
+            let (config, globals) = (&self.config, self.globals);
+            let (measured, _) = flow::run(config, false, plan, globals, None, &mut progress)?;
             embedded = Some(match embedded {
                 Some(best) => better(best, measured),
                 None => measured,
@@ -198,40 +190,72 @@ impl<'a> Subject<'a> {
         (!self.args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
     }
 
-    fn report(&self, plan: &FlowPlan, (measured, capture): Ran) -> FlowReport {
-        let communication_cpu = communication(plan, &measured);
+    /// Whether all is as it should be, and what there is to say. `more` is what the test adds.
+    fn finish(
+        &self,
+        plan: &FlowPlan,
+        (measured, capture): Ran,
+        more: Value,
+    ) -> Result<Verdict, CliError> {
+        let cpu = communication(plan, &measured);
         // A flow costs its ends no communication at all; that is what zero-sided means.
-        let is_zero_sided =
-            communication_cpu.is_none_or(|cpu| cpu.producers_s + cpu.consumers_s == 0.0);
-        FlowReport {
-            setting: Setting::new(self.args.test, self.mode.name(), &self.config),
-            parameters: Parameters {
-                shape: plan.shape.name(),
-                producers: plan.producers.len(),
-                consumers: plan.consumers.len(),
-                item_size_bytes: plan.item_size,
-                ring_bytes: plan.ring_bytes,
-                batch_items: plan.manner.batch,
-                touch: plan.manner.touch,
-                threads: plan.threads,
-                mtu_bytes: self.config.nic.mtu,
+        let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
+        let mut found = json!({
+            "parameters": {
+                "shape": plan.shape.name(),
+                "producers": plan.producers.len(),
+                "consumers": plan.consumers.len(),
+                "item_size_bytes": plan.item_size,
+                "ring_bytes": plan.ring_bytes,
+                "batch_items": plan.manner.batch,
+                "touch": plan.manner.touch,
+                "threads": plan.threads,
+                "mtu_bytes": self.config.nic.mtu,
             },
-            verified: measured.verified && is_zero_sided,
-            interrupted: self.globals.interrupt.is_set(),
-            moved: Moved::new(&measured, plan.item_size),
-            memcpy_gigabytes_per_s: None,
-            ratio_to_memcpy: None,
-            consumer_gigabytes_per_s: None,
-            memcpy_share_gigabytes_per_s: None,
-            embedded: None,
-            ratio_to_embedded: None,
-            link: links(plan, &self.config, &measured),
-            communication_cpu,
-            one_to_one: None,
-            ratio_to_linear: None,
-            capture,
+        });
+        let parts = [
+            moved(&measured, plan.item_size),
+            more,
+            json!({
+                "link": links(plan, &self.config, &measured),
+                "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
+                    json!({"producers_s": producers_s, "consumers_s": consumers_s})
+                }),
+                "capture": capture,
+            }),
+        ];
+        if let Value::Object(found) = &mut found {
+            for part in parts {
+                found.extend(part.as_object().cloned().unwrap_or_default());
+            }
         }
+        let verified = measured.verified && is_zero_sided;
+        let on = (self.mode.name(), &self.config);
+        report::finish(
+            self.globals,
+            self.args.test,
+            on,
+            verified,
+            &without_nulls(found),
+        )
     }
+}
+
+/// What flowed, and how fast.
+fn moved(measured: &FlowMeasured, item_size: u32) -> Value {
+    let bytes = measured.items * u64::from(item_size);
+    json!({
+        "items": measured.items,
+        "bytes": bytes,
+        "elapsed_s": measured.nanos as f64 / 1e9,
+        "items_per_s": per_second(measured.items, measured.nanos),
+        "gigabytes_per_s": gigabytes(measured, item_size),
+    })
+}
+
+/// Gigabytes per second.
+fn gigabytes(measured: &FlowMeasured, item_size: u32) -> f64 {
+    per_second(measured.items * u64::from(item_size), measured.nanos) / 1e9
 }
 
 /// Bytes that a default run moves.
@@ -240,7 +264,7 @@ fn bytes_default(args: &PerfArgs) -> u64 {
 }
 
 /// The share of the payload rate that is possible on the consumers' links.
-fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Option<Links> {
+fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Option<Value> {
     let model = LinkModel {
         bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
         ..LinkModel::default()
@@ -259,16 +283,17 @@ fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Optio
         queue_bytes_max = queue_bytes_max.max(link.queue_bytes_max);
     }
     let drops = |link: &LinkReport| link.to_switch.link.drops + link.from_switch.link.drops;
-    let drops = measured.links.iter().map(drops).sum();
-    Some(Links {
-        utilisation,
-        payload_rate,
-        drops,
-        queue_bytes_max,
-    })
+    let drops: u64 = measured.links.iter().map(drops).sum();
+    Some(json!({
+        "utilisation": utilisation,
+        "payload_rate": payload_rate,
+        "drops": drops,
+        "queue_bytes_max": queue_bytes_max,
+    }))
 }
 
-fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communication> {
+/// CPU seconds that the nodes of producers and of consumers spent on communication.
+fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)> {
     let of = |nodes: &[NodeId]| -> Option<f64> {
         let spent = nodes
             .iter()
@@ -277,15 +302,7 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communicati
             .map(|cpu| cpu.map(|cpu| Duration::as_secs_f64(cpu.communication)))
             .sum()
     };
-    Some(Communication {
-        producers_s: of(&plan.producers)?,
-        consumers_s: of(&plan.consumers)?,
-    })
-}
-
-fn finish(globals: &Globals, report: &FlowReport) -> Result<Verdict, CliError> {
-    crate::output::print(globals, "perf", report)?;
-    Ok(Verdict::of(report.verified))
+    Some((of(&plan.producers)?, of(&plan.consumers)?))
 }
 
 /// Runs `flow_bw`: node 0 to the last node.
@@ -296,24 +313,31 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
     let last = NodeId(subject.config.node.len() as u16 - 1);
     let ends = (vec![NodeId(0)], vec![last]);
-    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
+    let plan = plan(
+        args,
+        &subject.config,
+        FlowShape::Shuffle,
+        ends,
+        bytes_default(args),
+    )?;
     let before = subject.memcpy(&plan);
-    let (ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
+    let (mut ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
         let (hosted, embedded) = subject.beside(&plan)?;
         ((hosted, None), embedded)
     } else {
         (subject.run(&plan, args.capture.as_deref())?, None)
     };
-    let hosted_rate = rate(&ran.0);
-    let after = subject.memcpy(&plan);
-    let mut report = subject.report(&plan, ran);
-    report.compare_to_memcpy(before, after);
-    if let Some(embedded) = embedded {
-        report.verified &= embedded.verified;
-        report.ratio_to_embedded = Some(ratio(hosted_rate, rate(&embedded)));
-        report.embedded = Some(Moved::new(&embedded, plan.item_size));
-    }
-    finish(globals, &report)
+    let item_size = plan.item_size;
+    let memcpy = before.zip(subject.memcpy(&plan));
+    let memcpy = memcpy.map(|(before, after)| before.max(after));
+    let more = json!({
+        "memcpy_gigabytes_per_s": memcpy,
+        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&ran.0, item_size), memcpy)),
+        "embedded": embedded.as_ref().map(|embedded| moved(embedded, item_size)),
+        "ratio_to_embedded": embedded.as_ref().map(|it| ratio(rate(&ran.0), rate(it))),
+    });
+    ran.0.verified &= embedded.is_none_or(|embedded| embedded.verified);
+    subject.finish(&plan, ran, more)
 }
 
 /// Runs `shuffle_bw`: every node to every node, and before it the 1:1 flow on the same rack.
@@ -326,26 +350,25 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
     let last = nodes[nodes.len() - 1];
     let ends = (vec![NodeId(0)], vec![last]);
-    let single = plan(args, config, ends, bytes_default(args))?;
+    let shape = FlowShape::Shuffle;
+    let single = plan(args, config, shape, ends, bytes_default(args))?;
     let count = nodes.len() as u64;
     let ends = (nodes.clone(), nodes);
-    let many = plan(args, config, ends, bytes_default(args) * count)?;
+    let many = plan(args, config, shape, ends, bytes_default(args) * count)?;
     let single = FlowPlan {
         ring_bytes: many.ring_bytes,
         threads: many.threads,
         ..single
     };
     let (alone, _) = subject.run(&single, None)?;
-    let ran = subject.run(&many, args.capture.as_deref())?;
-    let mut report = subject.report(&many, ran);
-    let one_to_one = Moved::new(&alone, single.item_size);
-    report.verified &= alone.verified;
-    report.ratio_to_linear = Some(ratio(
-        report.moved.gigabytes_per_s,
-        count as f64 * one_to_one.gigabytes_per_s,
-    ));
-    report.one_to_one = Some(one_to_one);
-    finish(globals, &report)
+    let mut ran = subject.run(&many, args.capture.as_deref())?;
+    ran.0.verified &= alone.verified;
+    let linear = count as f64 * gigabytes(&alone, single.item_size);
+    let more = json!({
+        "one_to_one": moved(&alone, single.item_size),
+        "ratio_to_linear": ratio(gigabytes(&ran.0, many.item_size), linear),
+    });
+    subject.finish(&many, ran, more)
 }
 
 /// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, beside memcpy. All copies of
@@ -354,12 +377,12 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 ///
 /// # Errors
 /// As for [`run`].
-pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
     if matches!(subject.mode, Mode::Hosted(_)) {
         return Err(CliError::usage(format!(
             "{} needs a rack of its own: the flows of hosted racks are shuffles so far",
-            super::name_of(args.test)
+            args.test.name
         )));
     }
     let count = args.consumers.unwrap_or(2);
@@ -368,7 +391,7 @@ pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     let place = |at: u16| NodeId(last - at % last.max(1));
     let consumers: Vec<NodeId> = (0..count).map(place).collect();
     let ends = (vec![NodeId(0)], consumers);
-    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
+    let plan = plan(args, &subject.config, shape, ends, bytes_default(args))?;
     let mut copy = subject.memcpy(&plan);
     let mut best: Option<Ran> = None;
     for _ in 0..subject.rounds(&plan) {
@@ -386,10 +409,12 @@ pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
         }
     }
     let ran = best.expect("there is a round at least");
-    let mut report = subject.report(&plan, ran);
-    report.compare_to_memcpy(copy, copy);
-    let share = f64::from(count);
-    report.consumer_gigabytes_per_s = Some(report.moved.gigabytes_per_s / share);
-    report.memcpy_share_gigabytes_per_s = report.memcpy_gigabytes_per_s.map(|copy| copy / share);
-    finish(globals, &report)
+    let (share, all) = (f64::from(count), gigabytes(&ran.0, plan.item_size));
+    let more = json!({
+        "memcpy_gigabytes_per_s": copy,
+        "ratio_to_memcpy": copy.map(|copy| ratio(all, copy)),
+        "consumer_gigabytes_per_s": all / share,
+        "memcpy_share_gigabytes_per_s": copy.map(|copy| copy / share),
+    });
+    subject.finish(&plan, ran, more)
 }

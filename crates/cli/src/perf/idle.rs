@@ -1,19 +1,18 @@
 //! The test `idle`: what a rack costs in which a flow stands open and nothing flows: left alone,
 //! and while a consumer waits for an item.
 
-use super::report::{Setting, ratio, verdict};
-use super::{idle_hosted, list};
-use crate::args::PerfArgs;
+use super::idle_hosted;
+use super::report::{self, ratio};
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
 use rackweave_rack::{EmbeddedRack, RackConfig};
-use serde::Serialize;
-use std::fmt;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// The rack comes to rest before it is measured.
@@ -26,26 +25,14 @@ const NAP: Duration = Duration::from_millis(100);
 pub const ITEM_BYTES: u32 = 1024;
 pub const RING_BYTES: u32 = 1 << 20;
 
-#[derive(Clone, Debug, Serialize)]
-struct IdleReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    #[serde(flatten)]
-    idle: Idle,
-    elapsed_s: f64,
-}
-
 /// What a rack took of a core, all its processes together.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Idle {
     /// Left alone: its own threads are all there is.
     pub percent_of_a_core: f64,
     /// While a consumer waits.
     pub percent_of_a_core_waiting: f64,
     /// Whether nothing came out of the flow.
-    #[serde(skip)]
     pub is_silent: bool,
 }
 
@@ -82,10 +69,10 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 /// If the rack cannot be built, or the system does not tell the time spent.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mode = Mode::of(false, &args.rack, globals)?;
-    list::check_hosted(args, &mode)?;
+    args.check_hosted(&mode)?;
     let config = mode.config(&args.rack, globals)?;
     let span = Duration::from_secs_f64(args.duration.unwrap_or(2.0));
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
@@ -94,15 +81,13 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Mode::Embedded | Mode::Simulated => embedded(&config, span, globals, &mut tick)?,
     };
     drop(progress);
-    let report = IdleReport {
-        setting: Setting::new(args.test, mode.name(), &config),
-        verified: idle.is_silent,
-        interrupted: globals.interrupt.is_set(),
-        idle,
-        elapsed_s: start.elapsed().as_secs_f64(),
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
+    let found = json!({
+        "percent_of_a_core": idle.percent_of_a_core,
+        "percent_of_a_core_waiting": idle.percent_of_a_core_waiting,
+        "elapsed_s": start.elapsed().as_secs_f64(),
+    });
+    let on = (mode.name(), &config);
+    report::finish(globals, args.test, on, idle.is_silent, &found)
 }
 
 fn embedded(
@@ -167,19 +152,4 @@ pub fn measure(
             after.saturating_sub(before) as f64,
             elapsed.as_nanos() as f64,
         ))
-}
-
-impl fmt::Display for IdleReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.setting)?;
-        writeln!(f, "a flow stands open and nothing flows")?;
-        let idle = &self.idle;
-        writeln!(f, "left alone: {:.2} % of a core", idle.percent_of_a_core)?;
-        writeln!(
-            f,
-            "while a consumer waits: {:.2} % of a core",
-            idle.percent_of_a_core_waiting
-        )?;
-        verdict(f, self.verified, self.interrupted)
-    }
 }

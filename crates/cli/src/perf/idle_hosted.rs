@@ -1,10 +1,10 @@
 //! The test `idle` on a hosted rack: what all its processes take together.
 
-use super::ends::Manner;
 use super::idle::{ITEM_BYTES, Idle, RING_BYTES, measure, nap};
 use crate::globals::Globals;
 use crate::hosted::crew::Crew;
 use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, ConsumeFound};
+use crate::items::Manner;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;

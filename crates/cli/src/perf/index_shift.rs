@@ -5,12 +5,12 @@
 //! switches have learnt which, the set of popular keys changes at once. Measured are the time until
 //! a new plan serves and the share of queries that the switches lead to a leaf.
 
-use super::report::{Setting, ratio, verdict};
-use crate::args::PerfArgs;
+use super::report::{self, ratio};
 use crate::globals::Globals;
 use crate::mode::{EMBEDDED, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::index::AdapterConfig;
@@ -20,8 +20,8 @@ use rackweave_rack::services::{IndexConnection, IndexOptions, IndexService};
 use rackweave_rack::{EmbeddedRack, IndexNetworkSpec, Rack, RackConfig};
 use rackweave_workload::ycsb::{Scatter, Zipf};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::fmt;
 
 /// Records if the user does not say.
 const RECORDS: u64 = 100_000;
@@ -44,17 +44,8 @@ const MEASURED: u64 = 4;
 /// Intervals after which a plan that has not come never will.
 const PATIENCE: u64 = 200;
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Parameters {
-    records: u64,
-    theta: f64,
-    window: u16,
-    /// How often the index looks at what is asked for.
-    look_every_s: f64,
-}
-
 /// What came of it. Times are virtual in a simulated rack.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Serialize, Default)]
 struct Shift {
     /// From the shift until a new plan served.
     replanned_s: f64,
@@ -69,13 +60,9 @@ struct Shift {
     hit_share_after: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ShiftReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    parameters: Parameters,
+#[derive(Serialize)]
+struct Found {
+    parameters: Value,
     lookups: u64,
     #[serde(flatten)]
     shift: Shift,
@@ -265,7 +252,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             rack.into()
         }
     };
-    let progress = Progress::new(globals, super::name_of(args.test));
+    let progress = Progress::new(globals, args.test.name);
     let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
     let service = service.map_err(CliError::run)?;
     let loaded = service.load((0..records).map(|key| (key, value_of(key))));
@@ -296,52 +283,17 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let shift = asker.shift(other, every)?;
     drop(progress);
     let mode = if args.simulated { SIMULATED } else { EMBEDDED };
-    let report = ShiftReport {
-        setting: Setting::new(args.test, mode, &config),
-        verified: asker.is_sound && asker.lookups > 0,
-        interrupted: globals.interrupt.is_set(),
-        parameters: Parameters {
-            records,
-            theta: THETA,
-            window,
-            look_every_s: every.as_secs_f64(),
-        },
+    let found = Found {
+        parameters: json!({
+            "records": records,
+            "theta": THETA,
+            "window": window,
+            "look_every_s": every.as_secs_f64(),
+        }),
         lookups: asker.lookups,
         shift,
     };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
-}
-
-impl fmt::Display for ShiftReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (parameters, shift) = (&self.parameters, &self.shift);
-        write!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "{} records, Zipfian by {}, {} lookups under way; a look at what is asked for every \
-             {:.0} ms",
-            parameters.records,
-            parameters.theta,
-            parameters.window,
-            parameters.look_every_s * 1e3
-        )?;
-        writeln!(
-            f,
-            "other keys became popular: a new plan served after {:.1} ms, the last of {} after \
-             {:.1} ms",
-            shift.replanned_s * 1e3,
-            shift.plans,
-            shift.settled_s * 1e3
-        )?;
-        writeln!(
-            f,
-            "queries led to a leaf: {:.1} % before, {:.1} % until the new plan served, {:.1} % \
-             after",
-            shift.hit_share_before * 100.0,
-            shift.hit_share_shifted * 100.0,
-            shift.hit_share_after * 100.0
-        )?;
-        verdict(f, self.verified, self.interrupted)
-    }
+    let found = serde_json::to_value(&found).map_err(CliError::run)?;
+    let verified = asker.is_sound && asker.lookups > 0;
+    report::finish(globals, args.test, (mode, &config), verified, &found)
 }

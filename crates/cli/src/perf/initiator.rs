@@ -4,14 +4,12 @@
 use super::amount::Amount;
 use super::pair::{Shape, Side};
 use crate::outcome::CliError;
+use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 use rackweave_base::{Block, Qpn, Rkey};
-use rackweave_sim::Category;
-use rackweave_sim::world::Context;
 use rackweave_verbs::{
-    Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, Verbs,
-    WorkRequest,
+    Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, WorkRequest,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,46 +42,6 @@ impl Kind {
     /// Whether it is an atomic.
     pub fn is_atomic(self) -> bool {
         matches!(self, Kind::FetchAdd | Kind::CompareSwap)
-    }
-}
-
-/// What takes work requests: a NIC, or an actor's view of one that charges for it.
-pub trait Queue {
-    /// As `Verbs::post_send`.
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError>;
-    /// As `Verbs::post_receive`.
-    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError>;
-    /// As `Verbs::poll_cq`.
-    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize;
-}
-
-impl Queue for dyn Verbs + '_ {
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
-        Verbs::post_send(self, qpn, request)
-    }
-
-    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
-        Verbs::post_receive(self, qpn, request)
-    }
-
-    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        Verbs::poll_cq(self, cq, limit, completions)
-    }
-}
-
-impl Queue for Context<'_> {
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
-        Context::post_send(self, qpn, request)
-    }
-
-    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
-        let cost = self.cpu().post_cost;
-        self.charge(Category::Communication, cost);
-        Verbs::post_receive(self.nic(), qpn, request)
-    }
-
-    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        Context::poll_cq(self, cq, limit, completions)
     }
 }
 
@@ -143,7 +101,7 @@ impl Initiator {
     }
 
     /// Posts what may be posted; returns how many.
-    pub fn post(&mut self, now: u64, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
+    fn post(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let most = match self.amount {
             _ if self.closed => return Ok(0),
             Amount::Count(count) => count,
@@ -180,7 +138,7 @@ impl Initiator {
     }
 
     /// Takes completions; returns how many.
-    pub fn poll(&mut self, now: u64, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
+    fn poll(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         if self.under_way == 0 {
             return Ok(0);
         }
@@ -219,33 +177,9 @@ impl Initiator {
         Ok(())
     }
 
-    /// One like this with nothing to do.
-    pub fn emptied(&self) -> Self {
-        Self {
-            local: self.local.clone(),
-            senders: Vec::new(),
-            closed: true,
-            under_way: 0,
-            completed: 0,
-            histogram: Histogram::new_from(&self.histogram),
-            completions: Vec::new(),
-            ..*self
-        }
-    }
-
-    /// Posts no more.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
     /// Whether all that was to be done is.
-    pub fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.closed && self.under_way == 0
-    }
-
-    /// Messages completed so far.
-    pub fn completed(&self) -> u64 {
-        self.completed
     }
 
     /// Messages of each queue pair completed so far.
@@ -266,12 +200,6 @@ impl Initiator {
     /// Whether completions came in order and atomics returned what they should.
     pub fn is_sound(&self) -> bool {
         self.is_sound
-    }
-
-    /// Which part is done at `now`.
-    pub fn fraction(&self, now: u64) -> f64 {
-        self.amount
-            .fraction(self.completed / self.senders.len() as u64, now)
     }
 }
 
@@ -315,11 +243,7 @@ pub struct Responder {
 
 impl Responder {
     /// Posts the first receives.
-    pub fn new(
-        shape: Shape,
-        far: &Side,
-        queue: &mut (impl Queue + ?Sized),
-    ) -> Result<Self, CliError> {
+    pub fn new(shape: Shape, far: &Side, queue: &mut Queue<'_, '_>) -> Result<Self, CliError> {
         let mut responder = Self {
             shape,
             region: far.region.clone(),
@@ -337,7 +261,7 @@ impl Responder {
     }
 
     /// Takes what has come and posts receives in its place; returns how many came.
-    pub fn run(&mut self, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
+    fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;
@@ -360,7 +284,7 @@ impl Responder {
         self.received
     }
 
-    fn receive(&mut self, index: usize, queue: &mut (impl Queue + ?Sized)) -> Result<(), CliError> {
+    fn receive(&mut self, index: usize, queue: &mut Queue<'_, '_>) -> Result<(), CliError> {
         let (qpn, number) = self.receivers[index];
         let segment = self
             .region
@@ -369,5 +293,40 @@ impl Responder {
         queue.post_receive(qpn, ReceiveRequest::new(id, &[segment]))?;
         self.receivers[index].1 += 1;
         Ok(())
+    }
+}
+
+impl Program for Initiator {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let clock = port.clock();
+        let moved = port.act(|queue| {
+            // Now that the NIC is ours: to get it may have taken a while.
+            let now = clock.now();
+            let completed = self.poll(now, queue)?;
+            Ok(self.post(now, queue)? + completed > 0)
+        })?;
+        Ok(match self.is_done() {
+            true => Turn::Ended,
+            false => Turn::Waits { moved },
+        })
+    }
+
+    fn finish(&mut self) {
+        self.closed = true;
+    }
+
+    fn done(&self) -> u64 {
+        self.completed
+    }
+}
+
+impl Program for Responder {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let moved = port.act(|queue| self.run(queue))? > 0;
+        Ok(Turn::Waits { moved })
+    }
+
+    fn is_server(&self) -> bool {
+        true
     }
 }

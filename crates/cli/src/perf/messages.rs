@@ -1,25 +1,26 @@
 //! READ, WRITE, SEND and atomics from node to node through the forwarding switch.
 
 use super::amount::Amount;
+use super::args::{Atomic, PerfArgs};
+use super::flow::SLICE;
 use super::initiator::{Initiator, Kind, Responder};
-use super::list;
-use super::loops;
-use super::pair::{End, Pair, Shape, Side};
-use super::report::{CaptureReport, Latency, MessageRates, MessageReport, Parameters, Setting};
-use super::{messages_hosted, messages_simulated};
-use crate::args::{Atomic, PerfArgs, Test};
-use crate::capture::Recording;
+use super::messages_hosted;
+use super::pair::{Pair, Shape, Side, Whose};
+use super::report::{self, Latency, per_second};
+use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
+use crate::programs::{self, End, Group, OwnRack, Queue, Watch};
 use crate::progress::Progress;
+use crate::report::without_nulls;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::testing::Taps;
-use rackweave_rack::{EmbeddedRack, Rack, RackConfig};
+use rackweave_rack::{Rack, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// What a test asks for, with its defaults in place.
 pub struct Plan {
@@ -31,7 +32,6 @@ pub struct Plan {
     pub amount: Amount,
     /// The nodes: the one that posts, and the other.
     pub nodes: (NodeId, NodeId),
-    is_latency: bool,
 }
 
 /// What the node that posts found.
@@ -101,66 +101,58 @@ impl FarFound {
     }
 }
 
-impl Measured {
-    /// What both ends found, where both are in this process.
-    pub fn new(
-        initiator: &Initiator,
-        responder: Option<&Responder>,
-        shape: &Shape,
-        pair: &Pair,
-    ) -> Self {
-        let near = NearFound::new(initiator, shape, &pair.near);
-        Self {
-            far: FarFound::new(responder, shape, &pair.far, &near.completed),
-            near,
-            link_utilisation: None,
-        }
-    }
+/// Runs the test of atomics.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_atomic(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let kind = match args.operation.unwrap_or_default() {
+        Atomic::Add => Kind::FetchAdd,
+        Atomic::Cas => Kind::CompareSwap,
+    };
+    run(args, globals, kind, true)
 }
 
-/// Runs one of the tests.
+/// Runs one of the tests: of latency one message at a time, else as many as go.
 ///
 /// # Errors
 /// If an argument makes no sense or the rack cannot do it.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+pub fn run(
+    args: &PerfArgs,
+    globals: &Globals,
+    kind: Kind,
+    is_latency: bool,
+) -> Result<Verdict, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    list::check_hosted(args, &mode)?;
+    args.check_hosted(&mode)?;
     let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     config.check()?;
-    let plan = Plan::new(args, &config)?;
+    let plan = Plan::new(args, &config, kind, is_latency)?;
     plan.check(&config)?;
-    let name = super::name_of(args.test);
-    let mut progress = Progress::new(globals, name);
+    let mut progress = Progress::new(globals, args.test.name);
     let (measured, capture) = match &mode {
-        Mode::Simulated => messages_simulated::run(args, &plan, &config, globals, &mut progress)?,
         Mode::Hosted(rack) => {
             let measured = messages_hosted::run(rack, &plan, &config, globals, &mut progress)?;
             (measured, None)
         }
-        Mode::Embedded => embedded(args, &plan, &config, globals, &mut progress)?,
+        Mode::Embedded | Mode::Simulated => {
+            on_own_rack(args, &plan, &config, globals, &mut progress)?
+        }
     };
     drop(progress);
-    let setting = Setting::new(args.test, mode.name(), &config);
-    let report = plan.report(setting, &config, globals, &measured, capture);
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
+    let found = plan.found(&config, &measured, capture);
+    let on = (mode.name(), &config);
+    report::finish(globals, args.test, on, plan.verify(&measured), &found)
 }
 
 impl Plan {
-    fn new(args: &PerfArgs, config: &RackConfig) -> Result<Self, CliError> {
-        let (kind, is_latency) = match args.test {
-            Test::ReadBw => (Kind::Read, false),
-            Test::ReadLat => (Kind::Read, true),
-            Test::WriteBw => (Kind::Write, false),
-            Test::WriteLat => (Kind::Write, true),
-            Test::SendBw => (Kind::Send, false),
-            Test::SendLat => (Kind::Send, true),
-            _ => match args.operation.unwrap_or_default() {
-                Atomic::Add => (Kind::FetchAdd, true),
-                Atomic::Cas => (Kind::CompareSwap, true),
-            },
-        };
+    fn new(
+        args: &PerfArgs,
+        config: &RackConfig,
+        kind: Kind,
+        is_latency: bool,
+    ) -> Result<Self, CliError> {
         let size = match (kind.is_atomic(), is_latency) {
             (true, _) => 8,
             (false, true) => args.size.unwrap_or(2),
@@ -188,7 +180,6 @@ impl Plan {
             shape,
             amount,
             nodes: (NodeId(0), NodeId(config.node.len() as u16 - 1)),
-            is_latency,
         })
     }
 
@@ -240,16 +231,25 @@ impl Plan {
     pub fn pair(&self, rack: &Rack, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
         let attributes = self.attributes(config, sim);
         let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
-        pair.near.fill(self.kind, End::Near, config.seed);
-        pair.far.fill(self.kind, End::Far, config.seed);
+        pair.near.fill(self.kind, Whose::Near, config.seed);
+        pair.far.fill(self.kind, Whose::Far, config.seed);
         Ok(pair)
     }
 
-    /// Ready to post from one side of `pair` to the other.
-    pub fn initiator(&self, pair: &Pair) -> Initiator {
-        let far = &pair.far.region;
-        let remote = (far.address, far.rkey);
-        Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount)
+    /// The programs of both ends.
+    fn ends(&self, rack: &Rack, pair: &Pair) -> Result<Group<End<Responder, Initiator>>, CliError> {
+        let mut ends = Group::new();
+        if self.kind == Kind::Send {
+            let responder = rack.node_at(pair.far.node).with(|nic| {
+                let mut queue = Queue::Nic(nic);
+                Responder::new(self.shape, &pair.far, &mut queue)
+            })?;
+            ends.push((pair.far.node, End::Source(responder)));
+        }
+        let remote = (pair.far.region.address, pair.far.region.rkey);
+        let initiator = Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount);
+        ends.push((pair.near.node, End::Sink(initiator)));
+        Ok(ends)
     }
 
     /// Whether everything is where it should be.
@@ -265,85 +265,78 @@ impl Plan {
         near.is_sound && completed > 0 && arrived && right
     }
 
-    fn report(
+    fn found(
         &self,
-        setting: Setting,
         config: &RackConfig,
-        globals: &Globals,
         measured: &Measured,
         capture: Option<CaptureReport>,
-    ) -> MessageReport {
-        let near = &measured.near;
-        let rates = MessageRates::new(near.completed.iter().sum(), self.shape.size, near.last);
-        let name = |node: NodeId| config.node[usize::from(node.0)].name.clone();
-        MessageReport {
-            setting,
-            parameters: Parameters {
-                size_bytes: self.shape.size,
-                queue_pairs: self.shape.queue_pairs,
-                tx_depth: self.shape.depth,
-                mtu_bytes: config.nic.mtu,
-                source: name(self.nodes.0),
-                target: name(self.nodes.1),
+    ) -> Value {
+        let (near, shape) = (&measured.near, &self.shape);
+        let name = |node: NodeId| &config.node[usize::from(node.0)].name;
+        let messages: u64 = near.completed.iter().sum();
+        let bytes = messages * u64::from(shape.size);
+        let gigabytes_per_s = per_second(bytes, near.last) / 1e9;
+        without_nulls(json!({
+            "parameters": {
+                "size_bytes": shape.size,
+                "queue_pairs": shape.queue_pairs,
+                "tx_depth": shape.depth,
+                "mtu_bytes": config.nic.mtu,
+                "source": name(self.nodes.0),
+                "target": name(self.nodes.1),
             },
-            is_latency: self.is_latency,
-            verified: self.verify(measured),
-            interrupted: globals.interrupt.is_set(),
-            rates,
-            latency_ns: near.latency_ns,
-            link_utilisation: measured.link_utilisation,
-            capture,
-        }
+            "messages": messages,
+            "bytes": bytes,
+            "elapsed_s": near.last as f64 / 1e9,
+            "messages_per_s": per_second(messages, near.last),
+            "gigabytes_per_s": gigabytes_per_s,
+            "gigabits_per_s": gigabytes_per_s * 8.0,
+            "latency_ns": near.latency_ns,
+            "link_utilisation": measured.link_utilisation,
+            "capture": capture,
+        }))
     }
 }
 
-/// A measurement, and what the capture holds.
-pub type Run = (Measured, Option<CaptureReport>);
-
-fn embedded(
+/// Measures on a rack of its own, embedded or simulated.
+fn on_own_rack(
     args: &PerfArgs,
     plan: &Plan,
     config: &RackConfig,
     globals: &Globals,
     progress: &mut Progress,
-) -> Result<Run, CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
-    let pair = plan.pair(&rack, config, false)?;
-    let recording = match &args.capture {
-        Some(path) => Some(Recording::start(path, config, rack.memory())?),
-        None => None,
+) -> Result<(Measured, Option<CaptureReport>), CliError> {
+    let mut rack = OwnRack::new(config, args.simulated, globals)?;
+    let pair = plan.pair(&rack, config, args.simulated)?;
+    let recording = rack.record(args.capture.as_deref())?;
+    let ends = plan.ends(&rack, &pair)?;
+    let queue_pairs = u64::from(plan.shape.queue_pairs);
+    let mut set = |completed, now| {
+        progress.set(|| plan.amount.fraction(completed / queue_pairs, now));
     };
-    if let Some(recording) = &recording {
-        rack.set_tap(Some(recording.tap()));
-    }
-    let (near, far) = (rack.node_at(pair.near.node), rack.node_at(pair.far.node));
-    let responder = match plan.kind {
-        Kind::Send => Some(far.with(|nic| Responder::new(plan.shape, &pair.far, nic))?),
-        _ => None,
+    let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
+    let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
+    let capture = rack.recorded(recording)?;
+    ran?;
+    let initiator = ends.iter().find_map(End::sink).expect("one end posts");
+    let near = NearFound::new(initiator, &plan.shape, &pair.near);
+    let responder = ends.iter().find_map(End::source);
+    let far = FarFound::new(responder, &plan.shape, &pair.far, &near.completed);
+    let receiving = match plan.kind {
+        Kind::Read => plan.nodes.0,
+        _ => plan.nodes.1,
     };
-    let mut initiator = Some((&near, plan.initiator(&pair)));
-    let mut responder = responder.map(|responder| (&far, responder));
-    let wish = || {
-        if globals.interrupt.is_set() {
-            Wish::Finish
-        } else {
-            Wish::GoOn
-        }
-    };
-    let driver = rack.progress();
-    let exchanged = loops::exchange(
-        &mut initiator,
-        &mut responder,
-        &*driver,
-        wish,
-        |initiator, now| progress.set(|| initiator.fraction(now)),
-    );
-    rack.set_tap(None);
-    let capture = CaptureReport::finish(args.capture.as_deref(), recording)?;
-    exchanged?;
-    let (_, initiator) = initiator.expect("nobody took it");
-    let responder = responder.as_ref().map(|(_, responder)| responder);
-    let measured = Measured::new(&initiator, responder, &plan.shape, &pair);
-    Ok((measured, capture))
+    let link = rack
+        .simulated()
+        .and_then(|rack| rack.link_report(receiving));
+    let link_utilisation = link
+        .map(|report| report.from_switch.link.busy_picos as f64 / (near.last.max(1) as f64 * 1e3));
+    Ok((
+        Measured {
+            near,
+            far,
+            link_utilisation,
+        },
+        capture,
+    ))
 }

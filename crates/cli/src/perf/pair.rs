@@ -178,10 +178,10 @@ impl Side {
 
     /// Fills the buffers: with bytes that differ everywhere where the messages of `kind` come from,
     /// with zeros elsewhere.
-    pub fn fill(&self, kind: Kind, end: End, seed: u64) {
+    pub fn fill(&self, kind: Kind, end: Whose, seed: u64) {
         let is_source = match kind {
-            Kind::Read => end == End::Far,
-            Kind::Write | Kind::Send => end == End::Near,
+            Kind::Read => end == Whose::Far,
+            Kind::Write | Kind::Send => end == Whose::Near,
             Kind::FetchAdd | Kind::CompareSwap => false,
         };
         let mut rng = Rng::new(seed).fork("perf");
@@ -228,7 +228,7 @@ impl Side {
 
 /// Which of the two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum Whose {
     /// The one that posts.
     Near,
     /// The other one.

@@ -1,11 +1,11 @@
 //! The test `rewrite`: READ responses go into the whole pipeline of a switch and come out as
 //! WRITEs, ICRC included, without a rack around it.
 
-use super::report::{Setting, per_second, ratio, scaled, verdict};
-use crate::args::PerfArgs;
+use super::report::{self, per_second, ratio};
 use crate::globals::Globals;
 use crate::mode::NO_RACK;
 use crate::outcome::{CliError, Verdict};
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
 use crate::switch_shape::{self, SWITCH_MAC};
 use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rkey};
@@ -17,8 +17,7 @@ use rackweave_wire::{
     Aeth, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Reth, Syndrome, Udp, Verdict as Check,
     icrc,
 };
-use serde::Serialize;
-use std::fmt;
+use serde_json::json;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 
@@ -201,24 +200,6 @@ impl Bench {
     }
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Cost {
-    payload_bytes: u32,
-    packets_per_s: f64,
-    ns_per_packet: f64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct RewriteReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    method: &'static str,
-    sizes: Vec<Cost>,
-    ratio: f64,
-}
-
 /// Runs the test.
 ///
 /// # Errors
@@ -234,7 +215,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .collect::<Result<Vec<_>, _>>()?;
     let verified = benches.iter_mut().all(Bench::verify);
     let mut best = [f64::INFINITY; 2];
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     for turn in 0..TURNS {
         for (bench, best) in benches.iter_mut().zip(&mut best) {
             *best = best.min(bench.measure(span));
@@ -245,40 +226,18 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
     }
     drop(progress);
-    let cost = |(&payload_bytes, &ns_per_packet): (&u32, &f64)| Cost {
-        payload_bytes,
-        packets_per_s: per_second(1_000_000, (ns_per_packet * 1e6) as u64),
-        ns_per_packet,
+    let cost = |(payload_bytes, &ns_per_packet): (&u32, &f64)| {
+        json!({
+            "payload_bytes": payload_bytes,
+            "packets_per_s": per_second(1_000_000, (ns_per_packet * 1e6) as u64),
+            "ns_per_packet": ns_per_packet,
+        })
     };
-    let report = RewriteReport {
-        setting: Setting::new(args.test, NO_RACK, &config),
-        verified,
-        interrupted: globals.interrupt.is_set(),
-        method: switch_shape::icrc_method(&config),
-        sizes: sizes.iter().zip(&best).map(cost).collect(),
-        ratio: ratio(best[1], best[0]),
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(verified))
-}
-
-impl fmt::Display for RewriteReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "rewrite: READ responses through the switch's pipeline, one core, no rack"
-        )?;
-        writeln!(f, "ICRC method: {}", self.method)?;
-        for cost in &self.sizes {
-            writeln!(
-                f,
-                "{:>5} bytes of payload: {}packets/s, {:.1} ns each",
-                cost.payload_bytes,
-                scaled(cost.packets_per_s),
-                cost.ns_per_packet
-            )?;
-        }
-        writeln!(f, "4096 bytes cost {:.3} times as much as 256", self.ratio)?;
-        verdict(f, self.verified, self.interrupted)
-    }
+    let costs: Vec<_> = sizes.iter().zip(&best).map(cost).collect();
+    let found = json!({
+        "method": switch_shape::icrc_method(&config),
+        "sizes": costs,
+        "ratio": ratio(best[1], best[0]),
+    });
+    report::finish(globals, args.test, (NO_RACK, &config), verified, &found)
 }

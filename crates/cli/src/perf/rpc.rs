@@ -4,26 +4,24 @@
 //! message of their own, and one call at a time. Requests carry a number, if they have room for
 //! one, and the answer is the request.
 
-use super::loops::{NowAndThen, nanos};
-use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
-use crate::args::PerfArgs;
+use super::args::PerfArgs;
+use super::report::{self, Latency, per_second, ratio};
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
-use crate::patience::Patience;
+use crate::patience::Wish;
+use crate::programs::{self, Clock, End, Group, Port, Program, Turn, Watch};
 use crate::progress::Progress;
-use core::sync::atomic::{AtomicBool, Ordering};
 use hdrhistogram::Histogram;
-use rackweave_base::NodeId;
+use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
-use rackweave_verbs::{Mtu, Progress as Drive};
+use rackweave_verbs::Mtu;
 use serde::Serialize;
-use std::fmt;
-use std::time::Instant;
+use serde_json::{Value, json};
 
 /// Nanoseconds beyond which latencies are not told apart.
 const LATENCY_MAX: u64 = 60_000_000_000;
@@ -41,36 +39,6 @@ struct Parameters {
     window: u16,
     /// One thread has both ends, or each has its own.
     threads: u8,
-}
-
-/// Calls with as many under way as the window holds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Rate {
-    /// Up to where calls joined a message.
-    batch_bytes: u32,
-    calls: u64,
-    elapsed_s: f64,
-    calls_per_s: f64,
-    /// Requests in one message.
-    calls_per_request_message: f64,
-    /// Replies in one message.
-    calls_per_reply_message: f64,
-    /// Messages, both ways, that a NIC could take within the work request.
-    inline_share: f64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct RpcReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    parameters: Parameters,
-    batched: Rate,
-    single: Rate,
-    batched_to_single: f64,
-    /// Of one call at a time.
-    latency_ns: Latency,
 }
 
 /// Answers with the request.
@@ -93,93 +61,96 @@ impl Service for Echo {
     }
 }
 
-/// The clients of one measurement: each keeps its window full.
-struct Callers {
-    clients: Vec<(Node, Client)>,
+/// A client that keeps its window full for a while.
+struct Caller {
+    client: Client,
     size: usize,
+    /// Nanoseconds for which it calls.
+    span: u64,
     /// What the next request carries.
     next: u64,
-    /// What each request under way carries, and when it was begun, by client and slot.
-    under_way: Vec<Vec<(u64, u64)>>,
+    /// What each request under way carries, and when it was begun, by slot.
+    under_way: Vec<(u64, u64)>,
     calls: u64,
     is_sound: bool,
+    /// Nanoseconds since the start, at its last turn.
+    now: u64,
     /// How long calls took, if that is of interest.
     histogram: Option<Histogram<u64>>,
 }
 
-impl Callers {
-    /// Begins what the windows hold.
-    fn begin(&mut self, now: u64) -> Result<(), RpcError> {
-        for ((_, client), under_way) in self.clients.iter_mut().zip(&mut self.under_way) {
-            for _ in 0..client.free() {
-                let number = self.next;
-                let ticket = client.begin(ECHO, self.size, |bytes| {
-                    if let Some(head) = bytes.first_chunk_mut() {
-                        *head = number.to_le_bytes();
-                    }
-                    bytes.len()
-                })?;
-                under_way[ticket.slot()] = (number, now);
-                self.next += 1;
-            }
+impl Caller {
+    /// Begins what the window holds.
+    fn begin(&mut self) -> Result<(), RpcError> {
+        for _ in 0..self.client.free() {
+            let number = self.next;
+            let ticket = self.client.begin(ECHO, self.size, |bytes| {
+                if let Some(head) = bytes.first_chunk_mut() {
+                    *head = number.to_le_bytes();
+                }
+                bytes.len()
+            })?;
+            self.under_way[ticket.slot()] = (number, self.now);
+            self.next += 1;
         }
         Ok(())
     }
 
-    /// Calls for `span` nanoseconds. `also` is what else this thread has to do, and says whether
-    /// anything happened. Returns how long it took.
-    fn run(
-        &mut self,
-        driver: &dyn Drive,
-        span: u64,
-        globals: &Globals,
-        mut also: impl FnMut() -> bool,
-    ) -> Result<u64, RpcError> {
-        let start = Instant::now();
-        let mut patience = Patience::new(driver);
-        let mut watching = NowAndThen::default();
-        let mut now = 0;
-        while now < span {
-            self.begin(now)?;
-            let moved = self.turn(start)?;
-            patience.wait(also() | moved);
-            now = nanos(start);
-            if watching.is_due() && globals.interrupt.is_set() {
-                break;
-            }
-        }
-        Ok(now)
-    }
-
     /// Sends, and takes what came. True if anything happened.
-    fn turn(&mut self, start: Instant) -> Result<bool, RpcError> {
-        let mut happened = false;
-        for ((node, client), under_way) in self.clients.iter_mut().zip(&self.under_way) {
-            let now = node.now();
-            happened |= node.with(|nic| client.advance(now, nic));
-            while let Some(reply) = client.take() {
-                let bytes = reply.result?;
-                let (number, begun) = under_way[reply.ticket.slot()];
-                self.is_sound &= bytes.len() == self.size;
-                if let Some(head) = bytes.first_chunk() {
-                    self.is_sound &= u64::from_le_bytes(*head) == number;
-                }
-                self.calls += 1;
-                if let Some(histogram) = &mut self.histogram {
-                    histogram.saturating_record(nanos(start) - begun);
-                }
+    fn advance(&mut self, node: &Node, clock: Clock) -> Result<bool, RpcError> {
+        let (client, now) = (&mut self.client, node.now());
+        let happened = node.with(|nic| client.advance(now, nic));
+        while let Some(reply) = client.take() {
+            let bytes = reply.result?;
+            let (number, begun) = self.under_way[reply.ticket.slot()];
+            self.is_sound &= bytes.len() == self.size;
+            if let Some(head) = bytes.first_chunk() {
+                self.is_sound &= u64::from_le_bytes(*head) == number;
+            }
+            self.calls += 1;
+            if let Some(histogram) = &mut self.histogram {
+                histogram.saturating_record(clock.now() - begun);
             }
         }
         Ok(happened)
     }
 }
 
-/// A server and its clients, connected.
-struct Rig {
-    rack: EmbeddedRack,
-    node: Node,
-    server: Server,
-    callers: Callers,
+impl Program for Caller {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        self.now = port.now();
+        if self.now >= self.span {
+            return Ok(Turn::Ended);
+        }
+        self.begin().map_err(CliError::run)?;
+        let moved = self.advance(port.node()?, port.clock());
+        let moved = moved.map_err(CliError::run)?;
+        Ok(Turn::Waits { moved })
+    }
+}
+
+/// The server.
+struct Serving(Server);
+
+impl Program for Serving {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let node = port.node()?;
+        let now = node.now();
+        let moved = node.with(|nic| self.0.poll(now, nic, &mut Echo));
+        Ok(Turn::Waits { moved })
+    }
+
+    fn is_server(&self) -> bool {
+        true
+    }
+}
+
+/// What a measurement found.
+struct Found {
+    calls_per_s: f64,
+    rate: Value,
+    is_sound: bool,
+    histogram: Option<Histogram<u64>>,
 }
 
 /// A client of `config` on `node`, connected to `server` on `far`.
@@ -188,7 +159,7 @@ fn connected_client(
     (near, far): (NodeId, NodeId),
     server: &mut Server,
     config: ClientConfig,
-) -> Result<(Node, Client), CliError> {
+) -> Result<Client, CliError> {
     let (node, server_node) = (rack.node_at(near), rack.node_at(far));
     let made = node.with(|nic| {
         let pd = nic.create_pd();
@@ -204,114 +175,114 @@ fn connected_client(
     rack.connect((near, client.qpn()), (far, far_qpn), &attributes)?;
     let opened = server_node.with(|nic| server.connected(nic, far_qpn));
     opened.map_err(CliError::run)?;
-    Ok((node, client))
+    Ok(client)
 }
 
-impl Rig {
-    fn new(
-        config: &RackConfig,
-        parameters: &Parameters,
-        (window, batch_bytes): (u16, u32),
-        timed: bool,
-    ) -> Result<Self, CliError> {
-        let rack = EmbeddedRack::new(config)?;
-        let far = NodeId(config.node.len() as u16 - 1);
-        let node = rack.node_at(far);
-        let defaults = ServerConfig::new(config.seed | 1);
-        let server_config = ServerConfig {
-            clients_max: parameters.clients,
-            payload_max: defaults.payload_max.max(parameters.size_bytes),
-            batch_bytes,
-            ..defaults
-        };
-        let made = node.with(|nic| {
-            let pd = nic.create_pd();
-            Server::new(nic, rack.memory(), pd, server_config)
-        });
-        let mut server = made.map_err(CliError::run)?;
-        let client_config = ClientConfig {
-            window,
-            payload_max: server_config.payload_max,
-            batch_bytes,
-            ..ClientConfig::default()
-        };
-        let mut clients = Vec::new();
-        for at in 0..parameters.clients {
-            // On all nodes but the server's, if there are others.
-            let near = NodeId(at % far.0.max(1));
-            let client = connected_client(&rack, (near, far), &mut server, client_config)?;
-            clients.push(client);
-        }
-        let under_way = vec![vec![(0, 0); window.into()]; clients.len()];
-        let callers = Callers {
-            clients,
+/// The ends of a measurement with this window, connected: the server and its clients.
+fn ends(
+    rack: &EmbeddedRack,
+    parameters: &Parameters,
+    (window, batch_bytes): (u16, u32),
+    span: u64,
+    is_timed: bool,
+) -> Result<[Group<End<Serving, Caller>>; 2], CliError> {
+    let far = NodeId(rack.config().node.len() as u16 - 1);
+    let defaults = ServerConfig::new(rack.config().seed | 1);
+    let server_config = ServerConfig {
+        clients_max: parameters.clients,
+        payload_max: defaults.payload_max.max(parameters.size_bytes),
+        batch_bytes,
+        ..defaults
+    };
+    let made = rack.node_at(far).with(|nic| {
+        let pd = nic.create_pd();
+        Server::new(nic, rack.memory(), pd, server_config)
+    });
+    let mut server = made.map_err(CliError::run)?;
+    let client_config = ClientConfig {
+        window,
+        payload_max: server_config.payload_max,
+        batch_bytes,
+        ..ClientConfig::default()
+    };
+    let histogram = || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds");
+    let mut callers = Group::new();
+    for at in 0..parameters.clients {
+        // On all nodes but the server's, if there are others.
+        let near = NodeId(at % far.0.max(1));
+        let caller = Caller {
+            client: connected_client(rack, (near, far), &mut server, client_config)?,
             size: parameters.size_bytes as usize,
+            span,
             next: 1,
-            under_way,
+            under_way: vec![(0, 0); window.into()],
             calls: 0,
             is_sound: true,
-            histogram: timed.then(|| {
-                Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound")
-            }),
+            now: 0,
+            histogram: is_timed.then(histogram),
         };
-        Ok(Self {
-            rack,
-            node,
-            server,
-            callers,
-        })
+        callers.push((near, End::Sink(caller)));
     }
+    let server = End::Source(Serving(server));
+    Ok([vec![(far, server)], callers])
+}
 
-    /// Calls for `span` nanoseconds. Returns how long it took.
-    fn run(&mut self, threads: u8, span: u64, globals: &Globals) -> Result<u64, CliError> {
-        let done = AtomicBool::new(false);
-        let driver = self.rack.progress();
-        let (server, node, callers) = (&mut self.server, &self.node, &mut self.callers);
-        let mut serve = move || {
-            let now = node.now();
-            node.with(|nic| server.poll(now, nic, &mut Echo))
-        };
-        let result = match threads {
-            1 => callers.run(&*driver, span, globals, serve),
-            _ => std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut patience = Patience::new(&*driver);
-                    while !done.load(Ordering::Relaxed) {
-                        let moved = serve();
-                        patience.wait(moved);
-                    }
-                });
-                let result = callers.run(&*driver, span, globals, || false);
-                done.store(true, Ordering::Relaxed);
-                result
-            }),
-        };
-        result.map_err(CliError::run)
-    }
-
-    fn rate(&self, batch_bytes: u32, nanos: u64) -> Rate {
-        let calls = self.callers.calls;
-        let server = self.server.counters();
-        let all = |count: fn(&Client) -> u64| -> u64 {
-            self.callers
-                .clients
-                .iter()
-                .map(|(_, client)| count(client))
-                .sum()
-        };
-        let requests = all(|client| client.counters().messages_sent);
-        let inline = all(|client| client.counters().messages_inline) + server.messages_inline;
-        let messages = requests + server.messages_sent;
-        Rate {
-            batch_bytes,
-            calls,
-            elapsed_s: nanos as f64 / 1e9,
-            calls_per_s: per_second(calls, nanos),
-            calls_per_request_message: ratio(server.requests as f64, requests as f64),
-            calls_per_reply_message: ratio(server.requests as f64, server.messages_sent as f64),
-            inline_share: ratio(inline as f64, messages as f64),
+/// Calls for `span` nanoseconds on a rack of its own.
+fn measure(
+    config: &RackConfig,
+    parameters: &Parameters,
+    (window, batch_bytes): (u16, u32),
+    span: u64,
+    is_timed: bool,
+    globals: &Globals,
+) -> Result<Found, CliError> {
+    let rack = EmbeddedRack::new(config)?;
+    globals.live.watch(rack.observer());
+    let groups = ends(&rack, parameters, (window, batch_bytes), span, is_timed)?;
+    let groups = match parameters.threads {
+        1 => vec![groups.into_iter().flatten().collect()],
+        _ => groups.into(),
+    };
+    let mut silent = |_, _| {};
+    let mut watch = Watch::new(globals, Wish::Stop, Duration::ZERO, &mut silent);
+    let (ends, ran) = programs::run(&mut rack.into(), groups, &mut watch);
+    ran?;
+    let (mut callers, mut served) = (Vec::new(), None);
+    for end in ends {
+        match end {
+            End::Sink(caller) => callers.push(caller),
+            End::Source(server) => served = Some(*server.0.counters()),
         }
     }
+    let served = served.ok_or_else(|| CliError::run("the server is gone"))?;
+    let all = |count: fn(&Caller) -> u64| -> u64 { callers.iter().map(count).sum() };
+    let (calls, requests) = (
+        all(|caller| caller.calls),
+        all(|caller| caller.client.counters().messages_sent),
+    );
+    let inline = all(|caller| caller.client.counters().messages_inline) + served.messages_inline;
+    let nanos = callers.iter().map(|caller| caller.now).max().unwrap_or(0);
+    let mut histograms = callers.iter_mut().filter_map(|it| it.histogram.take());
+    let mut histogram = histograms.next();
+    for other in histograms {
+        let all = histogram.as_mut().expect("there is one before it");
+        all.add(other).map_err(CliError::run)?;
+    }
+    let calls_per_s = per_second(calls, nanos);
+    Ok(Found {
+        calls_per_s,
+        rate: json!({
+            "batch_bytes": batch_bytes,
+            "calls": calls,
+            "elapsed_s": nanos as f64 / 1e9,
+            "calls_per_s": calls_per_s,
+            "calls_per_request_message": ratio(served.requests as f64, requests as f64),
+            "calls_per_reply_message": ratio(served.requests as f64, served.messages_sent as f64),
+            "inline_share": ratio(inline as f64, (requests + served.messages_sent) as f64),
+        }),
+        is_sound: callers.iter().all(|caller| caller.is_sound) && calls > 0,
+        histogram,
+    })
 }
 
 /// Runs the test.
@@ -334,64 +305,28 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         )));
     }
     let span = (args.duration.unwrap_or(3.0) / 3.0 * 1e9) as u64;
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     let mut is_sound = true;
     let mut step = 0;
-    let mut measure = |window: u16, batch_bytes: u32, timed: bool| {
-        let mut rig = Rig::new(&config, &parameters, (window, batch_bytes), timed)?;
-        globals.live.watch(rig.rack.observer());
-        let nanos = rig.run(parameters.threads, span, globals)?;
-        is_sound &= rig.callers.is_sound && rig.callers.calls > 0;
+    let mut measured = |window: u16, batch_bytes: u32, is_timed: bool| {
+        let shape = (window, batch_bytes);
+        let found = measure(&config, &parameters, shape, span, is_timed, globals)?;
+        is_sound &= found.is_sound;
         step += 1;
         progress.set(|| f64::from(step) / 3.0);
-        Ok::<_, CliError>((rig.rate(batch_bytes, nanos), rig.callers.histogram.take()))
+        Ok::<_, CliError>(found)
     };
     let batch_bytes = ClientConfig::default().batch_bytes;
-    let (batched, _) = measure(parameters.window, batch_bytes, false)?;
-    let (single, _) = measure(parameters.window, 0, false)?;
-    let (_, histogram) = measure(1, batch_bytes, true)?;
+    let batched = measured(parameters.window, batch_bytes, false)?;
+    let single = measured(parameters.window, 0, false)?;
+    let histogram = measured(1, batch_bytes, true)?.histogram;
     drop(progress);
-    let report = RpcReport {
-        setting: Setting::new(args.test, EMBEDDED, &config),
-        verified: is_sound,
-        interrupted: globals.interrupt.is_set(),
-        parameters,
-        batched,
-        single,
-        batched_to_single: ratio(batched.calls_per_s, single.calls_per_s),
-        latency_ns: Latency::of(&histogram.expect("it was asked for")),
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}calls/s; {:.1} requests and {:.1} replies in a message, {:.0} % of messages inline",
-            scaled(self.calls_per_s),
-            self.calls_per_request_message,
-            self.calls_per_reply_message,
-            self.inline_share * 100.0
-        )
-    }
-}
-
-impl fmt::Display for RpcReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parameters = &self.parameters;
-        write!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "{} clients, {} requests of {} bytes under way each, {} threads at the ends",
-            parameters.clients, parameters.window, parameters.size_bytes, parameters.threads
-        )?;
-        write!(f, "calls that travel together: {}", self.batched)?;
-        write!(f, "a message for each call:    {}", self.single)?;
-        writeln!(f, "together to alone: {:.2}", self.batched_to_single)?;
-        writeln!(f, "one call of each client at a time:")?;
-        write!(f, "{}", self.latency_ns)?;
-        verdict(f, self.verified, self.interrupted)
-    }
+    let found = json!({
+        "parameters": parameters,
+        "batched": batched.rate,
+        "single": single.rate,
+        "batched_to_single": ratio(batched.calls_per_s, single.calls_per_s),
+        "latency_ns": Latency::of(&histogram.expect("it was asked for")),
+    });
+    report::finish(globals, args.test, (EMBEDDED, &config), is_sound, &found)
 }

@@ -5,29 +5,34 @@
 //! way at a time, combined in few requests; the same calls with a request for each; one call at a
 //! time, for its latency. Every range must begin where the one before it ends.
 
-use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
-use crate::args::PerfArgs;
+use super::report::{self, Latency, per_second, ratio};
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
-use crate::patience::Patience;
+use crate::patience::Wish;
+use crate::perf::args::PerfArgs;
+use crate::programs::{End, Port, Program, RealTime, Turn};
 use crate::progress::Progress;
+use core::ops::Range;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use rackweave_rack::{EmbeddedRack, Node, RackConfig};
+use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde::Serialize;
-use std::fmt;
-use std::time::{Duration, Instant};
+use serde_json::json;
+use std::time::Duration;
 
 /// Nanoseconds beyond which latencies are not told apart.
 const LATENCY_MAX: u64 = 60_000_000_000;
 
 /// Requests under way where calls are not combined: as many atomics as a queue pair may have.
 const REQUESTS_MAX: u32 = 16;
+
+/// Polls between two looks at the clock.
+const ROUNDS_PER_LOOK: u32 = 64;
 
 /// Measurements of one kind.
 const MEASUREMENTS: usize = 3;
@@ -43,41 +48,125 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Switch, Kind::OneSided, Kind::Rpc];
 
-/// Calls per second.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Rate {
-    ranges: u64,
-    elapsed_s: f64,
-    ranges_per_s: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct KindReport {
-    kind: Kind,
-    combined: Rate,
-    single: Rate,
-    combined_to_single: f64,
-    /// Of one call at a time.
-    latency_ns: Latency,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct SequencerReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    /// Calls under way at a time, where they are combined.
-    calls: u32,
-    kinds: Vec<KindReport>,
-}
-
-/// A rack with a sequencer and a client of it.
-struct Rig {
-    rack: EmbeddedRack,
-    node: Node,
-    sequencer: SequencerService,
+/// A client that draws numbers, as a program.
+pub struct Drawer {
     client: AttachedSequencer,
+    /// Calls under way.
+    calls: u32,
+    left: u32,
+    /// Nanoseconds for which it draws.
+    span: u64,
+    is_over: bool,
+    rounds: u32,
+    /// What was drawn; ranges that follow one another are one.
+    drawn: Vec<Range<u64>>,
+    /// When the call began, and how long calls took, if there is one at a time.
+    begun: u64,
+    histogram: Histogram<u64>,
+    /// When it ended, in nanoseconds since the start.
+    ended: u64,
+}
+
+impl Drawer {
+    /// Keeps so many calls under way for a while.
+    pub fn new(client: AttachedSequencer, calls: u32, span: Duration) -> Self {
+        Self {
+            client,
+            calls,
+            left: calls,
+            span: span.as_nanos() as u64,
+            is_over: false,
+            rounds: 0,
+            drawn: Vec::new(),
+            begun: 0,
+            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds"),
+            ended: 0,
+        }
+    }
+
+    /// Its client, what was drawn, and when it ended.
+    pub fn into_parts(self) -> (AttachedSequencer, Vec<Range<u64>>, u64) {
+        (self.client, self.drawn, self.ended)
+    }
+}
+
+impl Program for Drawer {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let (node, clock, is_timed) = (port.node()?, port.clock(), self.calls == 1);
+        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+            self.is_over |= clock.now() >= self.span;
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if is_timed && self.left > 0 {
+            self.begun = clock.now();
+        }
+        while self.left > 0 && !self.is_over {
+            self.client.begin(1).map_err(CliError::run)?;
+            self.left -= 1;
+        }
+        let before = self.left;
+        let (client, drawn, left) = (&mut self.client, &mut self.drawn, &mut self.left);
+        node.with(|nic| {
+            // Time stands still: nothing is to time out.
+            while let Some(done) = client.poll(rackweave_base::Instant::ZERO, nic) {
+                *left += 1;
+                let range = done.result.map_err(CliError::run)?;
+                match drawn.last_mut() {
+                    Some(last) if last.end == range.start => last.end = range.end,
+                    _ => drawn.push(range),
+                }
+            }
+            Ok::<_, CliError>(())
+        })?;
+        let moved = self.left > before;
+        if is_timed && moved {
+            self.histogram.saturating_record(clock.now() - self.begun);
+        }
+        // The last calls are waited for.
+        if self.is_over && self.left == self.calls {
+            self.ended = clock.now();
+            return Ok(Turn::Ended);
+        }
+        Ok(Turn::Waits { moved })
+    }
+
+    fn finish(&mut self) {
+        self.is_over = true;
+    }
+}
+
+/// The server, where there is one.
+struct Serving<'a>(&'a SequencerService);
+
+impl Program for Serving<'_> {
+    fn turn(&mut self, _: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let moved = self.0.serve();
+        Ok(Turn::Waits { moved })
+    }
+
+    fn is_server(&self) -> bool {
+        true
+    }
+}
+
+/// Sees whether all numbers from zero on were drawn, each once. How many, or what is wrong.
+///
+/// # Errors
+/// The first number that is missing or came twice, in words.
+pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, String> {
+    let mut all: Vec<_> = drawn.into_iter().collect();
+    all.sort_unstable_by_key(|range| range.start);
+    let mut next = 0;
+    for range in all {
+        if range.start < next {
+            return Err(format!("number {} was drawn twice", range.start));
+        }
+        if range.start > next {
+            return Err(format!("nobody drew number {next}"));
+        }
+        next = range.end;
+    }
+    Ok(next)
 }
 
 /// What a measurement found.
@@ -88,82 +177,44 @@ struct Found {
     histogram: Histogram<u64>,
 }
 
-impl Rig {
-    fn new(config: &RackConfig, kind: Kind, shape: SequencerConfig) -> Result<Self, CliError> {
-        let rack = EmbeddedRack::new(config)?;
-        let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
-        let placement = match kind {
-            Kind::Switch => SequencerPlacement::Switch,
-            Kind::OneSided => SequencerPlacement::Memory(far),
-            Kind::Rpc => SequencerPlacement::Server(CounterServerSpec::new(far)),
-        };
-        let options = SequencerOptions::new(placement);
-        let sequencer = SequencerService::with(&rack, &options).map_err(CliError::run)?;
-        Ok(Self {
-            node: rack.node_at(near),
-            client: sequencer.client(near, shape).map_err(CliError::run)?,
-            sequencer,
-            rack,
-        })
-    }
-
-    /// Keeps `calls` calls under way for `span`.
-    fn run(&mut self, calls: u32, span: Duration, globals: &Globals) -> Result<Found, CliError> {
-        let mut found = Found {
-            ranges: 0,
-            nanos: 0,
-            is_sound: true,
-            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds"),
-        };
-        let timed = calls == 1;
-        let driver = self.rack.progress();
-        let mut patience = Patience::new(&*driver);
-        let (mut next, mut left) = (0, calls);
-        let start = Instant::now();
-        let mut begun = start;
-        for round in 0u64.. {
-            if round % 64 == 0 && (start.elapsed() >= span || globals.interrupt.is_set()) {
-                break;
-            }
-            if timed && left > 0 {
-                begun = Instant::now();
-            }
-            while left > 0 {
-                self.client.begin(1).map_err(CliError::run)?;
-                left -= 1;
-            }
-            // Time stands still: nothing is to time out.
-            let (client, now) = (&mut self.client, rackweave_base::Instant::ZERO);
-            let before = found.ranges;
-            let mut failed = None;
-            self.node.with(|nic| {
-                while let Some(done) = client.poll(now, nic) {
-                    match done.result {
-                        Ok(range) => {
-                            found.is_sound &= range == (next..next + 1);
-                            next = range.end;
-                            found.ranges += 1;
-                            left += 1;
-                        }
-                        Err(error) => failed = Some(error),
-                    }
-                }
-            });
-            if let Some(error) = failed {
-                return Err(CliError::run(error));
-            }
-            let mut moved = found.ranges > before;
-            if timed && moved {
-                found
-                    .histogram
-                    .saturating_record(begun.elapsed().as_nanos() as u64);
-            }
-            moved |= self.sequencer.serve();
-            patience.wait(moved);
-        }
-        found.nanos = start.elapsed().as_nanos() as u64;
-        Ok(found)
-    }
+/// Keeps `calls` calls to a sequencer on a rack of its own under way for `span`.
+fn draw(
+    config: &RackConfig,
+    kind: Kind,
+    (calls, shape): (u32, SequencerConfig),
+    span: Duration,
+    globals: &Globals,
+) -> Result<Found, CliError> {
+    let rack = EmbeddedRack::new(config)?;
+    globals.live.watch(rack.observer());
+    let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
+    let placement = match kind {
+        Kind::Switch => SequencerPlacement::Switch,
+        Kind::OneSided => SequencerPlacement::Memory(far),
+        Kind::Rpc => SequencerPlacement::Server(CounterServerSpec::new(far)),
+    };
+    let options = SequencerOptions::new(placement);
+    let service = SequencerService::with(&rack, &options).map_err(CliError::run)?;
+    let client = service.client(near, shape).map_err(CliError::run)?;
+    let driver = rack.progress();
+    let mut programs = RealTime::new(&*driver, true);
+    let drawer = Drawer::new(client, calls, span);
+    programs.add(rack.node_at(near), End::Sink(drawer));
+    programs.add(rack.node_at(far), End::Source(Serving(&service)));
+    let wish = || match globals.interrupt.is_set() {
+        true => Wish::Finish,
+        false => Wish::GoOn,
+    };
+    programs.run(wish, |_, _| {})?;
+    let ends = programs.programs().find_map(End::sink);
+    let drawer = ends.expect("it is one of the programs");
+    let ranges = each_once(drawer.drawn.iter().cloned());
+    Ok(Found {
+        is_sound: ranges.is_ok(),
+        ranges: ranges.unwrap_or(0),
+        nanos: drawer.ended,
+        histogram: drawer.histogram.clone(),
+    })
 }
 
 /// Runs the test.
@@ -181,12 +232,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
     let measurements = KINDS.len() * MEASUREMENTS;
     let span = Duration::from_secs_f64(args.duration.unwrap_or(4.5) / measurements as f64);
-    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut progress = Progress::new(globals, args.test.name);
     let (mut verified, mut steps) = (true, 0.0);
     let mut measure = |kind, calls, shape: SequencerConfig| -> Result<Found, CliError> {
-        let mut rig = Rig::new(&config, kind, shape)?;
-        globals.live.watch(rig.rack.observer());
-        let found = rig.run(calls, span, globals)?;
+        let found = draw(&config, kind, (calls, shape), span, globals)?;
         verified &= found.is_sound && found.ranges > 0;
         steps += 1.0;
         progress.set(|| steps / measurements as f64);
@@ -194,62 +243,52 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let mut kinds = Vec::new();
     for kind in KINDS {
-        let rate = |found: &Found| Rate {
-            ranges: found.ranges,
-            elapsed_s: found.nanos as f64 / 1e9,
-            ranges_per_s: per_second(found.ranges, found.nanos),
+        let rate = |found: &Found| per_second(found.ranges, found.nanos);
+        let all = |found: &Found| {
+            json!({
+                "ranges": found.ranges,
+                "elapsed_s": found.nanos as f64 / 1e9,
+                "ranges_per_s": rate(found),
+            })
         };
-        let combined = rate(&measure(kind, calls, SequencerConfig::default())?);
+        let combined = measure(kind, calls, SequencerConfig::default())?;
         let alone = SequencerConfig {
             combine_max: 1,
             requests_max: REQUESTS_MAX,
             ..SequencerConfig::default()
         };
-        let single = rate(&measure(kind, REQUESTS_MAX, alone)?);
+        let single = measure(kind, REQUESTS_MAX, alone)?;
         let one = measure(kind, 1, alone)?;
-        kinds.push(KindReport {
-            kind,
-            combined,
-            single,
-            combined_to_single: ratio(combined.ranges_per_s, single.ranges_per_s),
-            latency_ns: Latency::of(&one.histogram),
-        });
+        kinds.push(json!({
+            "kind": kind,
+            "combined": all(&combined),
+            "single": all(&single),
+            "combined_to_single": ratio(rate(&combined), rate(&single)),
+            "latency_ns": Latency::of(&one.histogram),
+        }));
     }
     drop(progress);
-    let report = SequencerReport {
-        setting: Setting::new(args.test, EMBEDDED, &config),
-        verified,
-        interrupted: globals.interrupt.is_set(),
-        calls,
-        kinds,
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(verified))
+    let found = json!({"calls": calls, "kinds": kinds});
+    report::finish(globals, args.test, (EMBEDDED, &config), verified, &found)
 }
 
-impl fmt::Display for SequencerReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "sequencer: embedded rack, one client, {} calls under way, {} driver threads",
-            self.calls, self.setting.driver_threads
-        )?;
-        for report in &self.kinds {
-            let name = match report.kind {
-                Kind::Switch => "in the switch",
-                Kind::OneSided => "one-sided",
-                Kind::Rpc => "by RPC",
-            };
-            writeln!(
-                f,
-                "{name:<14} combined {}ranges/s, a request for each {}ranges/s ({REQUESTS_MAX} \
-                 under way), one at a time p50 {} ns, p99 {} ns",
-                scaled(report.combined.ranges_per_s),
-                scaled(report.single.ranges_per_s),
-                report.latency_ns.p50,
-                report.latency_ns.p99,
-            )?;
-        }
-        verdict(f, self.verified, self.interrupted)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Judges what clients drew, each some ranges given by their ends.
+    fn judged(drawn: &[&[(u64, u64)]]) -> Result<u64, String> {
+        let ranges = drawn.iter().copied().flatten();
+        each_once(ranges.map(|&(first, end)| first..end))
+    }
+
+    #[test]
+    fn numbers_that_are_missing_or_come_twice_are_noticed() {
+        assert_eq!(judged(&[&[(0, 5), (9, 12)], &[(5, 9)]]), Ok(12));
+        assert_eq!(judged(&[]), Ok(0));
+        let missing = judged(&[&[(0, 5)], &[(6, 9)]]).expect_err("5 is missing");
+        assert!(missing.contains("nobody drew number 5"), "{missing}");
+        let twice = judged(&[&[(0, 5)], &[(4, 9)]]).expect_err("4 came twice");
+        assert!(twice.contains("number 4 was drawn twice"), "{twice}");
     }
 }

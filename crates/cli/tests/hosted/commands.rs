@@ -199,7 +199,7 @@ fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
         (&["perf", "flow_bw", "--threads", "1"], "--threads"),
         (&["perf", "shuffle_bw", "--nodes", "3"], "--nodes"),
         (&["perf", "rewrite", "--hosted"], "in this process"),
-        (&["perf", "events", "--hosted"], "in this process"),
+        (&["perf", "sequencer", "--hosted"], "in this process"),
         (&["demo", "--simulated", "--hosted"], "contradict"),
         (&["demo"], "cannot reach"),
     ] {

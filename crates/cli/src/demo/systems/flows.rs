@@ -4,7 +4,7 @@ use super::Stage;
 use super::SystemName;
 use super::report::{Measure, SystemReport};
 use crate::demo::report::DemoReport;
-use crate::demo::{embedded, reference};
+use crate::demo::{reference, run as flows};
 use crate::outcome::CliError;
 use serde_json::json;
 
@@ -13,7 +13,8 @@ use serde_json::json;
 /// # Errors
 /// If the rack has no room for the flows.
 pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
-    embedded::run(stage.rack, stage.plan, stage.globals, report)?;
+    let mut rack = stage.rack.clone().into();
+    flows::run(&mut rack, stage.plan, stage.globals, report)?;
     let mut system = SystemReport::new(SystemName::Flows);
     if !stage.globals.interrupt.is_set() && report.result.is_some() {
         stage.live.phase("flows: the check");

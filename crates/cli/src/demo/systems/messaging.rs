@@ -54,7 +54,7 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let rate = long.gigabytes_per_s();
     let measure = Measure::alone("1 MiB each, read in place", rate, "GB/s");
     system.headline = Some(measure.beside("memcpy", memcpy));
-    let measure = Measure::alone("64 bytes each", small.messages_per_s, "msg/s");
+    let measure = Measure::alone("64 bytes each", small.per_second(), "msg/s");
     system.more = vec![measure.beside("memcpy", copied)];
     system.verified = long.sound && small.sound;
     system.interrupted = interrupt.is_set();
@@ -68,7 +68,7 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
         "long_messages": long.messages,
         "long_bytes": long.bytes,
         "small_messages": small.messages,
-        "small_messages_in_a_package": small.messages_per_package,
+        "small_messages_in_a_package": small.per_package(),
         "std_channel_messages_per_s": channel,
     });
     Ok(system)

@@ -1,7 +1,7 @@
 //! What a system did, and how that compares with what this machine can do.
 
 use super::SystemName;
-use crate::perf::report::scaled;
+use crate::report::scaled;
 use serde::Serialize;
 use serde_json::Value;
 

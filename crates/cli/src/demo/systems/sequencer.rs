@@ -6,19 +6,15 @@ use super::SystemName;
 use super::report::{Measure, SystemReport};
 use super::yardstick;
 use crate::outcome::CliError;
-use crate::patience::Patience;
+use crate::patience::Wish;
 use crate::perf::report::per_second;
+use crate::perf::sequencer::{Drawer, each_once};
+use crate::programs::{self, Watch};
 use crate::progress::Progress;
-use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering};
-use rackweave_base::{Instant as Moment, NodeId};
-use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
-use rackweave_rack::Node;
-use rackweave_rack::services::{
-    AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
-};
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::sequencer::SequencerConfig;
+use rackweave_rack::services::{SequencerOptions, SequencerPlacement, SequencerService};
 use serde_json::json;
-use std::time::Instant;
 
 /// Seconds of each kind of sequencer at scale factor 1.
 const SECONDS: f64 = 4.0;
@@ -28,9 +24,6 @@ const CALLS: u32 = 64;
 
 /// Clients, each a thread.
 const CLIENTS: u16 = 3;
-
-/// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
 
 /// What clients drew.
 struct Drawn {
@@ -44,12 +37,6 @@ impl Drawn {
     fn rate(&self) -> f64 {
         per_second(self.numbers, self.nanos)
     }
-}
-
-/// A client, and where it is.
-struct Client {
-    node: Node,
-    sequencer: AttachedSequencer,
 }
 
 /// Runs it.
@@ -104,42 +91,24 @@ fn draw(
 ) -> Result<Drawn, CliError> {
     let options = SequencerOptions::new(placement);
     let made = SequencerService::with(stage.rack, &options).map_err(CliError::run)?;
-    let client = |&at: &NodeId| {
-        let sequencer = made.client(at, SequencerConfig::default());
-        Ok::<_, CliError>(Client {
-            node: stage.rack.node_at(at),
-            sequencer: sequencer.map_err(CliError::run)?,
-        })
-    };
-    let mut clients = nodes.iter().map(client).collect::<Result<Vec<_>, _>>()?;
     let span = stage.scale.span(SECONDS);
-    let stop = AtomicBool::new(false);
-    let started = Instant::now();
-    let is_over = || {
-        let over = started.elapsed() >= span || stage.globals.interrupt.is_set();
-        over || stop.load(Ordering::Relaxed)
+    let group = |&at: &NodeId| {
+        let client = made.client(at, SequencerConfig::default());
+        let client = client.map_err(CliError::run)?;
+        Ok::<_, CliError>(vec![(at, Drawer::new(client, CALLS, span))])
     };
-    let work = |client: &mut Client| {
-        let drawn = client.draw(&is_over);
-        // One whose connection is gone ends the others, too.
-        stop.fetch_or(drawn.is_err(), Ordering::Relaxed);
-        drawn
-    };
-    let drawn: Vec<_> = std::thread::scope(|scope| {
-        let work = &work;
-        let start = |client| scope.spawn(move || work(client));
-        let threads: Vec<_> = clients.iter_mut().map(start).collect();
-        let joined = threads.into_iter().map(|thread| {
-            let joined = thread.join();
-            joined.unwrap_or_else(|_| Err(CliError::run("a client panicked")))
-        });
-        joined.collect()
-    });
-    let nanos = started.elapsed().as_nanos() as u64;
-    for client in clients {
-        made.release(client.sequencer);
+    let groups = nodes.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+    let mut silent = |_, _| {};
+    let mut watch = Watch::new(stage.globals, Wish::Finish, Duration::ZERO, &mut silent);
+    let (drawers, ran) = programs::run(&mut stage.rack.clone().into(), groups, &mut watch);
+    let (mut drawn, mut nanos) = (Vec::new(), 0);
+    for drawer in drawers {
+        let (client, its, ended) = drawer.into_parts();
+        made.release(client);
+        drawn.extend(its);
+        nanos = nanos.max(ended);
     }
-    let drawn = drawn.into_iter().collect::<Result<Vec<_>, _>>()?;
+    ran?;
     let (numbers, problem) = match each_once(drawn) {
         Ok(numbers) => (numbers, None),
         Err(problem) => (0, Some(problem)),
@@ -149,81 +118,4 @@ fn draw(
         nanos,
         problem,
     })
-}
-
-impl Client {
-    /// Keeps calls under way until it is over, and waits for the last ones. What was drawn, with
-    /// numbers that follow one another as one range.
-    fn draw(&mut self, is_over: &dyn Fn() -> bool) -> Result<Vec<Range<u64>>, CliError> {
-        let Self { node, sequencer } = self;
-        let mut drawn: Vec<Range<u64>> = Vec::new();
-        let mut patience = Patience::new(node);
-        let (mut left, mut round, mut over) = (CALLS, 0u32, false);
-        while !over || left < CALLS {
-            round = round.wrapping_add(1);
-            if round.is_multiple_of(POLLS_PER_LOOK) && !over {
-                over = is_over();
-            }
-            while left > 0 && !over {
-                sequencer.begin(1).map_err(CliError::run)?;
-                left -= 1;
-            }
-            let mut failed = None;
-            let before = left;
-            node.with(|nic| {
-                // Time stands still: nothing is to time out.
-                while let Some(done) = sequencer.poll(Moment::ZERO, nic) {
-                    left += 1;
-                    match (done.result, drawn.last_mut()) {
-                        (Ok(range), Some(last)) if last.end == range.start => last.end = range.end,
-                        (Ok(range), _) => drawn.push(range),
-                        (Err(error), _) => failed = Some(error),
-                    }
-                }
-            });
-            if let Some(error) = failed {
-                return Err(CliError::run(error));
-            }
-            patience.wait(left > before);
-        }
-        Ok(drawn)
-    }
-}
-
-/// Sees whether all numbers from zero on were drawn, each once. How many, or what is wrong.
-fn each_once(drawn: Vec<Vec<Range<u64>>>) -> Result<u64, String> {
-    let mut all: Vec<_> = drawn.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|range| range.start);
-    let mut next = 0;
-    for range in all {
-        if range.start < next {
-            return Err(format!("number {} was drawn twice", range.start));
-        }
-        if range.start > next {
-            return Err(format!("nobody drew number {next}"));
-        }
-        next = range.end;
-    }
-    Ok(next)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Judges what clients drew, each some ranges given by their ends.
-    fn judged(drawn: &[&[(u64, u64)]]) -> Result<u64, String> {
-        let ranges = |one: &&[(u64, u64)]| one.iter().map(|&(first, end)| first..end).collect();
-        each_once(drawn.iter().map(ranges).collect())
-    }
-
-    #[test]
-    fn numbers_that_are_missing_or_come_twice_are_noticed() {
-        assert_eq!(judged(&[&[(0, 5), (9, 12)], &[(5, 9)]]), Ok(12));
-        assert_eq!(judged(&[]), Ok(0));
-        let missing = judged(&[&[(0, 5)], &[(6, 9)]]).expect_err("5 is missing");
-        assert!(missing.contains("nobody drew number 5"), "{missing}");
-        let twice = judged(&[&[(0, 5)], &[(4, 9)]]).expect_err("4 came twice");
-        assert!(twice.contains("number 4 was drawn twice"), "{twice}");
-    }
 }

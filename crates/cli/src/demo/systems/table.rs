@@ -1,10 +1,8 @@
 //! The table that closes the demo: 80 columns, and few enough lines for one screen.
 
 use super::report::{Measure, SystemReport};
+use crate::report::{COLUMNS, wrapped};
 use std::fmt;
-
-/// Columns of a terminal.
-pub const COLUMNS: usize = 80;
 
 /// What the limits are, by their names; docs/JSON.md says more.
 const LIMITS: [(&str, &str); 5] = [
@@ -82,23 +80,6 @@ fn write_row(f: &mut fmt::Formatter<'_>, cells: [&str; 6]) -> fmt::Result {
     let [system, did, rate, limit, ratio, ok] = cells;
     let row = format!("{system:<9} {did:<25} {rate:>12} {limit:>20} {ratio:>5} {ok:<3}");
     writeln!(f, "{}", row.trim_end())
-}
-
-/// `text` in lines that fit the terminal, those behind the first indented.
-pub fn wrapped(text: &str, indent: usize) -> String {
-    let (mut lines, mut line) = (String::new(), String::new());
-    for word in text.split_whitespace() {
-        if !line.trim().is_empty() && line.len() + 1 + word.len() >= COLUMNS {
-            lines += line.trim_end();
-            lines.push('\n');
-            line = " ".repeat(indent);
-        }
-        if !line.trim().is_empty() {
-            line.push(' ');
-        }
-        line += word;
-    }
-    lines + &line + "\n"
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! The ends of a measured flow.
 
-use super::wish;
-use crate::patience::Wish;
+use super::{wish, wish_to_finish};
+use crate::items::verify::is_in_order;
+use crate::items::{Manner, Sink, Source};
 use crate::perf::amount::Amount;
-use crate::perf::ends::{Manner, Sink, Source};
-use crate::perf::loops;
+use crate::programs::RealTime;
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
-/// Pushes stamped items into the rings of one producer. Asked to stop, it ends its streams. It
-/// reports items.
+/// Pushes stamped items into the rings of one producer. Asked to stop, it ends its streams.
 pub const PRODUCE: &str = "flow-produce";
 
 /// Takes the items of one consumer and checks their stamps. It reports items.
@@ -73,21 +71,19 @@ pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<ProduceFound, 
         arguments.manner,
         arguments.amount,
     );
-    let source = |ring| -> Result<Source, String> {
-        Ok(Source::new(job.producer(ring)?, index, manner, amount))
-    };
-    let sources: Result<Vec<Source>, String> = arguments.rings.iter().map(source).collect();
-    let mut sources = [sources?];
-    let finish = || match wish(job) {
-        Wish::Stop => Wish::Finish,
-        wish => wish,
-    };
-    let report = |items| job.report(items);
-    loops::push_all(&mut sources, job.progress(), Instant::now(), finish, report)
-        .map_err(|error| error.to_string())?;
-    Ok(ProduceFound {
-        items: sources.iter().flatten().map(Source::pushed).sum(),
-    })
+    let rings = arguments.rings.iter().map(|ring| job.producer(ring));
+    let rings = rings.collect::<Result<Vec<_>, String>>()?;
+    let source = Source::measured(rings, index, manner, amount);
+    let mut program = RealTime::of_job(job, false, source);
+    let ran = program.run(|| wish_to_finish(job), |_, _| {});
+    ran.map_err(|error| error.to_string())?;
+    let source = program.into_program();
+    match source.is_aborted() {
+        true => Err(ABORTED.into()),
+        false => Ok(ProduceFound {
+            items: source.pushed().iter().sum(),
+        }),
+    }
 }
 
 /// The job [`CONSUME`].
@@ -98,18 +94,22 @@ pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<ConsumeFound, 
     check(arguments.manner)?;
     let consumer = job.consumer(&arguments.ring)?;
     let producers = usize::from(arguments.producers);
-    let mut sinks = [Sink::new(consumer, producers, arguments.manner)];
-    let report = |items, _| job.report(items);
-    let wish = || wish(job);
-    loops::take_all(&mut sinks, job.progress(), Instant::now(), wish, report)
-        .map_err(|error| error.to_string())?;
-    let [sink] = &sinks;
-    Ok(ConsumeFound {
-        items: sink.popped(),
-        nanos: sink.span(),
-        is_sound: sink.is_sound(),
-    })
+    let sink = Sink::measured(consumer, arguments.manner);
+    let mut program = RealTime::of_job(job, false, sink);
+    let ran = program.run(|| wish(job), |items, _| job.report(items));
+    ran.map_err(|error| error.to_string())?;
+    let sink = program.into_program();
+    match sink.is_aborted() {
+        true => Err(ABORTED.into()),
+        false => Ok(ConsumeFound {
+            items: sink.items(),
+            nanos: sink.span(),
+            is_sound: is_in_order(&sink, producers),
+        }),
+    }
 }
+
+const ABORTED: &str = "the flow was broken off";
 
 fn check(manner: Manner) -> Result<(), String> {
     let has_items = manner.batch > 0;

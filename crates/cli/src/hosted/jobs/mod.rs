@@ -2,7 +2,7 @@
 //!
 //! Each file has the arguments and the results of its jobs, which travel as JSON, and the jobs
 //! themselves; the commands that ask for them are elsewhere (`demo`, `perf`). What a job does in a
-//! loop is what threads of an embedded rack do (`demo::work`, `perf::loops`).
+//! loop is what threads of an embedded rack do (`programs`).
 
 pub mod flow;
 pub mod meeting;
@@ -65,6 +65,15 @@ const STOPPED: &str = "it was asked to stop";
 fn wish(job: &Job) -> Wish {
     if job.is_stopped() {
         Wish::Stop
+    } else {
+        Wish::GoOn
+    }
+}
+
+/// What is wished of a job that brings what it has begun to its end.
+fn wish_to_finish(job: &Job) -> Wish {
+    if job.is_stopped() {
+        Wish::Finish
     } else {
         Wish::GoOn
     }

@@ -2,7 +2,8 @@
 
 use super::meeting::Meetings;
 use super::{STOPPED, wish};
-use crate::demo::work::{self, End};
+use crate::demo::work::{self, Worker};
+use crate::programs::RealTime;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner, Producer};
 use rackweave_rack::hosted::{Job, RingName};
 use rackweave_workload::tpch::{
@@ -78,7 +79,7 @@ pub fn store(
     let mut generated = 0;
     work::generate(
         &mut worker,
-        || wish(job),
+        || job.is_stopped(),
         |rows| {
             generated += rows;
             job.report(generated);
@@ -88,19 +89,16 @@ pub fn store(
     seat.say(Value::from(generated));
     seat.wait(job)?;
     let started = Instant::now();
-    let mut pushed = 0;
-    let count = |rows| {
-        pushed += rows;
-        job.report(pushed);
-    };
-    match work::push(&mut worker, job.progress(), || wish(job), count) {
-        End::Done => Ok(StorageFound {
+    let (step, is_delivered) = (StorageWorker::step, StorageWorker::is_delivered);
+    let (worker, has_ended) = run(Worker::source(worker, step, is_delivered), job);
+    match worker.error() {
+        None if has_ended => Ok(StorageFound {
             pushed: worker.pushed(),
             generate_seconds,
             push_seconds: started.elapsed().as_secs_f64(),
         }),
-        End::Stopped => Err(STOPPED.into()),
-        End::Aborted => Err(worker.error().map_or_else(|| STOPPED.into(), text)),
+        None => Err(STOPPED.into()),
+        Some(error) => Err(text(error)),
     }
 }
 
@@ -111,16 +109,20 @@ pub fn store(
 pub fn compute(arguments: &ComputeArguments, job: &Job) -> Result<ComputeResult, String> {
     let orders = job.consumer(&arguments.orders)?;
     let lineitem = job.consumer(&arguments.lineitem)?;
-    let mut worker = ComputeWorker::new(orders, lineitem);
-    let mut taken = 0;
-    let count = |rows| {
-        taken += rows;
-        job.report(taken);
-    };
-    match work::take(&mut worker, job.progress(), || wish(job), count) {
-        End::Stopped => Err(STOPPED.into()),
-        End::Done | End::Aborted => worker.into_result().map_err(text),
+    let worker = ComputeWorker::new(orders, lineitem);
+    let (worker, has_ended) = run(Worker::sink(worker, ComputeWorker::step), job);
+    match worker.error() {
+        None if !has_ended => Err(STOPPED.into()),
+        _ => worker.into_result().map_err(text),
     }
+}
+
+/// Runs a worker until it is done, gives up or is asked to stop, and whether it is done.
+fn run<W>(worker: Worker<W>, job: &Job) -> (W, bool) {
+    let mut program = RealTime::of_job(job, false, worker);
+    let ran = program.run(|| wish(job), |rows, _| job.report(rows));
+    let has_ended = ran.is_ok() && program.is_over();
+    (program.into_program().work, has_ended)
 }
 
 fn partitioner(rings: &[RingName], row: usize, job: &Job) -> Result<Partitioner, String> {

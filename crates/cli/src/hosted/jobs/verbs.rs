@@ -5,14 +5,14 @@
 //! told how many messages each queue pair has completed.
 
 use super::meeting::{Meetings, Seat};
-use super::{STOPPED, wish};
+use super::{STOPPED, wish_to_finish};
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::perf::amount::Amount;
 use crate::perf::initiator::{Initiator, Kind, Responder};
-use crate::perf::loops::{self, Reach};
 use crate::perf::messages::{FarFound, NearFound};
-use crate::perf::pair::{End, Shape, Side};
+use crate::perf::pair::{Shape, Side, Whose};
+use crate::programs::{Port, RealTime, RoundClock};
 use rackweave_base::{Qpn, Rkey};
 use rackweave_rack::hosted::Job;
 use serde::{Deserialize, Serialize};
@@ -79,19 +79,18 @@ pub fn near(
     job: &Job,
 ) -> Result<NearFound, String> {
     let SideArguments { kind, shape, .. } = arguments.side;
-    let opened = Opened::new(&arguments.side, End::Near, meetings, job).map_err(text)?;
+    let opened = Opened::new(&arguments.side, Whose::Near, meetings, job).map_err(text)?;
     opened.seat.wait(job)?;
     let (remote, amount) = (arguments.remote, arguments.amount);
     let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
-    let mut near = Some((job, initiator));
-    let finish = || match wish(job) {
-        Wish::Stop => Wish::Finish,
-        wish => wish,
-    };
-    let watch = |initiator: &Initiator, _| job.report(initiator.completed());
-    loops::exchange(&mut near, &mut None, job.progress(), finish, watch).map_err(text)?;
-    let (_, initiator) = near.expect("nobody took it");
-    Ok(NearFound::new(&initiator, &shape, &opened.side))
+    let mut program = RealTime::of_job(job, true, initiator);
+    let ran = program.run(|| wish_to_finish(job), |completed, _| job.report(completed));
+    ran.map_err(text)?;
+    Ok(NearFound::new(
+        &program.into_program(),
+        &shape,
+        &opened.side,
+    ))
 }
 
 /// The job [`FAR`].
@@ -100,19 +99,21 @@ pub fn near(
 /// As for [`near`].
 pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<FarFound, String> {
     let SideArguments { kind, shape, .. } = *arguments;
-    let opened = Opened::new(arguments, End::Far, meetings, job).map_err(text)?;
+    let opened = Opened::new(arguments, Whose::Far, meetings, job).map_err(text)?;
     opened.seat.wait(job)?;
     let responder = match kind {
         Kind::Send => {
-            let made = job.act(|nic| Responder::new(shape, &opened.side, nic));
-            Some((job, made.map_err(text)?))
+            let clock = RoundClock::start();
+            let made =
+                Port::Job(job, &clock).act(|queue| Responder::new(shape, &opened.side, queue));
+            Some(RealTime::of_job(job, true, made.map_err(text)?))
         }
         _ => None,
     };
     opened.seat.say(Value::Null);
     let mut far = responder;
     let mut told = None;
-    if far.is_some() {
+    if let Some(far) = &mut far {
         let wish = || {
             told = told.take().or_else(|| opened.seat.hear());
             if told.is_some() || job.is_stopped() {
@@ -121,7 +122,7 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
                 Wish::GoOn
             }
         };
-        loops::exchange(&mut None, &mut far, job.progress(), wish, |_, _| {}).map_err(text)?;
+        far.run(wish, |_, _| {}).map_err(text)?;
         if told.is_none() {
             return Err(STOPPED.into());
         }
@@ -132,14 +133,19 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
         None => opened.seat.wait(job)?,
     };
     let completed: Vec<u64> = super::parsed(told)?;
-    let responder = far.as_ref().map(|(_, responder)| responder);
-    Ok(FarFound::new(responder, &shape, &opened.side, &completed))
+    let responder = far.map(RealTime::into_program);
+    Ok(FarFound::new(
+        responder.as_ref(),
+        &shape,
+        &opened.side,
+        &completed,
+    ))
 }
 
 impl<'a> Opened<'a> {
     fn new(
         arguments: &SideArguments,
-        end: End,
+        end: Whose,
         meetings: &'a Meetings,
         job: &'a Job,
     ) -> Result<Self, CliError> {
@@ -151,7 +157,9 @@ impl<'a> Opened<'a> {
         } = arguments;
         shape.check()?;
         let seat = meetings.open(*meeting).map_err(CliError::run)?;
-        let side = job.act(|nic| Side::open(job.node(), nic, job.memory(), shape))?;
+        let side = job
+            .with_nic(|nic| Side::open(job.node(), nic, job.memory(), shape))
+            .unwrap_or_else(|| Err(CliError::run("the node has lost the rack")))?;
         let opened = Self { side, seat, job };
         opened.side.fill(*kind, end, *seed);
         let region = &opened.side.region;

@@ -14,29 +14,28 @@
 //! by byte.
 
 pub mod bulk;
-mod report;
 pub mod rig;
 mod single;
 pub mod small;
 pub mod source;
 mod sweep;
 
-use super::report::Setting;
-use crate::args::PerfArgs;
+use super::report::{self, Latency, per_second, ratio};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
+use crate::memcpy;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
+use crate::perf::args::PerfArgs;
 use crate::progress::Progress;
-use crate::{memcpy, output};
 use bulk::{Bulk, Moved, Send, Take};
 use rackweave_base::NodeId;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_rack::EmbeddedRack;
-use report::{Buffers, Consuming, Memcpy, MessagingReport, PingPong, Small};
 use rig::Rig;
+use serde_json::{Value, json};
 use single::SinglePair;
-use small::Patience;
+use small::{Patience, SMALL_BYTES, Small};
 use source::{Places, SOURCE_BYTES, Source};
 use std::time::Duration;
 use sweep::Sweep;
@@ -71,7 +70,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         )));
     }
     let seconds = args.duration.unwrap_or(SECONDS);
-    let progress = Progress::new(globals, super::name_of(args.test));
+    let progress = Progress::new(globals, args.test.name);
     let messaging = MessagingConfig::default();
     let rack = EmbeddedRack::new(&config)?;
     globals.live.watch(rack.observer());
@@ -95,29 +94,54 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let ping_pong_resting = task.ping_pong(Patience::Rests)?;
     task.progress.set(|| 6.0 / 12.0);
     let sweep = task.sweep()?;
-    let beside = |moved: &Moved| Consuming::new(moved, size, rounds.memcpy);
-    let report = MessagingReport {
-        setting: Setting::new(args.test, EMBEDDED, &config),
-        verified: task.sound,
-        interrupted: globals.interrupt.is_set(),
-        buffers: Buffers::of(&messaging),
-        memcpy: Memcpy {
-            buffer_bytes: MEMCPY.0,
-            chunk_bytes: MEMCPY.1,
-            gigabytes_per_s: rounds.memcpy,
+    let beside = |moved: &Moved| consuming(moved, size, rounds.memcpy);
+    let all = messaging.receive_bytes_all();
+    let small = &rounds.small;
+    let found = json!({
+        "buffers": {
+            "receive_buffers": messaging.receive_buffers,
+            "receive_bytes": messaging.receive_bytes,
+            "send_bytes": match messaging.send_bytes {
+                0 => all,
+                bytes => bytes,
+            },
+            "single_half_bytes": all,
         },
-        in_place: beside(&rounds.in_place),
-        in_place_region: beside(&rounds.in_place_region),
-        copied_out: beside(&rounds.copied_out),
-        single_buffer: beside(&rounds.single_buffer),
-        small: rounds.small,
-        ping_pong,
-        ping_pong_resting,
-        sweep,
-    };
+        "memcpy": {
+            "buffer_bytes": MEMCPY.0,
+            "chunk_bytes": MEMCPY.1,
+            "gigabytes_per_s": rounds.memcpy,
+        },
+        "in_place": beside(&rounds.in_place),
+        "in_place_region": beside(&rounds.in_place_region),
+        "copied_out": beside(&rounds.copied_out),
+        "single_buffer": beside(&rounds.single_buffer),
+        "small": {
+            "message_bytes": SMALL_BYTES,
+            "messages": small.messages,
+            "elapsed_s": small.nanos as f64 / 1e9,
+            "messages_per_s": small.per_second(),
+            "messages_per_package": small.per_package(),
+        },
+        "ping_pong": ping_pong,
+        "ping_pong_resting": ping_pong_resting,
+        "sweep": sweep,
+    });
+    let sound = task.sound;
     drop(task);
-    output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(report.verified))
+    report::finish(globals, args.test, (EMBEDDED, &config), sound, &found)
+}
+
+/// Messages of `size` bytes beside memcpy, in gigabytes per second.
+fn consuming(moved: &Moved, size: usize, memcpy: f64) -> Value {
+    json!({
+        "message_bytes": size,
+        "messages": moved.messages,
+        "elapsed_s": moved.nanos as f64 / 1e9,
+        "messages_per_s": per_second(moved.messages, moved.nanos),
+        "gigabytes_per_s": moved.gigabytes_per_s(),
+        "ratio_to_memcpy": ratio(moved.gigabytes_per_s(), memcpy),
+    })
 }
 
 /// What all measurements share.
@@ -207,12 +231,23 @@ impl Task<'_> {
         Ok(small)
     }
 
-    fn ping_pong(&mut self, patience: Patience) -> Result<PingPong, CliError> {
+    /// Round trips, and half of them, which perftest calls the latency.
+    fn ping_pong(&mut self, patience: Patience) -> Result<Value, CliError> {
         let limits = (self.span / 24, self.interrupt);
         let found = small::ping_pong(&mut self.rig, &self.source, patience, limits);
         let (round_trips, sound) = found?;
         self.sound &= sound;
-        Ok(PingPong::new(&round_trips))
+        let round_trip_ns = Latency::of(&round_trips);
+        let half = |nanos: u64| nanos as f64 / 2.0;
+        Ok(json!({
+            "message_bytes": SMALL_BYTES,
+            "round_trip_ns": round_trip_ns,
+            "one_way_ns": {
+                "p50": half(round_trip_ns.p50),
+                "p90": half(round_trip_ns.p90),
+                "p99": half(round_trip_ns.p99),
+            },
+        }))
     }
 
     fn sweep(&mut self) -> Result<Option<Sweep>, CliError> {

@@ -1,11 +1,11 @@
 //! Messages of 64 bytes: as many as go, and one at a time there and back.
 
 use super::bulk::{DATA, END, Received, end, finished, tell};
-use super::report::Small;
 use super::rig::{Rig, Unit};
 use super::source::{Places, Source};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
+use crate::perf::report::{per_second, ratio};
 use hdrhistogram::Histogram;
 use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::messaging::{Arrived, MessageReceiver, MessageSender};
@@ -41,6 +41,36 @@ pub enum Patience {
     Rests,
 }
 
+/// Small messages one way.
+#[derive(Clone, Copy, Debug)]
+pub struct Small {
+    pub messages: u64,
+    pub nanos: u64,
+    pub packages: u64,
+    pub sound: bool,
+}
+
+impl Small {
+    /// Messages per second.
+    pub fn per_second(&self) -> f64 {
+        per_second(self.messages, self.nanos)
+    }
+
+    /// Messages in a package.
+    pub fn per_package(&self) -> f64 {
+        ratio(self.messages as f64, self.packages as f64)
+    }
+
+    /// The faster of both.
+    pub fn or(self, other: Self) -> Self {
+        if self.per_second() < other.per_second() {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 /// Sends as many as go from the storage to the compute unit, for a while.
 pub fn rate(
     rig: &mut Rig<'_>,
@@ -60,12 +90,12 @@ pub fn rate(
     let received = received.map_err(|_| CliError::run("the receiving thread panicked"))?;
     let (messages, nanos, packages_sent) = sent?;
     let received = received?;
-    Ok(Small::new(
+    Ok(Small {
         messages,
         nanos,
-        packages_sent - packages,
-        received.sound && received.messages == messages,
-    ))
+        packages: packages_sent - packages,
+        sound: received.sound && received.messages == messages,
+    })
 }
 
 fn send(

@@ -1,6 +1,7 @@
-//! The judge of a scripted flow: from what was pushed and what each consumer saw, what was lost,
+//! The judge of a flow: from what was pushed and what each consumer saw, what was lost,
 //! came twice, or came in another order. It knows no ring and no switch.
 
+use super::Sink;
 use super::stamps::Run;
 use rackweave_controller::FlowShape;
 
@@ -25,6 +26,30 @@ pub struct Seen<'a> {
     pub joined: bool,
     /// Whether it went before the flow's end.
     pub left: bool,
+}
+
+impl<'a> From<&'a Sink> for Seen<'a> {
+    /// What one saw that was there all the time.
+    fn from(sink: &'a Sink) -> Self {
+        Self {
+            runs: sink.runs(),
+            joined: false,
+            left: false,
+        }
+    }
+}
+
+/// Whether a consumer of a shuffle saw every item of each of so many producers once and in order,
+/// as far as it saw any.
+pub fn is_in_order(sink: &Sink, producers: usize) -> bool {
+    let evidence = Evidence {
+        shape: FlowShape::Shuffle,
+        pushed: vec![vec![u64::MAX]; producers],
+        seen: vec![sink.into()],
+        is_cut: true,
+    };
+    let is_known = |run: &Run| (run.producer as usize) < producers;
+    sink.problem().is_none() && sink.runs().iter().all(is_known) && judge(&evidence).is_empty()
 }
 
 /// Everything that is wrong with a flow, in words.

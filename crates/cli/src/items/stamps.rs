@@ -1,14 +1,37 @@
-//! What scripted items contain, and what a consumer notes of them: every byte follows from the
-//! item's number, its producer and its destination.
+//! What items contain, and what a consumer notes of them. An item begins with its stamp; every
+//! other byte of a checked one follows from the stamp and the destination, which stands behind it.
 
 use rackweave_endpoint::flow::hash_key;
 
-/// Bytes of an item at least: a stamp is two words.
+/// Bytes of a checked item at least: stamp and destination are a word each.
 pub const ITEM_MIN: u32 = 16;
 
 /// Laid over the first word, so that an item never begins like an encapsulated packet: Wireshark
 /// takes a payload whose third and fourth byte are zero for one.
 const MARK: u64 = 0xa5c3 << 16;
+
+/// A stamp: the producer above, the item's number below.
+pub const NUMBER_BITS: u32 = 40;
+
+/// The stamp of an item.
+pub fn stamp(producer: u32, number: u64) -> u64 {
+    u64::from(producer) << NUMBER_BITS | number
+}
+
+/// A stamp as it stands in an item, and the other way round.
+pub fn marked(stamp: u64) -> u64 {
+    stamp ^ MARK
+}
+
+/// Whose item it is.
+pub fn producer_of(stamp: u64) -> u32 {
+    (stamp >> NUMBER_BITS) as u32
+}
+
+/// Which of its producer's items it is.
+pub fn number_of(stamp: u64) -> u64 {
+    stamp & ((1 << NUMBER_BITS) - 1)
+}
 
 /// Neighbouring items of one producer, as a consumer saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,13 +56,13 @@ pub fn note(runs: &mut Vec<Run>, producer: u32, number: u64) {
     }
 }
 
-/// Fills an item: number, producer and destination, and then what follows from them.
-pub fn stamp(item: &mut [u8], producer: u32, destination: u32, number: u64) {
-    let whose = u64::from(producer) << 32 | u64::from(destination);
-    let seed = hash_key(number ^ hash_key(whose));
+/// Fills a checked item.
+pub fn fill(item: &mut [u8], producer: u32, destination: u32, number: u64) {
+    let (stamp, destination) = (stamp(producer, number), u64::from(destination));
+    let seed = hash_key(stamp ^ hash_key(destination));
     let (head, rest) = item.split_at_mut(ITEM_MIN as usize);
-    head[..8].copy_from_slice(&(number ^ MARK).to_le_bytes());
-    head[8..].copy_from_slice(&whose.to_le_bytes());
+    head[..8].copy_from_slice(&marked(stamp).to_le_bytes());
+    head[8..].copy_from_slice(&destination.to_le_bytes());
     for (at, word) in (0u64..).zip(rest.chunks_exact_mut(8)) {
         word.copy_from_slice(&seed.wrapping_add(at).to_le_bytes());
     }
@@ -49,15 +72,16 @@ pub fn stamp(item: &mut [u8], producer: u32, destination: u32, number: u64) {
 pub fn read(item: &[u8]) -> Option<(u32, u32, u64)> {
     let (head, rest) = item.split_first_chunk::<{ ITEM_MIN as usize }>()?;
     let word = |at: usize| Some(u64::from_le_bytes(*head[at..].first_chunk()?));
-    let (number, whose) = (word(0)? ^ MARK, word(8)?);
-    let seed = hash_key(number ^ hash_key(whose));
+    let (stamp, destination) = (marked(word(0)?), word(8)?);
+    let seed = hash_key(stamp ^ hash_key(destination));
     let wrong = (0u64..)
         .zip(rest.chunks_exact(8))
         .fold(0, |wrong, (at, word)| {
             let word = u64::from_le_bytes(*word.first_chunk().expect("a word has eight bytes"));
             wrong | (word ^ seed.wrapping_add(at))
         });
-    (wrong == 0).then_some(((whose >> 32) as u32, whose as u32, number))
+    let destination = u32::try_from(destination).ok()?;
+    (wrong == 0).then_some((producer_of(stamp), destination, number_of(stamp)))
 }
 
 #[cfg(test)]
@@ -67,7 +91,7 @@ mod tests {
     #[test]
     fn a_byte_that_is_wrong_is_noticed() {
         let mut item = [0; 64];
-        stamp(&mut item, 3, 1, 77);
+        fill(&mut item, 3, 1, 77);
         assert_eq!(read(&item), Some((3, 1, 77)));
         for at in 0..64 {
             let mut damaged = item;

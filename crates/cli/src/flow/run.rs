@@ -1,0 +1,119 @@
+//! A script on its rack: in real time this thread takes the turns of every end, in virtual time
+//! each is an actor of the simulator.
+
+use super::Play;
+use super::report::ScriptReport;
+use super::stage::RunningEnd;
+use crate::globals::Globals;
+use crate::mode::Mode;
+use crate::outcome::CliError;
+use crate::programs::{Advance, OwnRack, Session};
+use crate::progress::Progress;
+use rackweave_base::Duration;
+use std::time::Instant;
+
+/// Virtual time between two looks at the user.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// How long nothing may move before the script gives up: in real time, and in virtual time.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_VIRTUAL: Duration = Duration::from_secs(2);
+
+/// How long the controller has after the last item to hear of it: in real time, and in slices of
+/// virtual time.
+const NEWS: std::time::Duration = std::time::Duration::from_secs(5);
+const NEWS_SLICES: u32 = 100;
+
+/// Runs the script.
+///
+/// # Errors
+/// If the rack cannot be, or the script cannot be meant for it.
+pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptReport, CliError> {
+    let is_simulated = matches!(mode, Mode::Simulated);
+    let mut rack = OwnRack::new(&play.config, is_simulated, globals)?;
+    play.check_specs(&rack)?;
+    let what = match is_simulated {
+        true => "running the script in virtual time",
+        false => "running the script",
+    };
+    let mut progress = Progress::new(globals, what);
+    let started = Instant::now();
+    let mut session = Session::new(&mut rack, SLICE);
+    let span = act_out(play, &mut session, globals, &mut progress)?;
+    let over = Instant::now();
+    for slice in 0.. {
+        let is_late = match is_simulated {
+            true => slice >= NEWS_SLICES,
+            false => over.elapsed() > NEWS,
+        };
+        if is_late || !play.is_over || play.is_settled() {
+            break;
+        }
+        session.pass();
+    }
+    drop(session);
+    drop(progress);
+    let mut report = play.report(mode.name(), span, globals);
+    match &rack {
+        OwnRack::Embedded(rack, _) => report.driver_threads = Some(rack.driver_threads()),
+        OwnRack::Simulated(rack) => {
+            report.real_seconds = Some(started.elapsed().as_secs_f64());
+            report.events = Some(rack.events());
+            report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
+        }
+    }
+    Ok(report)
+}
+
+/// Does every action at its time and runs the ends that they bring. When it ended, in nanoseconds
+/// since the start.
+fn act_out(
+    play: &mut Play,
+    session: &mut Session<'_, RunningEnd>,
+    globals: &Globals,
+    progress: &mut Progress,
+) -> Result<u64, CliError> {
+    for action in &play.script.actions {
+        session.alarm(action.at);
+    }
+    let idle_max = match session.is_simulated() {
+        true => PATIENCE_VIRTUAL,
+        false => PATIENCE,
+    };
+    let idle_max = idle_max.as_nanos() + play.item_nanos_max();
+    let (mut next, mut is_interrupted) = (0, false);
+    let (mut seen, mut since) = (0, 0);
+    loop {
+        let advance = session.advance()?;
+        let now = session.now();
+        match advance {
+            Advance::Alarm => {
+                let action = &play.script.actions[next];
+                for (node, end) in play.stage.act(action, session.rack(), now) {
+                    session.add(node, end);
+                }
+                (next, since) = (next + 1, now);
+            }
+            Advance::Over => {
+                play.is_over = true;
+                return Ok(now);
+            }
+            Advance::Stalled => return Ok(now),
+            Advance::Went { is_due: false } => {}
+            Advance::Went { is_due: true } => {
+                progress.set(|| play.fraction(now));
+                let (done, is_pending) = (session.done(), next < play.script.actions.len());
+                if done > seen || (is_pending && !is_interrupted) {
+                    (seen, since) = (done, now);
+                } else if now - since > idle_max {
+                    return Ok(now);
+                }
+            }
+        }
+        // Ctrl-C lets nothing new begin.
+        if globals.interrupt.is_set() && !is_interrupted {
+            is_interrupted = true;
+            session.finish();
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Programs on the nodes of a rack of any kind. A program is written once, as turns; [`Session`]
+//! takes the turns in real time or has the simulator step them, [`run`] also on several threads,
+//! and jobs of hosted nodes take them by [`RealTime`].
+
+mod rack;
+mod real_time;
+mod session;
+mod threads;
+
+pub use rack::OwnRack;
+pub use real_time::RealTime;
+pub use session::{Advance, Session, Watch};
+pub use threads::{Group, run};
+
+use crate::outcome::CliError;
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Duration, Qpn};
+use rackweave_rack::Node;
+use rackweave_rack::hosted::Job;
+use rackweave_sim::Category;
+use rackweave_sim::world::Context;
+use rackweave_verbs::{Completion, CqId, PostError, ReceiveRequest, Verbs, WorkRequest};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What became of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// Something moved, and more may follow at once.
+    Moved,
+    /// Nothing is left to do until something arrives.
+    Waits {
+        /// Whether anything moved before that.
+        moved: bool,
+    },
+    /// Something moved, which takes a modelled core so long.
+    Worked(Duration),
+    /// Nothing is left to do until so many nanoseconds since the start.
+    Sleeps(u64),
+    /// The program has come to its end.
+    Ended,
+}
+
+/// What runs on a node. It has no clock, thread or rack of its own.
+pub trait Program {
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// If something went wrong that ends the whole run.
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError>;
+
+    /// Begins nothing new from now on, and brings what runs to its end.
+    fn finish(&mut self) {}
+
+    /// How much it has done so far, in units of its own.
+    fn done(&self) -> u64 {
+        0
+    }
+
+    /// Whether it serves others, and so never ends by itself.
+    fn is_server(&self) -> bool {
+        false
+    }
+
+    /// Whether the rack may stop after its end, since all that it sent has arrived.
+    fn is_settled(&mut self) -> bool {
+        true
+    }
+}
+
+impl<P: Program> Program for Rc<RefCell<P>> {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        self.borrow_mut().turn(port)
+    }
+
+    fn finish(&mut self) {
+        self.borrow_mut().finish();
+    }
+
+    fn done(&self) -> u64 {
+        self.borrow().done()
+    }
+}
+
+/// A program at one of two unequal ends.
+pub enum End<S, T> {
+    /// Where things come from, or requests are answered.
+    Source(S),
+    /// Where they go, or are asked for.
+    Sink(T),
+}
+
+impl<S, T> End<S, T> {
+    /// That at the source, if it is.
+    pub fn source(&self) -> Option<&S> {
+        match self {
+            Self::Source(program) => Some(program),
+            Self::Sink(_) => None,
+        }
+    }
+
+    /// That at the sink, if it is.
+    pub fn sink(&self) -> Option<&T> {
+        match self {
+            Self::Source(_) => None,
+            Self::Sink(program) => Some(program),
+        }
+    }
+}
+
+impl<S: Program, T: Program> Program for End<S, T> {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        match self {
+            Self::Source(program) => program.turn(port),
+            Self::Sink(program) => program.turn(port),
+        }
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Self::Source(program) => program.finish(),
+            Self::Sink(program) => program.finish(),
+        }
+    }
+
+    fn done(&self) -> u64 {
+        match self {
+            Self::Source(program) => program.done(),
+            Self::Sink(program) => program.done(),
+        }
+    }
+
+    fn is_server(&self) -> bool {
+        match self {
+            Self::Source(program) => program.is_server(),
+            Self::Sink(program) => program.is_server(),
+        }
+    }
+
+    fn is_settled(&mut self) -> bool {
+        match self {
+            Self::Source(program) => program.is_settled(),
+            Self::Sink(program) => program.is_settled(),
+        }
+    }
+}
+
+/// Real time since the start of a run. Programs of one round share one reading.
+#[derive(Debug)]
+pub struct RoundClock {
+    start: Instant,
+    round: Cell<Option<u64>>,
+}
+
+impl RoundClock {
+    /// It is the start.
+    pub fn start() -> Self {
+        Self {
+            start: Instant::now(),
+            round: Cell::new(None),
+        }
+    }
+
+    /// Nanoseconds since the start, as read first in this round.
+    pub fn now(&self) -> u64 {
+        self.round.get().unwrap_or_else(|| {
+            let now = Clock::Real(self.start).now();
+            self.round.set(Some(now));
+            now
+        })
+    }
+
+    fn next_round(&self) {
+        self.round.set(None);
+    }
+}
+
+/// A clock that can be read at any time.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// Real time since a start.
+    Real(Instant),
+    /// Virtual nanoseconds, which stand still during a turn.
+    Virtual(u64),
+}
+
+impl Clock {
+    /// Nanoseconds since the start.
+    pub fn now(self) -> u64 {
+        match self {
+            Self::Real(start) => start.elapsed().as_nanos() as u64,
+            Self::Virtual(now) => now,
+        }
+    }
+}
+
+/// What a program has of its node during a turn.
+pub enum Port<'p, 'c> {
+    /// A node of a rack in this process.
+    Node(&'p Node, &'p RoundClock),
+    /// The node of a hosted rack whose job this is.
+    Job(&'p Job, &'p RoundClock),
+    /// A node of a simulated rack.
+    Actor(&'p mut Context<'c>),
+}
+
+impl<'p> Port<'p, '_> {
+    /// The node of a rack in this process, for machines that post by themselves.
+    ///
+    /// # Errors
+    /// If time is virtual or the rack is hosted.
+    pub fn node(&self) -> Result<&'p Node, CliError> {
+        match self {
+            Self::Node(node, _) => Ok(node),
+            _ => Err(CliError::run("this runs on embedded racks alone")),
+        }
+    }
+
+    /// Nanoseconds since the start, one reading of the clock for all programs of a round.
+    pub fn now(&self) -> u64 {
+        match self {
+            Self::Node(_, clock) | Self::Job(_, clock) => clock.now(),
+            Self::Actor(context) => context.now().as_nanos(),
+        }
+    }
+
+    /// The clock, for those who act on the NIC: to get it may take a while.
+    pub fn clock(&self) -> Clock {
+        match self {
+            Self::Node(_, clock) | Self::Job(_, clock) => Clock::Real(clock.start),
+            Self::Actor(context) => Clock::Virtual(context.now().as_nanos()),
+        }
+    }
+
+    /// Acts on the NIC and sees to it that what was posted gets going.
+    ///
+    /// # Errors
+    /// Those of `act`, or the node has no NIC any more.
+    pub fn act<R>(
+        &mut self,
+        act: impl FnOnce(&mut Queue<'_, '_>) -> Result<R, CliError>,
+    ) -> Result<R, CliError> {
+        match self {
+            Self::Node(node, _) => node.with(|nic| act(&mut Queue::Nic(nic))),
+            Self::Job(job, _) => job
+                .with_nic(|nic| act(&mut Queue::Nic(nic)))
+                .unwrap_or_else(|| Err(CliError::run("the node has lost the rack"))),
+            Self::Actor(context) => act(&mut Queue::Actor(context)),
+        }
+    }
+}
+
+/// What takes work requests: a NIC, or an actor's view of one that charges for it.
+pub enum Queue<'q, 'c> {
+    /// In real time.
+    Nic(&'q mut dyn Verbs),
+    /// In virtual time.
+    Actor(&'q mut Context<'c>),
+}
+
+impl Queue<'_, '_> {
+    /// As `Verbs::post_send`.
+    pub fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+        match self {
+            Self::Nic(nic) => nic.post_send(qpn, request),
+            Self::Actor(context) => context.post_send(qpn, request),
+        }
+    }
+
+    /// As `Verbs::post_receive`.
+    pub fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
+        match self {
+            Self::Nic(nic) => nic.post_receive(qpn, request),
+            Self::Actor(context) => {
+                let cost = context.cpu().post_cost;
+                context.charge(Category::Communication, cost);
+                Verbs::post_receive(context.nic(), qpn, request)
+            }
+        }
+    }
+
+    /// As `Verbs::poll_cq`.
+    pub fn poll_cq(&mut self, cq: CqId, limit: usize, into: &mut Vec<Completion>) -> usize {
+        match self {
+            Self::Nic(nic) => nic.poll_cq(cq, limit, into),
+            Self::Actor(context) => context.poll_cq(cq, limit, into),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The loop of one thread in real time: it takes the turns of its programs in rounds, and drives
+//! the rack while nothing moves.
+
+use super::{Port, Program, RoundClock, Turn};
+use crate::outcome::CliError;
+use crate::patience::{Patience, Wish};
+use rackweave_rack::Node;
+use rackweave_rack::hosted::Job;
+use rackweave_verbs::Progress;
+
+/// Nothing moved, and nothing will before something arrives.
+const WAITS: Turn = Turn::Waits { moved: false };
+
+/// Rounds between two looks at how far a run has come.
+const ROUNDS: u32 = 256;
+
+/// Where a program of this thread runs.
+enum Access<'a> {
+    Node(Node),
+    Job(&'a Job),
+}
+
+struct Seat<'a, P> {
+    access: Access<'a>,
+    program: P,
+    has_ended: bool,
+}
+
+/// The programs of one thread.
+pub struct RealTime<'a, P> {
+    seats: Vec<Seat<'a, P>>,
+    clock: RoundClock,
+    patience: Patience<'a>,
+    is_alone: bool,
+    rounds: u32,
+    /// Programs that have not ended, without those that serve others.
+    running: usize,
+}
+
+impl<'a, P: Program> RealTime<'a, P> {
+    /// No program yet. A thread that has all programs of a rack drives it in every round; one that
+    /// is not alone drives it when there is no more to do at once: what has come may be all there
+    /// is space for.
+    pub fn new(driver: &'a dyn Progress, is_alone: bool) -> Self {
+        Self {
+            seats: Vec::new(),
+            clock: RoundClock::start(),
+            patience: Patience::new(driver),
+            is_alone,
+            rounds: 0,
+            running: 0,
+        }
+    }
+
+    /// Adds a program on a node of a rack in this process.
+    pub fn add(&mut self, node: Node, program: P) {
+        self.enter(Access::Node(node), program);
+    }
+
+    /// The one program of a job.
+    pub fn of_job(job: &'a Job, is_alone: bool, program: P) -> Self {
+        let mut this = Self::new(job.progress(), is_alone);
+        this.enter(Access::Job(job), program);
+        this
+    }
+
+    fn enter(&mut self, access: Access<'a>, program: P) {
+        self.running += usize::from(!program.is_server());
+        self.seats.push(Seat {
+            access,
+            program,
+            has_ended: false,
+        });
+    }
+
+    /// Nanoseconds since the start, as read in this round.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// A turn of each program; what became of all together.
+    ///
+    /// # Errors
+    /// Those of the programs.
+    pub fn round(&mut self) -> Result<Turn, CliError> {
+        self.clock.next_round();
+        let (mut has_more, mut moved) = (false, false);
+        for seat in &mut self.seats {
+            if seat.has_ended {
+                continue;
+            }
+            match seat.turn(&self.clock)? {
+                Turn::Moved | Turn::Worked(_) => has_more = true,
+                Turn::Waits { moved: its } => moved |= its,
+                Turn::Sleeps(_) => {}
+                Turn::Ended => {
+                    seat.has_ended = seat.program.is_settled();
+                    self.running -= usize::from(seat.has_ended);
+                }
+            }
+        }
+        Ok(match has_more {
+            true => Turn::Moved,
+            false => Turn::Waits { moved },
+        })
+    }
+
+    /// Whether all programs have ended that do not serve others.
+    pub fn is_over(&self) -> bool {
+        self.running == 0
+    }
+
+    /// Drives the rack after such a round, and rests if nothing moved.
+    pub fn rest(&mut self, round: Turn) {
+        match round {
+            Turn::Moved if !self.is_alone => self.patience.reset(),
+            round => self.patience.wait(round != WAITS),
+        }
+    }
+
+    /// True in one round of many, for what takes time.
+    pub fn is_due(&mut self) -> bool {
+        self.rounds = self.rounds.wrapping_add(1);
+        self.rounds.is_multiple_of(ROUNDS)
+    }
+
+    /// All programs.
+    pub fn programs(&self) -> impl Iterator<Item = &P> {
+        self.seats.iter().map(|seat| &seat.program)
+    }
+
+    /// The same, to be changed.
+    pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut P> {
+        self.seats.iter_mut().map(|seat| &mut seat.program)
+    }
+
+    /// The programs, in the order in which they were added.
+    pub fn into_programs(self) -> Vec<P> {
+        self.seats.into_iter().map(|seat| seat.program).collect()
+    }
+
+    /// The only program.
+    pub fn into_program(self) -> P {
+        let mut programs = self.into_programs();
+        programs.pop().expect("there is one program")
+    }
+
+    /// Takes turns until all programs have ended, those that serve others until a stop is wished.
+    /// `watch` is called now and then with how much they have done and when.
+    ///
+    /// # Errors
+    /// Those of the programs.
+    pub fn run(
+        &mut self,
+        mut wish: impl FnMut() -> Wish,
+        mut watch: impl FnMut(u64, u64),
+    ) -> Result<(), CliError> {
+        let only_serves = self.is_over();
+        loop {
+            let round = self.round()?;
+            if self.is_over() && !only_serves {
+                break;
+            }
+            self.rest(round);
+            if self.is_due() {
+                watch(self.programs().map(Program::done).sum(), self.now());
+            }
+            match wish() {
+                Wish::GoOn => {}
+                Wish::Finish => self.programs_mut().for_each(Program::finish),
+                Wish::Stop => break,
+            }
+        }
+        self.drain()
+    }
+
+    /// Has programs that serve others take what is still there.
+    ///
+    /// # Errors
+    /// Those of the programs.
+    pub fn drain(&mut self) -> Result<(), CliError> {
+        let servers = self.seats.iter_mut();
+        for seat in servers.filter(|seat| seat.program.is_server()) {
+            while seat.turn(&self.clock)? == (Turn::Waits { moved: true }) {}
+        }
+        Ok(())
+    }
+}
+
+impl<P: Program> Seat<'_, P> {
+    fn turn(&mut self, clock: &RoundClock) -> Result<Turn, CliError> {
+        let mut port = match &self.access {
+            Access::Node(node) => Port::Node(node, clock),
+            Access::Job(job) => Port::Job(job, clock),
+        };
+        self.program.turn(&mut port)
+    }
+}

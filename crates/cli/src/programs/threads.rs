@@ -1,0 +1,97 @@
+//! Groups of programs, in real time each on a thread of its own.
+
+use super::{OwnRack, Program, RealTime, Session, Watch};
+use crate::outcome::CliError;
+use crate::patience::Wish;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::NodeId;
+use rackweave_rack::EmbeddedRack;
+use rackweave_verbs::Progress as Drive;
+
+/// Programs with their nodes.
+pub type Group<P> = Vec<(NodeId, P)>;
+
+/// Runs groups of programs: in real time each on a thread of its own, the last one on this, in
+/// virtual time all alike. The programs come back in any case, in their order.
+pub fn run<P: Program + Send + 'static>(
+    rack: &mut OwnRack,
+    groups: Vec<Group<P>>,
+    watch: &mut Watch<'_>,
+) -> (Vec<P>, Result<(), CliError>) {
+    match rack {
+        OwnRack::Embedded(rack, driver) if groups.len() > 1 => {
+            in_threads(rack, &**driver, groups, watch)
+        }
+        rack => {
+            let mut session = Session::new(rack, watch.slice);
+            for (node, program) in groups.into_iter().flatten() {
+                session.add(node, program);
+            }
+            let ran = session.run(watch);
+            (session.into_programs(), ran)
+        }
+    }
+}
+
+/// One program that fails ends all others; a group that only serves ends with the last one.
+fn in_threads<P: Program + Send>(
+    rack: &EmbeddedRack,
+    driver: &dyn Drive,
+    groups: Vec<Group<P>>,
+    watch: &mut Watch<'_>,
+) -> (Vec<P>, Result<(), CliError>) {
+    let (has_failed, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let all_done: Vec<_> = groups.iter().map(|_| AtomicU64::new(0)).collect();
+    let (interrupt, if_interrupted) = (&watch.globals.interrupt, watch.if_interrupted);
+    let wish = |only_serves: bool| match interrupt.is_set() {
+        _ if has_failed.load(Ordering::Relaxed) => Wish::Stop,
+        _ if only_serves && is_over.load(Ordering::Relaxed) => Wish::Stop,
+        true => if_interrupted,
+        false => Wish::GoOn,
+    };
+    let work = |group: Group<P>, done: &AtomicU64, watch: &mut dyn FnMut(u64)| {
+        let mut programs = RealTime::new(driver, false);
+        let only_serves = group.iter().all(|(_, program)| program.is_server());
+        for (node, program) in group {
+            programs.add(rack.node_at(node), program);
+        }
+        let ran = programs.run(
+            || wish(only_serves),
+            |now_done, now| {
+                done.store(now_done, Ordering::Relaxed);
+                watch(now);
+            },
+        );
+        has_failed.fetch_or(ran.is_err(), Ordering::Relaxed);
+        (programs.into_programs(), ran)
+    };
+    let (work, all_done) = (&work, &all_done);
+    std::thread::scope(|scope| {
+        let mut groups: Vec<_> = groups.into_iter().zip(all_done).collect();
+        let last = groups.pop();
+        let start = |(group, done)| scope.spawn(move || work(group, done, &mut |_| {}));
+        let threads: Vec<_> = groups.into_iter().map(start).collect();
+        let here = last.map(|(group, done)| {
+            work(group, done, &mut |now| {
+                let done = all_done.iter().map(|done| done.load(Ordering::Relaxed));
+                (watch.progress)(done.sum(), now);
+            })
+        });
+        is_over.store(true, Ordering::Relaxed);
+        let (mut programs, mut ran) = (Vec::new(), Ok(()));
+        let joined = threads.into_iter().map(|thread| {
+            let failed = |_| {
+                (
+                    Vec::new(),
+                    Err(CliError::run("a thread of the run panicked")),
+                )
+            };
+            thread.join().unwrap_or_else(failed)
+        });
+        for (its_programs, its) in joined.chain(here) {
+            programs.extend(its_programs);
+            ran = ran.and(its);
+        }
+        (programs, ran)
+    })
+}
