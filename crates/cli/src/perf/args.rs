@@ -1,7 +1,7 @@
 //! What `perf` may be told, and the table of its tests.
 
 use super::initiator::Kind;
-use super::{flow_bw, idle, index_shift, messages, messaging, rewrite, rpc, sequencer};
+use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
 use crate::args::{RackArgs, seconds};
 use crate::globals::Globals;
 use crate::mode::Mode;
@@ -33,7 +33,7 @@ const FAN_OUT: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring
                        --consumers";
 
 /// Every test.
-pub static TESTS: [Test; 18] = [
+pub static TESTS: [Test; 19] = [
     Test {
         name: "list",
         about: "Print the tests",
@@ -134,6 +134,13 @@ pub static TESTS: [Test; 18] = [
         run: messaging::run,
     },
     Test {
+        name: "pages",
+        about: "Pages: hits, from memory by the switch's directory and by a server's beside \
+                memcpy, from a file beside its queue",
+        takes: "-D -t --double-write",
+        run: pages::run,
+    },
+    Test {
         name: "rewrite",
         about: "READ responses turned into WRITEs by the switch's pipeline, ICRC included",
         takes: "-D",
@@ -178,6 +185,7 @@ impl PerfArgs {
             (self.queue_pairs.is_some(), "-q"),
             (self.tx_depth.is_some(), "-t"),
             (self.mtu.is_some(), "-m"),
+            (self.double_write, "--double-write"),
             (self.operation.is_some(), "--operation"),
             (self.batch.is_some(), "--batch"),
             (self.ring.is_some(), "--ring"),
@@ -283,6 +291,7 @@ Examples:
   rackweave perf replicate_bw --consumers 3
   rackweave perf rpc --window 512 --clients 4
   rackweave perf messaging --drivers 0
+  rackweave perf pages -D 4
   rackweave perf rewrite
   rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
   rackweave perf write_lat --config rack.toml -s 64
@@ -315,6 +324,9 @@ pub struct PerfArgs {
     #[arg(short = 't', long, value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub tx_depth: Option<u32>,
+    /// Pages: the file has double writes: each write is whole or not there when the power fails
+    #[arg(long)]
+    pub double_write: bool,
     /// Bytes of a packet's payload at most
     #[arg(short = 'm', long, value_name = "BYTES")]
     pub mtu: Option<u32>,

@@ -19,6 +19,7 @@ pub mod initiator;
 pub mod messages;
 mod messages_hosted;
 pub mod messaging;
+mod pages;
 pub mod pair;
 pub mod report;
 mod rewrite;

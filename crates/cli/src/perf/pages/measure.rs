@@ -1,0 +1,232 @@
+//! The measurements: pages from a node's memory, pages from an SSD, hits.
+
+use super::rig::{READER, Rig, page};
+use crate::globals::Globals;
+use crate::outcome::CliError;
+use hdrhistogram::Histogram;
+use rackweave_base::{Instant, Memory, Rng};
+use rackweave_endpoint::page_store::directory::{Answer, Mode, Op};
+use rackweave_rack::RackConfig;
+use rackweave_rack::services::BLOCK;
+use rackweave_target::{
+    Backend, DoubleWrite, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place,
+};
+use rackweave_wire::fabric::page::Source;
+use std::path::Path;
+use std::time::Duration;
+
+/// Pages per second, and how many of them came from where they should.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub pages_per_s: f64,
+    pub all_from_there: bool,
+}
+
+/// Fetches random pages below `pages` for `span` with `depth` under way.
+fn fetch(
+    rig: &Rig,
+    pages: u64,
+    from: Source,
+    depth: u32,
+    span: Duration,
+    globals: &Globals,
+) -> Result<Rate, CliError> {
+    let mut reader = rig.reader(READER);
+    let mut rng = Rng::new(7);
+    let mut frames = vec![0; 256];
+    let mut under_way = 0;
+    let mut free: Vec<u32> = (0..depth).collect();
+    let (mut done, mut all_from_there) = (0u64, true);
+    let started = std::time::Instant::now();
+    loop {
+        let ends = started.elapsed() >= span || globals.interrupt.is_set();
+        while let (false, Some(frame)) = (ends, free.pop()) {
+            reader.void(frame, rig.page_size);
+            let ticket = reader.begin(Op::Fetch {
+                page: page(rng.below(pages)),
+                mode: Mode::Shared,
+                frame,
+                have: None,
+            });
+            let ticket = ticket.ok_or_else(|| CliError::run("the channel is full"))?;
+            let at = ticket.0 as usize;
+            if frames.len() <= at {
+                frames.resize(at + 1, 0);
+            }
+            frames[at] = frame;
+            under_way += 1;
+        }
+        if under_way == 0 {
+            break;
+        }
+        let reply = reader.wait();
+        under_way -= 1;
+        free.push(frames[reply.ticket.0 as usize]);
+        match reply.answer {
+            Answer::Fetched(served) => all_from_there &= served.source == from,
+            other => return Err(CliError::run(format!("a fetch ended in {other:?}"))),
+        }
+        done += 1;
+    }
+    Ok(Rate {
+        pages_per_s: done as f64 / started.elapsed().as_secs_f64(),
+        all_from_there,
+    })
+}
+
+/// Pages out of another node's memory.
+pub fn from_memory(
+    config: &RackConfig,
+    (page_size, indexed): (u32, bool),
+    depth: u32,
+    span: Duration,
+    globals: &Globals,
+) -> Result<Rate, CliError> {
+    let blocks = (64 << 20) / u64::from(BLOCK);
+    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+    let rig = Rig::new(config, page_size, indexed, depth as u16, namespace)?;
+    globals.live.watch(rig.rack.observer());
+    let held = rig.hold()?;
+    fetch(&rig, held, Source::Memory, depth, span, globals)
+}
+
+/// Pages out of a file, by the switch.
+pub fn from_storage(
+    config: &RackConfig,
+    page_size: u32,
+    file: File<'_>,
+    depth: u32,
+    span: Duration,
+    globals: &Globals,
+) -> Result<Rate, CliError> {
+    let rig = Rig::new(config, page_size, true, depth as u16, file.open()?)?;
+    globals.live.watch(rig.rack.observer());
+    let pages = rig.pages;
+    fetch(&rig, pages, Source::Storage, depth, span, globals)
+}
+
+/// A file of pages.
+#[derive(Clone, Copy)]
+pub struct File<'a> {
+    pub path: &'a Path,
+    /// Whether it has double writes; its last 8 MiB are theirs.
+    pub doubles: bool,
+}
+
+impl File<'_> {
+    fn open(self) -> Result<Box<dyn Backend>, CliError> {
+        let file = FileBackend::open(self.path, BLOCK, None, &FileOptions::default());
+        let file = file.map_err(CliError::run)?;
+        if !self.doubles {
+            return Ok(Box::new(file));
+        }
+        let mut double = DoubleWrite::new(file).map_err(CliError::run)?;
+        while !double.is_recovered() {
+            double.poll(Instant::ZERO, &mut Vec::new());
+        }
+        Ok(Box::new(double))
+    }
+}
+
+/// The same file by the same queue of the kernel's, with no rack around it: pages per second that
+/// are read, or written. What was written is durable in the end.
+pub fn by_queue(
+    page_size: u32,
+    file: File<'_>,
+    kind: IoKind,
+    depth: u32,
+    span: Duration,
+    globals: &Globals,
+) -> Result<f64, CliError> {
+    let mut backend = file.open()?;
+    let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
+    let buffers = memory
+        .allocate(depth as usize * page_size as usize)
+        .map_err(CliError::run)?;
+    let per_page = page_size / BLOCK;
+    let pages = backend.blocks() / u64::from(per_page);
+    let mut rng = Rng::new(7);
+    let mut done = Vec::new();
+    let (mut ended, mut under_way) = (0u64, 0);
+    let mut free: Vec<u64> = (0..u64::from(depth)).collect();
+    let started = std::time::Instant::now();
+    loop {
+        let ends = started.elapsed() >= span || globals.interrupt.is_set();
+        while let (false, Some(tag)) = (ends, free.pop()) {
+            let io = Io {
+                tag,
+                kind,
+                block: rng.below(pages) * u64::from(per_page),
+                blocks: per_page,
+                buffer: Some(Place {
+                    block: buffers.clone(),
+                    offset: tag as usize * page_size as usize,
+                }),
+            };
+            if let Err(io) = backend.submit(Instant::ZERO, io) {
+                free.push(io.tag);
+                break;
+            }
+            under_way += 1;
+        }
+        if under_way == 0 {
+            break;
+        }
+        backend.poll(Instant::ZERO, &mut done);
+        for io in done.drain(..) {
+            io.result.map_err(CliError::run)?;
+            under_way -= 1;
+            ended += 1;
+            free.push(io.tag);
+        }
+        std::thread::yield_now();
+    }
+    let flush = Io {
+        tag: 0,
+        kind: IoKind::Flush,
+        block: 0,
+        blocks: 0,
+        buffer: None,
+    };
+    backend
+        .submit(Instant::ZERO, flush)
+        .expect("an idle queue accepts a request");
+    while done.is_empty() {
+        backend.poll(Instant::ZERO, &mut done);
+        std::thread::yield_now();
+    }
+    done[0].result.map_err(CliError::run)?;
+    Ok(ended as f64 / started.elapsed().as_secs_f64())
+}
+
+/// How long shared fixes of pages in the node's own pool take, latch check at the switch included,
+/// in nanoseconds.
+pub fn hits(
+    config: &RackConfig,
+    page_size: u32,
+    span: Duration,
+    globals: &Globals,
+) -> Result<Histogram<u64>, CliError> {
+    const PAGES: u64 = 8;
+    let blocks = 64 * u64::from(page_size / BLOCK);
+    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+    let rig = Rig::new(config, page_size, true, 64, namespace)?;
+    globals.live.watch(rig.rack.observer());
+    let worker = rig.service.worker(READER).map_err(CliError::run)?;
+    for index in 0..PAGES {
+        drop(worker.read(page(index)).map_err(CliError::run)?);
+    }
+    let mut histogram = Histogram::new(3).expect("three digits are possible");
+    let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
+    while started.elapsed() < span && !globals.interrupt.is_set() {
+        for _ in 0..64 {
+            let page = page(rng.below(PAGES));
+            let asked = std::time::Instant::now();
+            let guard = worker.read(page).map_err(CliError::run)?;
+            let took = asked.elapsed();
+            drop(guard);
+            let _in_range = histogram.record(took.as_nanos() as u64);
+        }
+    }
+    Ok(histogram)
+}

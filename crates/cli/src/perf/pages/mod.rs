@@ -1,0 +1,140 @@
+//! The test `pages`: what the page directory costs and carries, each number beside a yardstick of
+//! the same run.
+//!
+//! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
+//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the
+//!   one in a server's memory;
+//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's;
+//! - pages written to the file by that queue, once or with double writes.
+
+mod measure;
+mod rig;
+
+use super::report::{self, ratio};
+use crate::globals::Globals;
+use crate::mode::EMBEDDED;
+use crate::outcome::{CliError, Verdict};
+use crate::perf::args::PerfArgs;
+use crate::progress::Progress;
+use measure::Rate;
+use rackweave_target::IoKind;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of the file that pages are read from.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// Page sizes: the smallest, where the directory's own cost counts most, and the paper's.
+const SIZES: [u32; 2] = [4 << 10, 64 << 10];
+
+/// A file that goes with this.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Scratch {
+    /// A file of random bytes, so that no file system stores it as a hole.
+    fn new(bytes: u64) -> Result<Self, CliError> {
+        use std::io::Write as _;
+        let name = format!("rackweave-perf-pages-{}", std::process::id());
+        let scratch = Self(std::env::temp_dir().join(name));
+        let failed = |error| CliError::run(format!("{}: {error}", scratch.0.display()));
+        let mut file = std::fs::File::create_new(&scratch.0).map_err(failed)?;
+        let mut rng = rackweave_base::Rng::new(1);
+        let mut chunk = vec![0; 1 << 20];
+        for _ in 0..bytes >> 20 {
+            for word in chunk.chunks_exact_mut(8) {
+                word.copy_from_slice(&rng.next_u64().to_le_bytes());
+            }
+            file.write_all(&chunk).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(scratch)
+    }
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// If the rack cannot be built or the temporary folder has no room for a file of 1 GiB.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let config = globals.rack_config(&args.rack)?;
+    let depth = args.tx_depth.unwrap_or(16).clamp(1, 128);
+    let span = Duration::from_secs_f64(args.duration.unwrap_or(8.0) / 8.0);
+    let mut progress = Progress::new(globals, args.test.name);
+    let mut steps = 0;
+    let mut step = || {
+        steps += 1;
+        progress.set(|| f64::from(steps) / 9.0);
+    };
+    let phase = |what: &str| globals.live.phase(what);
+    phase("pages that are here already");
+    let hits = measure::hits(&config, SIZES[1], span, globals)?;
+    step();
+    let (mut verified, mut memory) = (true, Vec::new());
+    for page_bytes in SIZES {
+        let mut measure = |indexed| -> Result<Rate, CliError> {
+            let by = if indexed { "switch" } else { "server" };
+            phase(&format!(
+                "pages of {page_bytes} bytes from memory, by the {by}"
+            ));
+            let rate = measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
+            step();
+            verified &= rate.all_from_there;
+            Ok(rate)
+        };
+        let (switch, server) = (measure(true)?.pages_per_s, measure(false)?.pages_per_s);
+        let bytes = switch * f64::from(page_bytes);
+        let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
+        memory.push(json!({
+            "page_bytes": page_bytes,
+            "switch_pages_per_s": switch,
+            "switch_gigabytes_per_s": bytes / 1e9,
+            "server_pages_per_s": server,
+            "switch_to_server": ratio(switch, server),
+            "memcpy_gigabytes_per_s": memcpy / 1e9,
+            "switch_to_memcpy": ratio(bytes, memcpy),
+        }));
+    }
+    let scratch = Scratch::new(FILE_BYTES)?;
+    step();
+    let page_bytes = SIZES[1];
+    let file = measure::File {
+        path: &scratch.0,
+        doubles: args.double_write,
+    };
+    let by_queue = |kind| measure::by_queue(page_bytes, file, kind, depth, span, globals);
+    let read = by_queue(IoKind::Read)?;
+    step();
+    phase("pages from storage, by the switch");
+    let by_switch = measure::from_storage(&config, page_bytes, file, depth, span, globals)?;
+    step();
+    phase("pages written to the file");
+    let written = by_queue(IoKind::Write)?;
+    step();
+    verified &= by_switch.all_from_there;
+    drop(progress);
+    let found = json!({
+        "depth": depth,
+        "hit": {
+            "samples": hits.len(),
+            "p50_ns": hits.value_at_quantile(0.5),
+            "p99_ns": hits.value_at_quantile(0.99),
+        },
+        "memory": memory,
+        "storage": {
+            "page_bytes": page_bytes,
+            "pages_per_s": by_switch.pages_per_s,
+            "file_pages_per_s": read,
+            "to_file": ratio(by_switch.pages_per_s, read),
+            "double_write": args.double_write,
+            "file_pages_written_per_s": written,
+        },
+    });
+    report::finish(globals, args.test, (EMBEDDED, &config), verified, &found)
+}

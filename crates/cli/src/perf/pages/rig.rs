@@ -1,0 +1,181 @@
+//! A rack with a page directory, and one node's requests to it, as fast as they go.
+
+use crate::outcome::CliError;
+use rackweave_base::{Block, NodeId};
+use rackweave_controller::PageNode;
+use rackweave_endpoint::page_store::directory::{
+    Answer, Channel, Directory, Mode, Op, Reply, Ticket,
+};
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::services::{BLOCK, PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::{EmbeddedRack, Node, RackConfig, TargetOptions};
+use rackweave_target::Backend;
+use rackweave_verbs::Progress;
+use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::header::VOID;
+
+/// The node that asks.
+pub const READER: NodeId = NodeId(0);
+/// The node whose memory pages are read from.
+pub const HOLDER: NodeId = NodeId(1);
+const STORAGE: NodeId = NodeId(2);
+const SERVER: NodeId = NodeId(3);
+
+/// A rack whose pages are all indexed by the switch, or none.
+pub struct Rig {
+    pub rack: EmbeddedRack,
+    pub service: PageService,
+    pub page_size: u32,
+    pub pages: u64,
+}
+
+/// A node that fetches.
+pub struct Reader {
+    pub handle: Node,
+    pub channel: Channel,
+    pub frames: Block,
+    pub count: u32,
+}
+
+impl Rig {
+    pub fn new(
+        config: &RackConfig,
+        page_size: u32,
+        indexed: bool,
+        depth: u16,
+        namespace: Box<dyn Backend>,
+    ) -> Result<Self, CliError> {
+        let mut config = config.clone();
+        config.node = vec![
+            NodeConfig::new("reader", Role::Compute),
+            NodeConfig::new("holder", Role::Compute),
+            NodeConfig::new("storage", Role::Storage),
+            NodeConfig::new("server", Role::Memory),
+        ];
+        let pages = namespace.blocks() * u64::from(BLOCK) / u64::from(page_size);
+        config.switch.consumer_rings = 0;
+        config.switch.producer_rings = 0;
+        config.switch.page_size = page_size;
+        config.switch.page_entries = pages.clamp(1, 280_000) as u32;
+        config.switch.page_slots = depth * 2;
+        config.switch.page_workers = 2;
+        config.memory_limit = config.memory_limit.max(2 << 30);
+        let rack = EmbeddedRack::new(&config).map_err(CliError::run)?;
+        let node = |node, frames| PageNode {
+            node,
+            frames,
+            workers: 1,
+            slots: depth,
+        };
+        let options = PageOptions {
+            nodes: vec![
+                node(READER, u32::from(depth)),
+                node(HOLDER, (pages as u32).min(HELD_BYTES / page_size)),
+            ],
+            indexed: (!indexed).then_some(0),
+            fallback: Some(SERVER),
+            target: TargetOptions {
+                commands: u32::from(depth),
+            },
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
+        };
+        let store = StoreMedium {
+            name: "perf".into(),
+            node: STORAGE,
+            backend: namespace,
+        };
+        let service = PageService::with_stores(&rack, &options, vec![store]);
+        Ok(Self {
+            rack,
+            service: service.map_err(CliError::run)?,
+            page_size,
+            pages,
+        })
+    }
+
+    pub fn reader(&self, node: NodeId) -> Reader {
+        let ends = self.rack.page_ends(node).expect("the node was just made");
+        Reader {
+            handle: self.rack.node_at(node),
+            channel: Channel::new(ends.channels[0].clone()),
+            frames: ends.frames,
+            count: ends.count,
+        }
+    }
+
+    /// Has the holder change pages from the first on, as many as it has buffer frames for, so that
+    /// they are in its memory; how many.
+    pub fn hold(&self) -> Result<u64, CliError> {
+        let mut holder = self.reader(HOLDER);
+        let count = self.pages.min(u64::from(holder.count));
+        for index in 0..count {
+            let page = page(index);
+            let frame = index as u32;
+            holder.void(frame, self.page_size);
+            holder.expect(Op::Fetch {
+                page,
+                mode: Mode::Exclusive,
+                frame,
+                have: None,
+            })?;
+            let at = frame as usize * self.page_size as usize;
+            holder.frames.write(at, &page.tag().to_le_bytes());
+            holder.expect(Op::Unfix { page, frame })?;
+        }
+        Ok(count)
+    }
+}
+
+/// Bytes that the holder has in its memory.
+const HELD_BYTES: u32 = 256 << 20;
+
+/// A page of the only store.
+pub fn page(index: u64) -> PageId {
+    PageId::new(0, index).expect("the store is small")
+}
+
+impl Reader {
+    /// Voids a buffer frame, as must be before a fetch.
+    pub fn void(&self, frame: u32, page_size: u32) {
+        let at = frame as usize * page_size as usize;
+        self.frames.write(at, &VOID.to_le_bytes());
+    }
+
+    pub fn begin(&mut self, op: Op) -> Option<Ticket> {
+        let now = self.handle.now();
+        let channel = &mut self.channel;
+        self.handle.with(|nic| channel.begin(now, nic, op))
+    }
+
+    pub fn poll(&mut self) -> Option<Reply> {
+        let now = self.handle.now();
+        let channel = &mut self.channel;
+        self.handle.poll(|nic| channel.poll(now, nic))
+    }
+
+    /// Waits for the next reply.
+    pub fn wait(&mut self) -> Reply {
+        let mut idle = 0;
+        loop {
+            if let Some(reply) = self.poll() {
+                return reply;
+            }
+            if self.handle.drive() {
+                idle = 0;
+            } else {
+                idle += 1;
+                self.handle.relax(idle);
+            }
+        }
+    }
+
+    fn expect(&mut self, op: Op) -> Result<(), CliError> {
+        let begun = self.begin(op);
+        begun.ok_or_else(|| CliError::run("an idle channel takes no operation"))?;
+        match self.wait().answer {
+            Answer::Fetched(_) | Answer::Done => Ok(()),
+            other => Err(CliError::run(format!("{op:?} ended in {other:?}"))),
+        }
+    }
+}
