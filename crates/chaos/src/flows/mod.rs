@@ -19,7 +19,7 @@ use crate::SeedReport;
 use change::Change;
 use core::cell::RefCell;
 use disturb::Disturbance;
-use plan::Plan;
+use plan::FlowsPlan;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
@@ -41,7 +41,7 @@ const DETECTION: Duration = Duration::from_millis(30);
 pub(crate) type History = Rc<RefCell<FlowHistory>>;
 
 pub(super) fn run(seed: u64) -> SeedReport {
-    let plan = Plan::new(seed);
+    let plan = FlowsPlan::new(seed);
     let mut report = SeedReport {
         seed,
         plan: plan.to_string(),

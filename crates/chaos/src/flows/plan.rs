@@ -10,7 +10,7 @@ use rackweave_rack::config::{Endianness, IcrcMethod, NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
 /// A rack, its flows, and what goes wrong.
-pub(super) struct Plan {
+pub(super) struct FlowsPlan {
     pub config: RackConfig,
     /// One flow, sometimes a second over the same nodes.
     pub flows: Vec<FlowPlan>,
@@ -45,7 +45,7 @@ const ODDS: Odds = Odds {
     delays_us: &[1, 5, 50, 500],
 };
 
-impl Plan {
+impl FlowsPlan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = rng.between(2, 6);
@@ -196,7 +196,7 @@ impl fmt::Display for FlowPlan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for FlowsPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} nodes", self.config.node.len())?;
         for flow in &self.flows {

@@ -1,6 +1,6 @@
 //! Those who use the index from afar, and tell the checker everything.
 
-use super::plan::{ClientPlan, Plan};
+use super::plan::{ClientPlan, IndexPlan};
 use super::shared::{Shared, order};
 use super::work::{Task, Work};
 use crate::IndexAccess;
@@ -89,7 +89,7 @@ pub(super) struct Browser {
 }
 
 /// What a client is like that has this number for the checker.
-pub(super) fn config(plan: &Plan, client: &ClientPlan, who: u32) -> IndexClientConfig {
+pub(super) fn config(plan: &IndexPlan, client: &ClientPlan, who: u32) -> IndexClientConfig {
     let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
     IndexClientConfig {
         operations: plan.habits.at_once as u16,

@@ -2,11 +2,11 @@
 
 use super::browser::ClientSlot;
 use super::coordinator::{Chair, CoordinatorActor, config};
-use super::stage::Stage;
+use super::harness::Harness;
 use rackweave_base::NodeId;
 use rackweave_endpoint::index::EndpointId;
 
-impl Stage<'_> {
+impl Harness<'_> {
     /// Connects whoever has no way to an endpoint that is up.
     pub fn connect(&mut self) -> Result<(), String> {
         self.connect_clients()?;

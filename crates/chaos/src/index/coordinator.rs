@@ -1,6 +1,6 @@
 //! Who moves ranges: a coordinator, which may be killed at any time, and another takes its place.
 
-use super::plan::{Keys, Plan};
+use super::plan::{IndexPlan, Keys};
 use super::shared::{Shared, count};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, NodeId, Rng};
@@ -43,7 +43,7 @@ pub(super) struct CoordinatorActor {
 }
 
 /// What the `life`th coordinator is like. The last one leaves all ranges as they are.
-pub(super) fn config(plan: &Plan, life: u32, last: bool) -> CoordinatorConfig {
+pub(super) fn config(plan: &IndexPlan, life: u32, last: bool) -> CoordinatorConfig {
     let mut rng = Rng::new(plan.seed ^ u64::from(life)).fork("coordinator");
     let rebalance = RebalanceConfig {
         busy_min: 0.05,

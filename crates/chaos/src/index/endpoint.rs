@@ -1,6 +1,6 @@
 //! The endpoints of the index: a server thread each, which polls.
 
-use super::plan::Plan;
+use super::plan::IndexPlan;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::index::EndpointId;
 use rackweave_endpoint::rpc::ServerConfig;
@@ -11,7 +11,7 @@ use rackweave_sim::world::{Actor, Context, Step};
 const PAYLOAD_MAX: u32 = 2048;
 
 /// The index of a plan.
-pub(super) fn spec(plan: &Plan) -> Result<IndexSpec, String> {
+pub(super) fn spec(plan: &IndexPlan) -> Result<IndexSpec, String> {
     let server = ServerConfig {
         payload_max: PAYLOAD_MAX,
         batch_bytes: 512,
@@ -37,7 +37,7 @@ pub(super) struct ServerActor {
 }
 
 impl ServerActor {
-    pub fn new(plan: &Plan, endpoint: EndpointId, server: SharedServer, life: u64) -> Self {
+    pub fn new(plan: &IndexPlan, endpoint: EndpointId, server: SharedServer, life: u64) -> Self {
         let number = u64::from(endpoint.0) << 8 | life << 16;
         Self {
             server,

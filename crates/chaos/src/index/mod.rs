@@ -9,7 +9,7 @@
 //! none twice, every value is one that was written. In the end everything is mended, all clients
 //! read everything without an error, and every tree is whole.
 //!
-//! [`plan`] makes rack and index of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
+//! [`plan`] makes rack and index of a seed, [`disturb`] what goes wrong; [`harness`] builds it;
 //! [`endpoint`] serves, [`browser`] uses it from afar and [`local`] from beside, both asking what
 //! [`work`] draws; a [`coordinator`] moves ranges; [`shared`] is what they tell each other.
 //!
@@ -23,25 +23,25 @@ mod connections;
 mod coordinator;
 mod disturb;
 mod endpoint;
+mod harness;
 mod local;
 mod network;
 mod plan;
 mod shared;
-mod stage;
 mod switches;
 mod work;
 
 use crate::{IndexAccess, SeedReport};
 use browser::Script;
 use disturb::Disturbance;
-use plan::Plan;
+use harness::Harness;
+use plan::IndexPlan;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::RunEnd;
 use shared::Shared;
-use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck. Reading a thousand keys
+/// Virtual time after which a phase that has not ended is taken for stuck. Reading a thousand keys
 /// one by one through switches that lose packets can take more than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -59,15 +59,15 @@ const GUIDE: u64 = u64::MAX - 1;
 const SETTLES: Duration = Duration::from_millis(50);
 
 pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
-    let plan = Plan::new(seed, access);
+    let plan = IndexPlan::new(seed, access);
     let mut report = SeedReport {
         seed,
         plan: plan.to_string(),
         ..SeedReport::default()
     };
     let shared = Rc::new(Shared::new(plan.seed, plan.keys, plan.values, plan.habits));
-    match Stage::new(&plan, shared.clone()) {
-        Ok(stage) => Campaign::new(stage, &mut report).play(),
+    match Harness::new(&plan, shared.clone()) {
+        Ok(harness) => Campaign::new(harness, &mut report).play(),
         Err(error) => report.violations.push(error),
     }
     (report.refused, report.unknown) = (shared.refused.get(), shared.unknown.get());
@@ -85,13 +85,13 @@ pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
 
 /// A run over one rack.
 struct Campaign<'a, 'b> {
-    stage: Stage<'a>,
+    harness: Harness<'a>,
     report: &'b mut SeedReport,
 }
 
 impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(stage: Stage<'a>, report: &'b mut SeedReport) -> Self {
-        Self { stage, report }
+    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
+        Self { harness, report }
     }
 
     fn violate(&mut self, violation: String) {
@@ -100,39 +100,40 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let plan = self.stage.plan;
+        let plan = self.harness.plan;
         for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
-            self.stage.rack.at(time, token as u64);
+            self.harness.rack.at(time, token as u64);
         }
         let operations = plan.habits.operations;
         for &node in &plan.compute {
-            self.stage.spawn_clients(node, || Script::Work(operations));
+            self.harness
+                .spawn_clients(node, || Script::Work(operations));
         }
         for at in 0..plan.endpoints.len() {
-            self.stage.spawn_locals(at);
+            self.harness.spawn_locals(at);
         }
-        self.stage.rack.at(Instant::ZERO + LOOK_EVERY, LOOK);
+        self.harness.rack.at(Instant::ZERO + LOOK_EVERY, LOOK);
         if plan.network.is_some() {
-            self.stage.rack.at(Instant::ZERO, GUIDE);
+            self.harness.rack.at(Instant::ZERO, GUIDE);
         }
         if self.drive("at work") && self.quieten() && self.load_what_is() {
-            let before = self.stage.seen();
+            let before = self.harness.seen();
             for &node in &plan.compute {
-                self.stage.spawn_clients(node, || Script::ReadAll);
+                self.harness.spawn_clients(node, || Script::ReadAll);
             }
             if self.drive("reading everything") {
-                self.stage.check_led(&before);
+                self.harness.check_led(&before);
             }
-            self.stage.check_trees();
+            self.harness.check_trees();
         }
         self.close();
     }
 
     /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
     fn drive(&mut self, doing: &str) -> bool {
-        let end = self.stage.rack.now() + PATIENCE;
+        let end = self.harness.rack.now() + PATIENCE;
         loop {
-            let stuck = match self.stage.rack.run(end) {
+            let stuck = match self.harness.rack.run(end) {
                 RunEnd::Done => return true,
                 RunEnd::Control(token) => {
                     self.control(token);
@@ -147,19 +148,19 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn control(&mut self, token: u64) {
-        let plan = self.stage.plan;
+        let plan = self.harness.plan;
         let done = match plan.disturbances.get(token as usize) {
             Some(&(_, disturbance)) => self.disturb(disturbance),
             None if token == GUIDE => {
                 let period = plan.network.map_or(PATIENCE, |network| network.period);
-                let next = self.stage.rack.now() + period;
-                self.stage.rack.at(next, GUIDE);
-                self.stage.guide_on()
+                let next = self.harness.rack.now() + period;
+                self.harness.rack.at(next, GUIDE);
+                self.harness.guide_on()
             }
             None => {
-                let next = self.stage.rack.now() + LOOK_EVERY;
-                self.stage.rack.at(next, LOOK);
-                self.stage.connect()
+                let next = self.harness.rack.now() + LOOK_EVERY;
+                self.harness.rack.at(next, LOOK);
+                self.harness.connect()
             }
         };
         if let Err(error) = done {
@@ -168,64 +169,65 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
-        let stage = &mut self.stage;
-        if stage.shared.quiet.get() {
+        let harness = &mut self.harness;
+        if harness.shared.quiet.get() {
             return Ok(());
         }
         match disturbance {
-            Disturbance::Move(left, place) => stage.move_boundary(left, place),
-            Disturbance::KillCoordinator => stage.kill_coordinator(),
-            Disturbance::Crash(node) => self.report.crashes += u64::from(stage.crash(node)),
+            Disturbance::Move(left, place) => harness.move_boundary(left, place),
+            Disturbance::KillCoordinator => harness.kill_coordinator(),
+            Disturbance::Crash(node) => self.report.crashes += u64::from(harness.crash(node)),
             Disturbance::Return(node) => return self.revive(node),
             Disturbance::StopEndpoint(at, hard) => {
-                let stopped = stage.stop(usize::from(at), hard);
+                let stopped = harness.stop(usize::from(at), hard);
                 self.report.restarts += u64::from(stopped);
             }
             Disturbance::StartEndpoint(at, keeps) => {
                 return self.start_endpoint(usize::from(at), keeps);
             }
-            Disturbance::CutCable(node) => stage.rack.set_link_down(node, true),
-            Disturbance::MendCable(node) => stage.rack.set_link_down(node, false),
-            Disturbance::RestartSwitch(at) => return stage.restart_switch(at.into()),
-            Disturbance::CutTrunk(cable) => _ = stage.rack.set_cable_down(cable.into(), true),
-            Disturbance::MendTrunk(cable) => _ = stage.rack.set_cable_down(cable.into(), false),
+            Disturbance::CutCable(node) => harness.rack.set_link_down(node, true),
+            Disturbance::MendCable(node) => harness.rack.set_link_down(node, false),
+            Disturbance::RestartSwitch(at) => return harness.restart_switch(at.into()),
+            Disturbance::CutTrunk(cable) => _ = harness.rack.set_cable_down(cable.into(), true),
+            Disturbance::MendTrunk(cable) => _ = harness.rack.set_cable_down(cable.into(), false),
         }
         Ok(())
     }
 
     fn start_endpoint(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        if !self.stage.is_down(at) {
+        if !self.harness.is_down(at) {
             return Ok(());
         }
-        self.stage.restart(at, keeps)?;
-        if !self.stage.shared.quiet.get() {
-            self.stage.spawn_locals(at);
+        self.harness.restart(at, keeps)?;
+        if !self.harness.shared.quiet.get() {
+            self.harness.spawn_locals(at);
         }
         Ok(())
     }
 
     /// A node with clients comes back and goes on working.
     fn revive(&mut self, node: NodeId) -> Result<(), String> {
-        if !self.stage.is_dead(node) {
+        if !self.harness.is_dead(node) {
             return Ok(());
         }
-        self.stage.revive(node)?;
-        if !self.stage.shared.quiet.get() {
-            let operations = self.stage.plan.habits.operations / 2;
-            self.stage.spawn_clients(node, || Script::Work(operations));
+        self.harness.revive(node)?;
+        if !self.harness.shared.quiet.get() {
+            let operations = self.harness.plan.habits.operations / 2;
+            self.harness
+                .spawn_clients(node, || Script::Work(operations));
         }
         Ok(())
     }
 
     /// Everything is mended, and what could still happen has happened. False if it cannot be.
     fn quieten(&mut self) -> bool {
-        let plan = self.stage.plan;
-        self.stage.shared.quiet.set(true);
+        let plan = self.harness.plan;
+        self.harness.shared.quiet.set(true);
         for node in 0..plan.config.node.len() {
-            self.stage.rack.set_link_down(NodeId(node as u16), false);
+            self.harness.rack.set_link_down(NodeId(node as u16), false);
         }
-        for cable in 0..self.stage.rack.topology().cables().count() {
-            self.stage.rack.set_cable_down(cable, false);
+        for cable in 0..self.harness.rack.topology().cables().count() {
+            self.harness.rack.set_cable_down(cable, false);
         }
         let before = self.report.violations.len();
         for at in 0..plan.endpoints.len() {
@@ -239,31 +241,31 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
         }
         // The last one ends what the former ones have left, and begins nothing.
-        self.stage.orders.waiting.borrow_mut().clear();
-        self.stage.kill_coordinator();
-        let settled = self.stage.rack.now() + SETTLES;
-        while let RunEnd::Control(token) = self.stage.rack.run(settled) {
+        self.harness.orders.waiting.borrow_mut().clear();
+        self.harness.kill_coordinator();
+        let settled = self.harness.rack.now() + SETTLES;
+        while let RunEnd::Control(token) = self.harness.rack.run(settled) {
             self.control(token);
         }
-        let is_settled = self.stage.is_settled();
+        let is_settled = self.harness.is_settled();
         if !is_settled {
             let stuck = format!("the coordinator does not come to rest within {SETTLES}");
             self.report.stuck.push(stuck);
         }
-        let now = self.stage.rack.now();
-        self.stage.shared.settle(now);
+        let now = self.harness.rack.now();
+        self.harness.shared.settle(now);
         is_settled && self.report.violations.len() == before
     }
 
     /// The switches get what the trees are now, and all who ask them can. False if that fails.
     fn load_what_is(&mut self) -> bool {
-        if self.stage.guide.is_none() {
+        if self.harness.guide.is_none() {
             return true;
         }
-        self.stage.want_load();
-        let end = self.stage.rack.now() + PATIENCE;
-        while !self.stage.is_loaded() {
-            match self.stage.rack.run(end) {
+        self.harness.want_load();
+        let end = self.harness.rack.now() + PATIENCE;
+        while !self.harness.is_loaded() {
+            match self.harness.rack.run(end) {
                 RunEnd::Control(token) => self.control(token),
                 RunEnd::Done => {}
                 RunEnd::Deadline | RunEnd::Stalled => {
@@ -273,15 +275,15 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 }
             }
         }
-        let renewed = self.stage.renew_ways();
+        let renewed = self.harness.renew_ways();
         renewed.map_err(|error| self.violate(error)).is_ok()
     }
 
     fn close(self) {
-        let (mut stage, report) = (self.stage, self.report);
-        let guided = stage.judge_network();
+        let (mut harness, report) = (self.harness, self.report);
+        let guided = harness.judge_network();
         (report.loads, report.switch_restarts) = (guided.loads, guided.switch_restarts);
-        for slot in &stage.slots {
+        for slot in &harness.slots {
             let seen = slot.client.borrow().reader_statistics();
             report.torn += seen.torn + seen.records_torn;
             report.stale += seen.stale + seen.records_stale;
@@ -292,8 +294,8 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 *sum += more;
             }
         }
-        report.changes = stage.orders.moved.get();
-        report.add_rack(&stage.rack);
+        report.changes = harness.orders.moved.get();
+        report.add_rack(&harness.rack);
     }
 }
 

@@ -2,8 +2,8 @@
 //! and what must hold for those who are led by them.
 
 use super::browser::ClientSlot;
-use super::plan::Plan;
-use super::stage::Stage;
+use super::harness::Harness;
+use super::plan::IndexPlan;
 use super::switches::{Switches, breaks_connections};
 use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::index::{KeyWeights, PlanError};
@@ -51,7 +51,7 @@ pub(super) struct Seen {
 
 impl Guide {
     /// Nothing if no switch leads queries.
-    pub fn new(plan: &Plan) -> Option<Self> {
+    pub fn new(plan: &IndexPlan) -> Option<Self> {
         Some(Self {
             plan: plan.network?,
             rng: Rng::new(plan.seed).fork("guide"),
@@ -63,7 +63,7 @@ impl Guide {
     }
 }
 
-impl Stage<'_> {
+impl Harness<'_> {
     /// Whether somebody asks the network again whom it once failed.
     pub fn asks_again(&mut self) -> bool {
         let guide = self.guide.as_mut();

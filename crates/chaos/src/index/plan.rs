@@ -15,7 +15,7 @@ use rackweave_verbs::Mtu;
 
 /// A rack, the index on it, who uses it, and what goes wrong.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct IndexPlan {
     pub seed: u64,
     pub config: RackConfig,
     /// Nodes with clients: the first ones.
@@ -100,7 +100,7 @@ const ODDS: Odds = Odds {
     delays_us: &[1, 5, 50],
 };
 
-impl Plan {
+impl IndexPlan {
     pub fn new(seed: u64, access: Option<IndexAccess>) -> Self {
         let mut rng = Rng::new(seed ^ 0x696e_6465_7800);
         let compute: Vec<_> = (0..rng.between(1, COMPUTE_MAX) as u16)
@@ -290,7 +290,7 @@ fn config(rng: &mut Rng, compute: usize, endpoints: usize) -> RackConfig {
     config
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for IndexPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (keys, values, habits) = (&self.keys, &self.values, &self.habits);
         write!(

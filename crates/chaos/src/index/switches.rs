@@ -4,7 +4,7 @@
 //! It is drawn apart from the rest, so that a seed without an index in the network is what it was.
 
 use super::disturb::{Disturbance, some_time};
-use super::plan::{Plan, tree};
+use super::plan::{IndexPlan, tree};
 use crate::IndexAccess;
 use core::fmt;
 use rackweave_base::{Duration, Instant, Rng};
@@ -48,7 +48,7 @@ pub(super) struct Switches {
 
 impl Switches {
     /// Puts an index into the network, if the seed or the access wants it.
-    pub fn enter(plan: &mut Plan, access: Option<IndexAccess>) {
+    pub fn enter(plan: &mut IndexPlan, access: Option<IndexAccess>) {
         let mut rng = Rng::new(plan.seed ^ 0x7377_6974_6368);
         let wanted = match access {
             Some(access) => access == IndexAccess::InNetwork,
@@ -92,7 +92,7 @@ impl Switches {
 }
 
 /// Small tables and small trees.
-fn size(rng: &mut Rng, plan: &mut Plan) {
+fn size(rng: &mut Rng, plan: &mut IndexPlan) {
     // A query is answered by one packet.
     let mtu = plan.pair.mtu.bytes();
     let small = NODE_SIZES.into_iter().take(1).cycle().take(4);
@@ -154,7 +154,7 @@ fn size(rng: &mut Rng, plan: &mut Plan) {
 
 /// Switches that restart and cables between them that are cut; and nothing else that may lead
 /// astray, or more of it.
-fn disturb(rng: &mut Rng, plan: &mut Plan, is_calm: bool) {
+fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
     let all = &mut plan.disturbances;
     if is_calm {
         plan.rebalances = false;
@@ -204,7 +204,7 @@ fn cables(topology: TopologyName) -> u32 {
 
 /// For how long a query can be under way at most, from its first switch until the last byte of the
 /// tree node has been read that it led to.
-fn grace(plan: &Plan) -> Duration {
+fn grace(plan: &IndexPlan) -> Duration {
     let world = WorldConfig::default();
     let slowest = devices::DPU_LINK_BITS_PER_SECOND;
     let per_second = |bytes: u64, bits: u64| Duration::from_nanos(bytes * 8_000_000_000 / bits);

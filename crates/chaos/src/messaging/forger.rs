@@ -1,7 +1,7 @@
 //! A rogue's handshake: it speaks the protocol by hand, so that it can say anything, and in the end
 //! knows the peer's keys.
 
-use super::mischief::{Mischief, Nonsense};
+use super::misbehaviour::{Misbehaviour, Nonsense};
 use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_endpoint::messaging::{
     Agreed, Connection, KeyedAddress, MessagingConfig, Prepared, QueuePairName, Role, UnitKeys,
@@ -47,12 +47,12 @@ impl Forger {
         role: Role,
         config: MessagingConfig,
         mine: UnitTerms,
-        mischief: Mischief,
+        misbehaviour: Misbehaviour,
         deadline: Instant,
     ) -> Self {
-        let nonsense = match mischief {
-            Mischief::Nonsense(nonsense) => Some(nonsense),
-            Mischief::Lie(..) => None,
+        let nonsense = match misbehaviour {
+            Misbehaviour::Nonsense(nonsense) => Some(nonsense),
+            Misbehaviour::Lie(..) => None,
         };
         let mut forger = Self {
             role,

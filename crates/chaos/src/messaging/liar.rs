@@ -1,7 +1,7 @@
 //! A rogue with a connection: it writes into its peer's memory what an honest unit would not.
 
 use super::forger::Rogue;
-use super::mischief::Lie;
+use super::misbehaviour::Lie;
 use super::receiving::Hearer;
 use super::sending::Talker;
 use rackweave_base::{Instant, Memory, Qpn};

@@ -11,11 +11,11 @@
 //!
 //! [`plan`] makes rack, units and calls of a seed and what goes wrong; [`unit`] is the program of a
 //! node, [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends;
-//! [`stream`] carries handshakes; [`mischief`], [`forger`] and [`liar`] are the rogues.
+//! [`stream`] carries handshakes; [`misbehaviour`], [`forger`] and [`liar`] are the rogues.
 
 mod forger;
 mod liar;
-mod mischief;
+mod misbehaviour;
 mod plan;
 mod receiving;
 mod sending;
@@ -27,7 +27,7 @@ mod unit;
 
 use crate::SeedReport;
 use core::cell::RefCell;
-use plan::{Disturbance, Plan};
+use plan::{Disturbance, MessagingPlan};
 use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::messaging::Role;
 use rackweave_rack::testing::Faults;
@@ -50,7 +50,7 @@ const ATTENTION: Duration = Duration::from_micros(50);
 const ATTEND: u64 = u64::MAX;
 
 pub(super) fn run(seed: u64) -> SeedReport {
-    let plan = Plan::new(seed);
+    let plan = MessagingPlan::new(seed);
     let mut report = SeedReport {
         seed,
         plan: plan.to_string(),
@@ -63,7 +63,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
     report
 }
 
-fn set_up(plan: &Plan) -> Result<(SimulatedRack, Block), String> {
+fn set_up(plan: &MessagingPlan) -> Result<(SimulatedRack, Block), String> {
     let rack = SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
     let block = rack.memory().allocate(64);
     let block = block.map_err(|error| format!("no memory: {error}"))?;
@@ -85,7 +85,12 @@ struct Campaign<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    fn new(rack: SimulatedRack, block: Block, plan: Plan, report: &'a mut SeedReport) -> Self {
+    fn new(
+        rack: SimulatedRack,
+        block: Block,
+        plan: MessagingPlan,
+        report: &'a mut SeedReport,
+    ) -> Self {
         let memory = rack.memory().clone();
         let history = MessageHistory::new(plan.seed, CloseReason::TransportBroken as u16);
         let shared = Shared {

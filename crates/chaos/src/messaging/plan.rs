@@ -1,7 +1,7 @@
 //! What a seed makes of a rack, of the units in it, of who calls whom, and of what goes wrong at
 //! which time.
 
-use super::mischief::{Lie, Mischief, Nonsense};
+use super::misbehaviour::{Lie, Misbehaviour, Nonsense};
 use super::stream::{Cut, StreamPlan};
 use crate::wrong::{Odds, Wrong};
 use core::fmt;
@@ -55,7 +55,7 @@ pub(super) struct CallPlan {
     /// Which unit gives the handshake up when.
     pub gives_up: Option<(Unit, Duration)>,
     /// Who is a rogue, and how.
-    pub mischief: Option<(Unit, Mischief)>,
+    pub misbehaviour: Option<(Unit, Misbehaviour)>,
     /// Whether anything may break the connection.
     pub may_break: bool,
 }
@@ -80,7 +80,7 @@ pub(super) enum Disturbance {
 
 /// A rack, its units, their calls, and what goes wrong.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct MessagingPlan {
     pub seed: u64,
     pub config: RackConfig,
     /// By node: compute units, then storage units.
@@ -103,7 +103,7 @@ const ODDS: Odds = Odds {
 /// Bytes of a channel's messages at most.
 const BYTES_MAX: u64 = 300_000;
 
-impl Plan {
+impl MessagingPlan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x6d65_7373_6167_6573);
         let (compute, storage) = (rng.between(1, 3), rng.between(1, 2));
@@ -158,7 +158,7 @@ impl Plan {
                 cut: None,
             },
             patience: Duration::from_millis(20),
-            mischief: None,
+            misbehaviour: None,
             gives_up: None,
             manners: [manners(rng, false), manners(rng, false)],
             may_break: self.impatient,
@@ -259,22 +259,22 @@ fn manners(rng: &mut Rng, breakable: bool) -> Manners {
 }
 
 fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
-    let mischief = rng.chance(0.25).then(|| {
+    let misbehaviour = rng.chance(0.25).then(|| {
         let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
-        let mischief = match rng.chance(0.5) {
-            true => Mischief::Nonsense(Nonsense::draw(rng, unit)),
-            false => Mischief::Lie(*rng.pick(&Lie::ALL), rng.below(8)),
+        let misbehaviour = match rng.chance(0.5) {
+            true => Misbehaviour::Nonsense(Nonsense::draw(rng, unit)),
+            false => Misbehaviour::Lie(*rng.pick(&Lie::ALL), rng.below(8)),
         };
-        (unit, mischief)
+        (unit, misbehaviour)
     });
     // A rogue's stream is sound, so that it is known what it is taken for.
-    let cut = (breakable && mischief.is_none() && rng.chance(0.2)).then(|| {
+    let cut = (breakable && misbehaviour.is_none() && rng.chance(0.2)).then(|| {
         let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
         let after = rng.below(160) as usize;
         (unit, after, *rng.pick(&[Cut::Silent, Cut::End]))
     });
     let mut manners = [manners(rng, breakable), manners(rng, breakable)];
-    if let Some((_, Mischief::Lie(..))) = mischief {
+    if let Some((_, Misbehaviour::Lie(..))) = misbehaviour {
         for manners in &mut manners {
             (manners.closes, manners.leaving) = (None, Leaving::Together);
         }
@@ -289,11 +289,11 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
             cut,
         },
         manners,
-        gives_up: (breakable && mischief.is_none() && rng.chance(0.1)).then(|| {
+        gives_up: (breakable && misbehaviour.is_none() && rng.chance(0.1)).then(|| {
             let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
             (unit, Duration::from_nanos(rng.below(100_000)))
         }),
-        mischief,
+        misbehaviour,
         may_break: breakable,
     }
 }
@@ -346,7 +346,7 @@ fn disturbances(
     all
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for MessagingPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, unit) in self.units.iter().enumerate() {
             let config = &unit.config;
@@ -377,8 +377,8 @@ impl fmt::Display for Plan {
             if let Some((unit, after)) = call.gives_up {
                 write!(f, ", {unit:?} gives up after {after}")?;
             }
-            if let Some((unit, mischief)) = call.mischief {
-                write!(f, ", {unit:?} {mischief:?}")?;
+            if let Some((unit, misbehaviour)) = call.misbehaviour {
+                write!(f, ", {unit:?} {misbehaviour:?}")?;
             }
             for (unit, manners) in ["compute", "storage"].iter().zip(&call.manners) {
                 if let Some((after, reason)) = manners.closes {

@@ -1,6 +1,6 @@
 //! What all units of a run, and those who watch them, share.
 
-use super::plan::{CallPlan, Plan};
+use super::plan::{CallPlan, MessagingPlan};
 use super::stream::{Cut, Stream};
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -93,7 +93,7 @@ impl Counts {
 
 /// What all share.
 pub(super) struct Shared {
-    pub plan: Plan,
+    pub plan: MessagingPlan,
     pub memory: Memory,
     pub history: RefCell<MessageHistory>,
     /// What must not be and the history does not show.

@@ -2,7 +2,7 @@
 
 use super::forger::Rogue;
 use super::liar::Liar;
-use super::mischief::Mischief;
+use super::misbehaviour::Misbehaviour;
 use super::plan::{Leaving, Manners};
 use super::receiving::Hearer;
 use super::sending::{Talker, ended_by};
@@ -85,8 +85,8 @@ impl Side {
 
     /// That of a rogue.
     pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, unit: Unit, rogue: Rogue, rng: Rng) -> Self {
-        let liar = match call.plan.mischief {
-            Some((_, Mischief::Lie(lie, which))) => Some(Liar::new(lie, which, &rogue)),
+        let liar = match call.plan.misbehaviour {
+            Some((_, Misbehaviour::Lie(lie, which))) => Some(Liar::new(lie, which, &rogue)),
             _ => None,
         };
         let mut side = Self::new(shared, call, unit, rogue.connection, rng);
@@ -160,9 +160,9 @@ impl Side {
             return;
         };
         if now >= said + LIE_PATIENCE {
-            let mischief = self.call.plan.mischief;
+            let misbehaviour = self.call.plan.misbehaviour;
             self.shared.wrong(format!(
-                "connection {number}: {mischief:?} at {said:?} was not found out by {now:?}"
+                "connection {number}: {misbehaviour:?} at {said:?} was not found out by {now:?}"
             ));
             self.close(now, nic, CloseReason::Normal);
         }
@@ -235,7 +235,7 @@ impl Side {
         let by_peer = self
             .call
             .plan
-            .mischief
+            .misbehaviour
             .is_some_and(|(rogue, _)| rogue != self.unit);
         let Some(Closed { reason, .. }) = self.closed().filter(|_| by_peer) else {
             return;

@@ -1,7 +1,7 @@
 //! A unit: it calls or is called, and talks on its connections.
 
 use super::forger::{Forged, Forger};
-use super::mischief::{Mischief, Nonsense};
+use super::misbehaviour::{Misbehaviour, Nonsense};
 use super::shared::{Call, Shared};
 use super::side::Side;
 use super::stream::{Came, Cut, Stream};
@@ -109,10 +109,17 @@ impl UnitActor {
     fn begin(&mut self, now: Instant, call: Rc<Call>, stream: Rc<Stream>) {
         let deadline = now + call.plan.patience;
         let (config, terms) = (self.config.clone(), self.terms);
-        let mischief = call.plan.mischief.filter(|(unit, _)| *unit == self.unit);
-        let machine = match (mischief, self.role) {
-            (Some((_, mischief)), role) => Machine::Forger(Box::new(Forger::new(
-                role, config, terms, mischief, deadline,
+        let misbehaviour = call
+            .plan
+            .misbehaviour
+            .filter(|(unit, _)| *unit == self.unit);
+        let machine = match (misbehaviour, self.role) {
+            (Some((_, misbehaviour)), role) => Machine::Forger(Box::new(Forger::new(
+                role,
+                config,
+                terms,
+                misbehaviour,
+                deadline,
             ))),
             (None, Role::Compute) => Machine::Dialer(Dialer::new(now, config, terms, deadline)),
             (None, Role::Storage) => Machine::Greeter(Greeter::new(now, config, terms, deadline)),
@@ -217,8 +224,8 @@ impl UnitActor {
     /// Whether a handshake of an honest unit may have failed so.
     fn judge(&self, now: Instant, call: &Call, error: &HandshakeError) {
         let (code, plan) = (error.code(), &call.plan);
-        let nonsense: Option<Nonsense> = match plan.mischief {
-            Some((_, Mischief::Nonsense(nonsense))) => Some(nonsense),
+        let nonsense: Option<Nonsense> = match plan.misbehaviour {
+            Some((_, Misbehaviour::Nonsense(nonsense))) => Some(nonsense),
             _ => None,
         };
         if nonsense.is_some_and(|nonsense| nonsense.code() == code) {
@@ -232,14 +239,14 @@ impl UnitActor {
         };
         let full = matches!(code, RefusalCode::NoRoom | RefusalCode::NoMemory);
         let tight = self.shared.plan.tight;
-        let rogue = plan.mischief.is_some();
+        let rogue = plan.misbehaviour.is_some();
         let expected = full && tight || interrupted && (plan.may_break || tight && rogue);
         self.shared.counts.refuse();
         if !expected {
             let number = call.number;
             self.shared.wrong(format!(
                 "call {number} at {now:?}, {:?}: the {} says: {error} ({code:?})",
-                plan.mischief, self.role
+                plan.misbehaviour, self.role
             ));
         }
     }

@@ -1,6 +1,6 @@
 //! Those who use pages: they read, change, look again, and tell the checker everything.
 
-use super::shared::{Seat, Shared, count};
+use super::shared::{Session, Shared, count};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
@@ -29,7 +29,7 @@ pub(super) enum Script {
 /// A worker.
 pub(super) struct Browser {
     shared: Rc<Shared>,
-    seat: Rc<Seat>,
+    session: Rc<Session>,
     /// Nothing once it has ended.
     worker: Option<Worker<Channel>>,
     rng: Rng,
@@ -80,10 +80,10 @@ enum Job {
 }
 
 impl Browser {
-    /// A worker takes its seat.
-    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, script: Script) -> Option<Self> {
-        let worker = seat.worker.borrow_mut().take()?;
-        let number = u64::from(seat.who.node) << 16 | u64::from(seat.who.worker);
+    /// A worker takes its session.
+    pub fn new(shared: Rc<Shared>, session: Rc<Session>, script: Script) -> Option<Self> {
+        let worker = session.worker.borrow_mut().take()?;
+        let number = u64::from(session.who.node) << 16 | u64::from(session.who.worker);
         let mut rng = Rng::new(shared.seed ^ number << 8).fork("browser");
         let work = match script {
             Script::Work(fixes) => Work::Random(fixes),
@@ -98,7 +98,7 @@ impl Browser {
         let header = rackweave_wire::fabric::page::HEADER_LEN;
         Some(Self {
             shared,
-            seat,
+            session,
             worker: Some(worker),
             rng,
             work,
@@ -175,7 +175,7 @@ impl Browser {
                     return (Job::Over, true);
                 }
                 let history = self.shared.history.borrow();
-                let asked = history.ask(now, self.seat.who, guard.page().number());
+                let asked = history.ask(now, self.session.who, guard.page().number());
                 let validation = worker.validate(&guard);
                 (
                     Job::Validating {
@@ -226,7 +226,7 @@ impl Browser {
     fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
         let got = self.got(&guard);
         if let Ok(Some(change)) = got.content {
-            let node = self.seat.who.node;
+            let node = self.session.who.node;
             self.shared.check_log(node, &guard, change);
         }
         let until = self.hold(now);
@@ -245,7 +245,7 @@ impl Browser {
         let change = change.then(|| PageStamp {
             page: guard.page().number(),
             version: guard.version() + 1,
-            writer: self.seat.who,
+            writer: self.session.who,
         });
         if let Some(stamp) = change {
             // The one half now, the other before it is given back: who reads in between is torn.
@@ -269,13 +269,13 @@ impl Browser {
             self.shared.logs.borrow_mut().append(&mut guard, stamp);
         }
         let mut history = self.shared.history.borrow_mut();
-        history.give_back(self.seat.who, page, change);
+        history.give_back(self.session.who, page, change);
     }
 
     /// A page that is fixed does not change, however it goes on elsewhere.
     fn look_again(&self, guard: &PageGuard, got: Got) {
         if self.got(guard) != got {
-            let (who, page) = (self.seat.who, guard.page());
+            let (who, page) = (self.session.who, guard.page());
             self.shared
                 .wrong(format!("{page} changed while {who} had it fixed"));
         }
@@ -299,7 +299,7 @@ impl Browser {
             error if self.shared.excuses.get().cover(error) => history.failed(now, asked),
             error => {
                 history.failed(now, asked);
-                let who = self.seat.who;
+                let who = self.session.who;
                 self.shared.wrong(format!("{who} at {now:?}: {error}"));
             }
         }
@@ -353,7 +353,7 @@ impl Browser {
             }
         }
         let history = self.shared.history.borrow();
-        let asked = history.ask(now, self.seat.who, page.number());
+        let asked = history.ask(now, self.session.who, page.number());
         let fix = worker.fix(page, mode);
         self.jobs.push(Job::Asked {
             fix,
@@ -368,7 +368,11 @@ impl Browser {
         if self.flush.is_some() {
             return false;
         }
-        let asked = self.shared.history.borrow().ask_flush(self.seat.who.node);
+        let asked = self
+            .shared
+            .history
+            .borrow()
+            .ask_flush(self.session.who.node);
         self.flush = Some((worker.flush(), asked));
         true
     }
@@ -381,7 +385,7 @@ impl Browser {
             None => return false,
             Some(Ok(_)) => self.shared.history.borrow_mut().flushed(asked),
             Some(Err(error)) if matches!(self.work, Work::Done) => {
-                let who = self.seat.who;
+                let who = self.session.who;
                 self.shared.wrong(format!("{who}, at the end: {error}"));
             }
             Some(Err(_)) => {}
@@ -439,7 +443,7 @@ impl Browser {
         if let Some(result) = worker.take(fix) {
             self.in_vain = None;
             if let Ok(guard) = result {
-                let (who, page) = (self.seat.who, guard.page());
+                let (who, page) = (self.session.who, guard.page());
                 self.shared
                     .wrong(format!("{who} is taken for dead and got {page} to change"));
             }
@@ -459,20 +463,20 @@ impl Actor for Browser {
             return Step::Done;
         };
         let now = context.now();
-        if self.seat.is_presumed_dead.get() {
+        if self.session.is_presumed_dead.get() {
             return self.wind_up(worker, context);
         }
         let mut rounds = 0;
         for round in 0.. {
             rounds = round;
             if round == ROUNDS_MAX {
-                let who = self.seat.who;
+                let who = self.session.who;
                 self.shared
                     .wrong(format!("{who} does not come to rest at {now:?}"));
                 return Step::Done;
             }
             let mut happened = worker.poll(now, context.nic());
-            self.shared.tell_losses(self.seat.who, &worker);
+            self.shared.tell_losses(self.session.who, &worker);
             happened |= self.advance(&mut worker, now);
             happened |= self.poll_flush(&mut worker);
             happened |= self.begin(&mut worker, now);
@@ -481,13 +485,13 @@ impl Actor for Browser {
             }
         }
         if self.has_finished(&worker) {
-            self.seat.worker.replace(Some(worker));
+            self.session.worker.replace(Some(worker));
             return Step::Done;
         }
         let due = self.due(&worker, now);
         self.worker = Some(worker);
         match due {
-            Some(due) => Step::WaitUntil(self.seat.rest(now, rounds > 0, due)),
+            Some(due) => Step::WaitUntil(self.session.rest(now, rounds > 0, due)),
             None => Step::WaitForPacket,
         }
     }

@@ -15,7 +15,7 @@
 //! so, or, after a power cut, open; its map has every page in use, and all others can be had but
 //! those that were leaked.
 //!
-//! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
+//! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`harness`] builds it;
 //! [`actors`] use the pages, an [`attendant`] polls those that rest, a [`rogue`] misuses them;
 //! [`shared`] is what they tell each other.
 
@@ -23,27 +23,27 @@ mod actors;
 mod allocators;
 mod attendant;
 mod disturb;
+mod harness;
 mod log;
 mod plan;
 mod rogue;
 mod shared;
-mod stage;
 
 use crate::SeedReport;
 use actors::Script;
 use allocators::{Store, StorePlan};
 use core::cell::{Cell, RefCell};
 use disturb::Disturbance;
-use plan::Plan;
+use harness::Harness;
+use plan::PagesPlan;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
 use shared::{Excuses, Shared};
-use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck, beside what its plan
+/// Virtual time after which a phase that has not ended is taken for stuck, beside what its plan
 /// holds up. The longest honest ones take tens of milliseconds. It must not be longer than 8 s in
 /// all, after which nodes help themselves.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ const OTHER_DELAYS: Duration = Duration::from_millis(25);
 const ACCEPT_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) fn run(seed: u64) -> SeedReport {
-    let plan = Plan::new(seed);
+    let plan = PagesPlan::new(seed);
     let mut report = SeedReport {
         seed,
         plan: plan.to_string(),
@@ -70,8 +70,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
     let shared = Rc::new(shared(&plan));
     let medium = medium(&plan, plan.store.pages);
     let mut was_cut = false;
-    match Stage::new(&plan, 0, medium.clone(), shared.clone()) {
-        Ok(stage) => was_cut = Campaign::new(stage, &mut report).play(),
+    match Harness::new(&plan, 0, medium.clone(), shared.clone()) {
+        Ok(harness) => was_cut = Campaign::new(harness, &mut report).play(),
         Err(error) => report.violations.push(error),
     }
     if report.is_sound() {
@@ -90,8 +90,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
         if let Some(store) = &shared.store {
             store.reopen();
         }
-        match Stage::new(&plan, 1, medium, shared.clone()) {
-            Ok(stage) => Campaign::new(stage, &mut report).reopened(),
+        match Harness::new(&plan, 1, medium, shared.clone()) {
+            Ok(harness) => Campaign::new(harness, &mut report).reopened(),
             Err(error) => report.violations.push(error),
         }
     }
@@ -112,17 +112,17 @@ pub(super) fn run(seed: u64) -> SeedReport {
 }
 
 /// What the target has of a store.
-fn medium(plan: &Plan, pages: u64) -> MemoryBackend {
+fn medium(plan: &PagesPlan, pages: u64) -> MemoryBackend {
     let size = plan.store.block_size;
     let blocks = pages * u64::from(plan.config.switch.page_size / size);
     let area = match plan.double_writes() {
-        true => stage::area_blocks(plan),
+        true => harness::area_blocks(plan),
         false => 0,
     };
     MemoryBackend::new(size, blocks + area).with_volatile_cache()
 }
 
-fn shared(plan: &Plan) -> Shared {
+fn shared(plan: &PagesPlan) -> Shared {
     let store = |second: StorePlan| Store::new(second, medium(plan, second.pages));
     let shared = Shared {
         seed: plan.seed,
@@ -152,7 +152,7 @@ fn shared(plan: &Plan) -> Shared {
 
 /// A run over one rack.
 struct Campaign<'a, 'b> {
-    stage: Stage<'a>,
+    harness: Harness<'a>,
     /// Nodes that are dead without the controller knowing.
     untold: Vec<NodeId>,
     target_stopped: bool,
@@ -164,9 +164,9 @@ struct Campaign<'a, 'b> {
 }
 
 impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(stage: Stage<'a>, report: &'b mut SeedReport) -> Self {
+    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
         Self {
-            stage,
+            harness,
             untold: Vec::new(),
             target_stopped: false,
             is_cut: false,
@@ -176,11 +176,11 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn rack(&mut self) -> &mut SimulatedRack {
-        &mut self.stage.rack
+        &mut self.harness.rack
     }
 
     fn nodes(&self) -> usize {
-        self.stage.plan.nodes.len()
+        self.harness.plan.nodes.len()
     }
 
     fn violate(&mut self, violation: String) {
@@ -189,16 +189,16 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// The whole story: work among disturbances, then quiet. True if the power failed before.
     fn play(mut self) -> bool {
-        let plan = self.stage.plan;
+        let plan = self.harness.plan;
         for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
             self.rack().at(time, token as u64);
         }
         for at in 0..self.nodes() {
             let fixes = plan.habits.fixes;
-            self.stage.spawn(at, true, || Script::Work(fixes));
+            self.harness.spawn(at, true, || Script::Work(fixes));
             self.work_on_store(at, 1);
         }
-        self.stage.spawn_rogue();
+        self.harness.spawn_rogue();
         if self.drive("at work") {
             self.quieten();
             self.read_all();
@@ -219,12 +219,12 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
     fn drive(&mut self, doing: &str) -> bool {
-        let end = self.rack().now() + PATIENCE + self.stage.plan.stalls();
+        let end = self.rack().now() + PATIENCE + self.harness.plan.stalls();
         loop {
             let stuck = match self.rack().run(end) {
                 RunEnd::Done => return true,
                 RunEnd::Control(token) => {
-                    self.disturb(self.stage.plan.disturbances[token as usize].1);
+                    self.disturb(self.harness.plan.disturbances[token as usize].1);
                     if self.is_cut {
                         return false;
                     }
@@ -242,12 +242,12 @@ impl<'a, 'b> Campaign<'a, 'b> {
         if self.quiet {
             return;
         }
-        let stage = &mut self.stage;
+        let harness = &mut self.harness;
         let done = match disturbance {
             Disturbance::Crash(node) => {
                 let at = usize::from(node.0);
-                if stage.is_alive(at) {
-                    stage.crash(at);
+                if harness.is_alive(at) {
+                    harness.crash(at);
                     self.untold.push(node);
                     self.report.crashes += 1;
                 }
@@ -256,19 +256,19 @@ impl<'a, 'b> Campaign<'a, 'b> {
             Disturbance::Tell(node) => {
                 if self.untold.contains(&node) {
                     self.untold.retain(|&other| other != node);
-                    stage.tell(node);
+                    harness.tell(node);
                 }
                 Ok(())
             }
             Disturbance::Return(node) => self.revive(usize::from(node.0)),
             Disturbance::Accept => {
-                stage.accept();
+                harness.accept();
                 Ok(())
             }
             Disturbance::Presume(node) => {
                 let at = usize::from(node.0);
-                if stage.is_alive(at) {
-                    stage.presume(at);
+                if harness.is_alive(at) {
+                    harness.presume(at);
                     self.report.crashes += 1;
                 }
                 Ok(())
@@ -277,12 +277,12 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 self.report.switch_restarts += 1;
                 // A target that is there again may not have recovered yet.
                 let is_blind = self.report.restarts > 0;
-                stage.restart_switch(!self.untold.is_empty(), is_blind)
+                harness.restart_switch(!self.untold.is_empty(), is_blind)
             }
             Disturbance::CrashServer(server) => {
                 self.report.crashes += 1;
                 let is_blind = self.report.restarts > 0;
-                stage.crash_server(server, !self.untold.is_empty(), is_blind);
+                harness.crash_server(server, !self.untold.is_empty(), is_blind);
                 Ok(())
             }
             Disturbance::CutPower => {
@@ -291,66 +291,66 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 Ok(())
             }
             Disturbance::CutCable(node) => {
-                stage.rack.set_link_down(node, true);
+                harness.rack.set_link_down(node, true);
                 Ok(())
             }
             Disturbance::LongCut(node) => {
                 // A pool gives up after the 5 s that the switch gives a target.
-                stage.excuse(|excuses| excuses.nobody_answers = true);
-                stage.rack.set_link_down(node, true);
+                harness.excuse(|excuses| excuses.nobody_answers = true);
+                harness.rack.set_link_down(node, true);
                 Ok(())
             }
             Disturbance::MendCable(node) => {
-                stage.rack.set_link_down(node, false);
+                harness.rack.set_link_down(node, false);
                 Ok(())
             }
             Disturbance::StopTarget => {
                 self.target_stopped = true;
                 self.report.restarts += 1;
-                stage.rack.remove_target(stage.plan.store.target);
+                harness.rack.remove_target(harness.plan.store.target);
                 Ok(())
             }
             Disturbance::StartTarget => self.start_target(),
             Disturbance::Fill(room) => {
-                stage.fill(Some(room));
+                harness.fill(Some(room));
                 Ok(())
             }
             Disturbance::Free => {
-                stage.fill(None);
+                harness.fill(None);
                 Ok(())
             }
             Disturbance::Stall(lasts) => {
-                stage.stall(lasts);
-                let waits = stage.plan.patience.min(CHANNEL_PATIENCE);
+                harness.stall(lasts);
+                let waits = harness.plan.patience.min(CHANNEL_PATIENCE);
                 let too_long = OTHER_DELAYS + lasts > waits;
-                stage.excuse(|excuses| excuses.nobody_answers |= too_long);
+                harness.excuse(|excuses| excuses.nobody_answers |= too_long);
                 Ok(())
             }
             Disturbance::Break(page) => {
-                stage.set_broken(page, true);
-                stage.excuse(|excuses| excuses.storage_fails = true);
+                harness.set_broken(page, true);
+                harness.excuse(|excuses| excuses.storage_fails = true);
                 Ok(())
             }
             Disturbance::Mend(page) => {
-                stage.set_broken(page, false);
+                harness.set_broken(page, false);
                 Ok(())
             }
             Disturbance::Tear(page, block) => {
-                stage.damage(page, block, false);
+                harness.damage(page, block, false);
                 Ok(())
             }
             Disturbance::Zero(page, block) => {
-                stage.damage(page, block, true);
+                harness.damage(page, block, true);
                 Ok(())
             }
             Disturbance::Promote(index) => {
-                let page = stage.shared.page(index);
-                self.report.changes += u64::from(stage.rack.promote(page));
+                let page = harness.shared.page(index);
+                self.report.changes += u64::from(harness.rack.promote(page));
                 Ok(())
             }
             Disturbance::Demote(index) => {
-                let page = stage.shared.page(index);
-                self.report.changes += u64::from(stage.rack.demote(page));
+                let page = harness.shared.page(index);
+                self.report.changes += u64::from(harness.rack.demote(page));
                 Ok(())
             }
         };
@@ -363,19 +363,19 @@ impl<'a, 'b> Campaign<'a, 'b> {
         if !core::mem::take(&mut self.target_stopped) {
             return Ok(());
         }
-        self.stage.start_target()
+        self.harness.start_target()
     }
 
     /// A node that is dead, and known to be, comes back and goes on working.
     fn revive(&mut self, at: usize) -> Result<(), String> {
-        let stage = &mut self.stage;
-        let node = stage.plan.nodes[at].node;
-        if stage.is_alive(at) || self.untold.contains(&node) {
+        let harness = &mut self.harness;
+        let node = harness.plan.nodes[at].node;
+        if harness.is_alive(at) || self.untold.contains(&node) {
             return Ok(());
         }
-        stage.revive(at)?;
-        let fixes = stage.plan.habits.fixes / 2;
-        stage.spawn(at, true, || Script::Work(fixes));
+        harness.revive(at)?;
+        let fixes = harness.plan.habits.fixes / 2;
+        harness.spawn(at, true, || Script::Work(fixes));
         self.work_on_store(at, 2);
         Ok(())
     }
@@ -383,33 +383,33 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// Everything is mended, everybody is told, losses are accepted.
     fn quieten(&mut self) {
         self.quiet = true;
-        for node in 0..self.stage.plan.config.node.len() {
+        for node in 0..self.harness.plan.config.node.len() {
             self.rack().set_link_down(NodeId(node as u16), false);
         }
-        self.stage.fill(None);
-        self.stage.stall(Duration::ZERO);
-        for page in 0..self.stage.plan.store.pages {
-            self.stage.set_broken(page, false);
+        self.harness.fill(None);
+        self.harness.stall(Duration::ZERO);
+        for page in 0..self.harness.plan.store.pages {
+            self.harness.set_broken(page, false);
         }
         if let Err(error) = self.start_target() {
             self.violate(error);
         }
         for node in core::mem::take(&mut self.untold) {
-            self.stage.tell(node);
+            self.harness.tell(node);
         }
-        if (0..self.nodes()).all(|at| !self.stage.is_alive(at)) {
+        if (0..self.nodes()).all(|at| !self.harness.is_alive(at)) {
             match self.revive(0) {
                 Ok(()) => _ = self.drive("after all had died"),
                 Err(error) => self.violate(error),
             }
         }
         self.accept_losses();
-        self.stage.shared.excuses.set(Excuses::default());
+        self.harness.shared.excuses.set(Excuses::default());
         // Everybody is idle: what was given back has been taken.
         for at in 0..self.nodes() {
-            let number = self.stage.number(at);
-            if self.stage.is_alive(at) {
-                self.stage.shared.history.borrow_mut().confirmed(number);
+            let number = self.harness.number(at);
+            if self.harness.is_alive(at) {
+                self.harness.shared.history.borrow_mut().confirmed(number);
             }
         }
     }
@@ -417,9 +417,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// Accepts all losses, as often as it takes: not while a target works on what a dead node had
     /// it write.
     fn accept_losses(&mut self) {
-        let end = self.rack().now() + PATIENCE + self.stage.plan.stalls();
+        let end = self.rack().now() + PATIENCE + self.harness.plan.stalls();
         loop {
-            self.stage.accept();
+            self.harness.accept();
             let Some(lost) = self.rack().lost_pages().first().copied() else {
                 return;
             };
@@ -445,7 +445,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// All nodes read all pages.
     fn read_all(&mut self) {
         for at in 0..self.nodes() {
-            self.stage.spawn(at, false, || Script::ReadAll);
+            self.harness.spawn(at, false, || Script::ReadAll);
         }
         self.drive("reading everything");
         self.at_store(allocators::Script::ReadAll);
@@ -453,26 +453,26 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     fn flush_all(&mut self) {
         for at in 0..self.nodes() {
-            self.stage.spawn(at, false, || Script::Flush);
+            self.harness.spawn(at, false, || Script::Flush);
         }
         self.drive("writing everything home");
     }
 
     /// The node's user of the second store does its work, or one part of it.
     fn work_on_store(&mut self, at: usize, parts: u32) {
-        if let Some(second) = self.stage.plan.second {
+        if let Some(second) = self.harness.plan.second {
             let script = allocators::Script::Work(second.operations / parts);
-            self.stage.spawn_store_user(at, script);
+            self.harness.spawn_store_user(at, script);
         }
     }
 
     /// All users of the second store do this.
     fn at_store(&mut self, script: allocators::Script) {
-        if self.stage.plan.second.is_none() {
+        if self.harness.plan.second.is_none() {
             return;
         }
         for at in 0..self.nodes() {
-            self.stage.spawn_store_user(at, script);
+            self.harness.spawn_store_user(at, script);
         }
         self.drive("at the second store");
     }
@@ -489,15 +489,15 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn one_at_store(&mut self, script: allocators::Script) {
-        let at = (0..self.nodes()).find(|&at| self.stage.is_alive(at));
-        if let Some(at) = at.filter(|_| self.stage.plan.second.is_some()) {
-            self.stage.spawn_store_user(at, script);
+        let at = (0..self.nodes()).find(|&at| self.harness.is_alive(at));
+        if let Some(at) = at.filter(|_| self.harness.plan.second.is_some()) {
+            self.harness.spawn_store_user(at, script);
             self.drive("closing the second store, or looking at it");
         }
     }
 
     fn close(self) {
-        let (rack, report) = (self.stage.rack, self.report);
+        let (rack, report) = (self.harness.rack, self.report);
         report.add_rack(&rack);
     }
 }

@@ -12,7 +12,7 @@ use rackweave_rack::config::{IcrcMethod, NodeConfig, Role};
 
 /// A rack, its pages, who uses them, and what goes wrong.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct PagesPlan {
     pub seed: u64,
     pub config: RackConfig,
     /// Nodes with buffer frames that read and change pages: the first ones.
@@ -95,7 +95,7 @@ const ODDS: Odds = Odds {
     delays_us: &[1, 5, 50, 500],
 };
 
-impl Plan {
+impl PagesPlan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x7061_6765_7300);
         let page_size: u32 = 4096 << *rng.pick(&[0, 0, 0, 1, 2, 4]);
@@ -312,7 +312,7 @@ fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
     config
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for PagesPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (node, habits) = (&self.nodes[0], &self.habits);
         write!(

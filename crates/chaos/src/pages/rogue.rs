@@ -3,7 +3,7 @@
 //! If the store is not open to it, it asks for everything else as well, and must be refused
 //! whatever it asks for.
 
-use super::plan::Plan;
+use super::plan::PagesPlan;
 use super::shared::Shared;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Mode, Op};
@@ -24,7 +24,7 @@ pub(super) struct Rogue {
 }
 
 impl Rogue {
-    pub fn new(shared: Rc<Shared>, channel: Channel, plan: &Plan) -> Self {
+    pub fn new(shared: Rc<Shared>, channel: Channel, plan: &PagesPlan) -> Self {
         Self {
             rng: Rng::new(shared.seed).fork("rogue"),
             is_member: plan.is_open_to_rogue(),

@@ -59,7 +59,7 @@ impl Excuses {
 }
 
 /// A worker's place: it leaves its connection here when it has done its part.
-pub(super) struct Seat {
+pub(super) struct Session {
     pub who: Who,
     pub worker: RefCell<Option<Worker<Channel>>>,
     /// What a user of the second store goes on allocating with.
@@ -106,7 +106,7 @@ impl Shared {
     }
 }
 
-impl Seat {
+impl Session {
     /// When to poll a worker that is due at `due` if no packet comes: the longer nothing has
     /// happened, the later, or one that waits for a stalled device polls a million times a second.
     /// But not so late that the run is over by then: what it waits for may be another actor.

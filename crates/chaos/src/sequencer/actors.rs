@@ -43,8 +43,8 @@ impl Shared {
     }
 }
 
-/// A client's place: the stage makes its connection here.
-pub(super) struct Seat {
+/// A client's place: the harness makes its connection here.
+pub(super) struct Session {
     pub client: Client,
     /// By which the checker knows it: another one after each death of its node.
     pub number: u32,
@@ -57,7 +57,7 @@ pub(super) struct Seat {
     pub ranges: Cell<u64>,
 }
 
-impl Seat {
+impl Session {
     pub fn new(client: Client, number: u32) -> Rc<Self> {
         Rc::new(Self {
             client,
@@ -73,7 +73,7 @@ impl Seat {
 /// Makes calls, one after another and many at a time.
 pub(super) struct Asker {
     shared: Rc<Shared>,
-    seat: Rc<Seat>,
+    session: Rc<Session>,
     rng: Rng,
     left: u32,
     /// Calls that failed are made again, so often.
@@ -83,14 +83,14 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Makes `calls` calls by the connection of a seat; up to `again` of those that failed are made
+    /// Makes `calls` calls by the connection of a session; up to `again` of those that failed are made
     /// again.
-    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, calls: u32, again: u32) -> Self {
-        let mut rng = Rng::new(shared.seed ^ u64::from(seat.number) << 32);
+    pub fn new(shared: Rc<Shared>, session: Rc<Session>, calls: u32, again: u32) -> Self {
+        let mut rng = Rng::new(shared.seed ^ u64::from(session.number) << 32);
         Self {
             rng: rng.fork("asker"),
             shared,
-            seat,
+            session,
             left: calls,
             again,
             open: VecDeque::new(),
@@ -102,7 +102,7 @@ impl Asker {
     fn take(&mut self, sequencer: &mut dyn Sequencer, context: &mut Context<'_>) {
         let now = context.now();
         while let Some(done) = sequencer.poll(now, context.nic()) {
-            let who = self.seat.number;
+            let who = self.session.number;
             let Some((ticket, call, count)) = self.open.pop_front() else {
                 self.shared
                     .wrong(format!("client {who} at {now:?}: {done:?}, unasked"));
@@ -114,7 +114,7 @@ impl Asker {
             }
             match done.result {
                 Ok(range) => {
-                    self.seat.ranges.set(self.seat.ranges.get() + 1);
+                    self.session.ranges.set(self.session.ranges.get() + 1);
                     self.shared.history.borrow_mut().end(call, range);
                 }
                 Err(error) => {
@@ -137,17 +137,18 @@ impl Asker {
     fn begin(&mut self, sequencer: &mut dyn Sequencer, now: Instant) -> bool {
         let habits = self.shared.habits;
         let mut begun = false;
-        while self.left > 0 && now >= self.next_at && self.open.len() < self.seat.client.at_once {
+        while self.left > 0 && now >= self.next_at && self.open.len() < self.session.client.at_once
+        {
             let count = self.rng.between(1, habits.count_max);
             match sequencer.begin(count) {
                 Ok(ticket) => {
-                    let (name, who) = (self.seat.sequencer.get(), self.seat.number);
+                    let (name, who) = (self.session.sequencer.get(), self.session.number);
                     let call = self.shared.history.borrow_mut().begin(name, who, count);
                     self.open.push_back((ticket, call, count));
                 }
                 Err(BeginError::Broken(_)) => return begun,
                 Err(error) => {
-                    let who = self.seat.number;
+                    let who = self.session.number;
                     self.shared
                         .wrong(format!("client {who} at {now:?}: {error}"));
                     self.left = 0;
@@ -181,9 +182,9 @@ fn took_too_long(error: SequencerError) -> bool {
 impl Actor for Asker {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let seat = self.seat.clone();
-        let mut link = seat.link.borrow_mut();
-        let Some(link) = link.as_mut().filter(|_| !seat.waits.get()) else {
+        let session = self.session.clone();
+        let mut link = session.link.borrow_mut();
+        let Some(link) = link.as_mut().filter(|_| !session.waits.get()) else {
             if self.left == 0 {
                 return Step::Done;
             }
@@ -201,7 +202,7 @@ impl Actor for Asker {
                 return Step::Done;
             }
             if sequencer.broken().is_some() {
-                seat.waits.set(true);
+                session.waits.set(true);
                 return Step::WaitUntil(now + LOOK);
             }
         }

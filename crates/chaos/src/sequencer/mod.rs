@@ -8,22 +8,22 @@
 //! order, and no number missing that is not accounted for. In the end everything is mended, and
 //! every sequencer must give numbers again.
 //!
-//! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`stage`] builds it
+//! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`harness`] builds it
 //! and makes connections; [`actors`] ask.
 
 mod actors;
+mod harness;
 mod plan;
-mod stage;
 
 use crate::SeedReport;
 use actors::Shared;
 use core::cell::{Cell, RefCell};
-use plan::{Disturbance, Plan};
+use harness::Harness;
+use plan::{Disturbance, SequencerPlan};
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::SequenceHistory;
-use stage::Stage;
 use std::rc::Rc;
 
 /// Virtual time after which a run that has not ended is taken for stuck. The longest honest ones
@@ -44,7 +44,7 @@ const LAST_CALLS: u32 = 8;
 const AGAIN: u32 = 200;
 
 pub(super) fn run(seed: u64) -> SeedReport {
-    let plan = Plan::new(seed);
+    let plan = SequencerPlan::new(seed);
     let mut report = SeedReport {
         seed,
         plan: plan.to_string(),
@@ -59,8 +59,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
         may_break: plan.may_break(),
         loses: plan.config.faults.loss > 0.0 || plan.config.faults.corrupt > 0.0,
     });
-    match Stage::new(&plan, shared.clone()) {
-        Ok(stage) => Campaign::new(stage, &mut report).play(),
+    match Harness::new(&plan, shared.clone()) {
+        Ok(harness) => Campaign::new(harness, &mut report).play(),
         Err(error) => report.violations.push(error),
     }
     report.calls_failed = shared.failed.get();
@@ -77,7 +77,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
 
 /// A run over one rack.
 struct Campaign<'a, 'b> {
-    stage: Stage<'a>,
+    harness: Harness<'a>,
     dead: Vec<NodeId>,
     /// Those of them of whom the controller does not know.
     untold: Vec<NodeId>,
@@ -87,9 +87,9 @@ struct Campaign<'a, 'b> {
 }
 
 impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(stage: Stage<'a>, report: &'b mut SeedReport) -> Self {
+    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
         Self {
-            stage,
+            harness,
             dead: Vec::new(),
             untold: Vec::new(),
             quiet: false,
@@ -98,7 +98,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn rack(&mut self) -> &mut SimulatedRack {
-        &mut self.stage.rack
+        &mut self.harness.rack
     }
 
     fn check(&mut self, done: Result<(), String>) {
@@ -109,12 +109,12 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let plan = self.stage.plan;
+        let plan = self.harness.plan;
         for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
             self.rack().at(time, token as u64);
         }
-        for node in self.stage.client_nodes() {
-            self.stage.spawn(node, plan.habits.calls, 0);
+        for node in self.harness.client_nodes() {
+            self.harness.spawn(node, plan.habits.calls, 0);
         }
         self.attend();
         if self.drive("at work") {
@@ -125,7 +125,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// Makes connections, now and again and again.
     fn attend(&mut self) {
-        let attended = self.stage.attend();
+        let attended = self.harness.attend();
         self.check(attended);
         let next = self.rack().now() + ATTENTION;
         self.rack().at(next, ATTEND);
@@ -145,7 +145,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
                     continue;
                 }
                 RunEnd::Control(token) => {
-                    let (_, disturbance) = self.stage.plan.disturbances[token as usize];
+                    let (_, disturbance) = self.harness.plan.disturbances[token as usize];
                     let done = self.disturb(disturbance);
                     self.check(done);
                     continue;
@@ -165,7 +165,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
         match disturbance {
             Disturbance::Crash(node) => {
                 if !self.dead.contains(&node) {
-                    self.stage.crash(node);
+                    self.harness.crash(node);
                     self.dead.push(node);
                     self.untold.push(node);
                     self.report.crashes += 1;
@@ -176,7 +176,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 self.tell(node);
                 Ok(())
             }
-            Disturbance::Return(node) => self.revive(node, self.stage.plan.habits.calls / 2),
+            Disturbance::Return(node) => self.revive(node, self.harness.plan.habits.calls / 2),
             Disturbance::CutCable(node) => {
                 self.rack().set_link_down(node, true);
                 Ok(())
@@ -187,7 +187,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
-                self.stage.restart_switch()
+                self.harness.restart_switch()
             }
         }
     }
@@ -205,35 +205,39 @@ impl<'a, 'b> Campaign<'a, 'b> {
             return Ok(());
         }
         self.dead.retain(|&other| other != node);
-        self.stage.revive(node)?;
-        self.stage.spawn(node, calls, 0);
+        self.harness.revive(node)?;
+        self.harness.spawn(node, calls, 0);
         Ok(())
     }
 
     /// Everything is mended, everybody is there, and every client gets numbers.
     fn quieten(&mut self) {
         self.quiet = true;
-        for node in 0..self.stage.plan.config.node.len() {
+        for node in 0..self.harness.plan.config.node.len() {
             self.rack().set_link_down(NodeId(node as u16), false);
         }
         for node in self.dead.clone() {
             self.tell(node);
             self.dead.retain(|&other| other != node);
-            let revived = self.stage.revive(node);
+            let revived = self.harness.revive(node);
             self.check(revived);
         }
-        for seat in &self.stage.seats {
-            seat.ranges.set(0);
+        for session in &self.harness.sessions {
+            session.ranges.set(0);
         }
-        for node in self.stage.client_nodes() {
-            self.stage.spawn(node, LAST_CALLS, AGAIN);
+        for node in self.harness.client_nodes() {
+            self.harness.spawn(node, LAST_CALLS, AGAIN);
         }
         if !self.drive("asking once more") {
             return;
         }
-        let without = self.stage.seats.iter().find(|seat| seat.ranges.get() == 0);
-        if let Some(seat) = without {
-            let (who, kind) = (seat.number, seat.client.kind);
+        let without = self
+            .harness
+            .sessions
+            .iter()
+            .find(|session| session.ranges.get() == 0);
+        if let Some(session) = without {
+            let (who, kind) = (session.number, session.client.kind);
             self.check(Err(format!(
                 "client {who} got nothing of {kind:?} in the end"
             )));
@@ -241,7 +245,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn close(self) {
-        let (rack, report) = (self.stage.rack, self.report);
+        let (rack, report) = (self.harness.rack, self.report);
         report.add_rack(&rack);
     }
 }

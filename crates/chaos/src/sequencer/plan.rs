@@ -35,7 +35,7 @@ pub(super) struct Client {
 
 /// A rack, its sequencers, who asks them, and what goes wrong.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct SequencerPlan {
     pub seed: u64,
     pub config: RackConfig,
     pub kinds: Vec<Kind>,
@@ -83,7 +83,7 @@ const ODDS: Odds = Odds {
     delays_us: &[1, 5, 50],
 };
 
-impl Plan {
+impl SequencerPlan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x7365_7175_656e_6365);
         let mut kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|_| rng.chance(0.6)).collect();
@@ -131,7 +131,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl SequencerPlan {
     /// Whether connections may break other than by losses in a row, or the controller may learn too
     /// late that a block is used up.
     pub fn may_break(&self) -> bool {
@@ -227,7 +227,7 @@ fn disturbances(
     all
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for SequencerPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let habits = &self.habits;
         write!(

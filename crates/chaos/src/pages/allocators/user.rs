@@ -4,7 +4,7 @@
 mod session;
 
 use super::{Closer, FIRST, MAP, STORE, Store, User};
-use crate::pages::shared::{Seat, Shared, count};
+use crate::pages::shared::{Session, Shared, count};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
@@ -50,7 +50,7 @@ pub(in crate::pages) enum Script {
 /// A user.
 pub(in crate::pages) struct StoreUser {
     shared: Rc<Shared>,
-    seat: Rc<Seat>,
+    session: Rc<Session>,
     /// Nothing once it has ended.
     worker: Option<Worker<Channel>>,
     allocator: Option<Allocator>,
@@ -96,11 +96,11 @@ enum Next {
 }
 
 impl StoreUser {
-    /// A worker takes its seat. None if it has not left it, or the seed has no store.
-    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, script: Script) -> Option<Self> {
-        let worker = seat.worker.borrow_mut().take()?;
+    /// A worker takes its session. None if it has not left it, or the seed has no store.
+    pub fn new(shared: Rc<Shared>, session: Rc<Session>, script: Script) -> Option<Self> {
+        let worker = session.worker.borrow_mut().take()?;
         let store = shared.store.as_ref()?;
-        let number = u64::from(seat.who.node) << 16 | u64::from(seat.who.worker);
+        let number = u64::from(session.who.node) << 16 | u64::from(session.who.worker);
         let rng = Rng::new(shared.seed ^ number << 8).fork("store user");
         let page_size = worker.pool().config().page_size as usize;
         let header = rackweave_wire::fabric::page::HEADER_LEN;
@@ -113,12 +113,12 @@ impl StoreUser {
             _ => VecDeque::new(),
         };
         let mut users = store.users.borrow_mut();
-        users.all.insert(seat.who.node, User::default());
+        users.all.insert(session.who.node, User::default());
         drop(users);
-        let allocator = seat.allocator.borrow_mut().take();
+        let allocator = session.allocator.borrow_mut().take();
         Some(Self {
             shared,
-            seat,
+            session,
             worker: Some(worker),
             allocator,
             is_quiet: !matches!(script, Script::Work(_)),
@@ -140,7 +140,7 @@ impl StoreUser {
     }
 
     fn node(&self) -> u16 {
-        self.seat.who.node
+        self.session.who.node
     }
 
     /// Goes on with its job. True if anything happened.
@@ -313,7 +313,7 @@ impl StoreUser {
             Ok(page) => page,
             Err(error) => return Next::Go(self.not_allocated(now, error)),
         };
-        let (who, number) = (self.seat.who, page.number());
+        let (who, number) = (self.session.who, page.number());
         let store = self.shared.store.as_ref().expect("it was there at first");
         let mut page_use = store.page_use.borrow_mut();
         let was_used = page_use.handed_out(who, number);
@@ -366,7 +366,11 @@ impl StoreUser {
             return Job::Rests;
         };
         self.uses(Some(page));
-        let asked = self.shared.history.borrow().ask(now, self.seat.who, page);
+        let asked = self
+            .shared
+            .history
+            .borrow()
+            .ask(now, self.session.who, page);
         Job::Fixes(worker.fix(id, mode), asked)
     }
 
@@ -395,7 +399,7 @@ impl StoreUser {
         let stamp = PageStamp {
             page: guard.page().number(),
             version: guard.version() + 1,
-            writer: self.seat.who,
+            writer: self.session.who,
         };
         // The one half now, the other before it is given back: who reads in between is torn.
         fill_page(&mut self.scratch, stamp, self.shared.seed);
@@ -409,7 +413,7 @@ impl StoreUser {
         let page = guard.page();
         let Some(stamp) = stamp else {
             if self.got(&guard) != got {
-                let who = self.seat.who;
+                let who = self.session.who;
                 let wrong = format!("{page} changed while {who} had it fixed");
                 self.shared.wrong(wrong);
             }
@@ -418,7 +422,7 @@ impl StoreUser {
         let half = self.scratch.len() / 2;
         guard.data_mut().write(half, &self.scratch[half..]);
         let mut history = self.shared.history.borrow_mut();
-        history.give_back(self.seat.who, page.number(), Some(stamp));
+        history.give_back(self.session.who, page.number(), Some(stamp));
     }
 
     fn not_fixed(&mut self, now: Instant, asked: Asked, error: FixError) {
@@ -449,7 +453,7 @@ impl StoreUser {
         let mut page_use = self.store().page_use.borrow_mut();
         page_use.may_leak();
         if let AllocateError::NotInUse(_) = error {
-            return page_use.told_free(self.seat.who, page.number());
+            return page_use.told_free(self.session.who, page.number());
         }
         drop(page_use);
         self.judge_allocate(now, "free", error);
@@ -493,7 +497,7 @@ impl StoreUser {
     }
 
     fn wrong(&self, now: Instant, what: String) {
-        let who = self.seat.who;
+        let who = self.session.who;
         self.shared.wrong(format!("{who} at {now:?}: {what}"));
     }
 
@@ -539,7 +543,7 @@ impl Actor for StoreUser {
             return Step::Done;
         };
         let now = context.now();
-        if self.seat.is_presumed_dead.get() {
+        if self.session.is_presumed_dead.get() {
             return self.wind_up(worker, context);
         }
         let mut rounds = 0;
@@ -550,7 +554,7 @@ impl Actor for StoreUser {
                 return Step::Done;
             }
             worker.poll(now, context.nic());
-            self.shared.tell_losses(self.seat.who, &worker);
+            self.shared.tell_losses(self.session.who, &worker);
             // The machines of the store do not say whether they have asked for anything.
             let happened = self.advance(&mut worker, now);
             if !happened && !worker.poll(now, context.nic()) {
@@ -559,16 +563,16 @@ impl Actor for StoreUser {
         }
         if matches!(self.job, Job::Over) && worker.is_idle() {
             let mut users = self.store().users.borrow_mut();
-            users.all.remove(&self.seat.who.node);
+            users.all.remove(&self.session.who.node);
             drop(users);
-            self.seat.allocator.replace(self.allocator.take());
-            self.seat.worker.replace(Some(worker));
+            self.session.allocator.replace(self.allocator.take());
+            self.session.worker.replace(Some(worker));
             return Step::Done;
         }
         let due = self.due(&worker, now);
         self.worker = Some(worker);
         match due {
-            Some(due) => Step::WaitUntil(self.seat.rest(now, rounds > 0, due)),
+            Some(due) => Step::WaitUntil(self.session.rest(now, rounds > 0, due)),
             None => Step::WaitForPacket,
         }
     }

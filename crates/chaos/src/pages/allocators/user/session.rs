@@ -1,7 +1,7 @@
 //! How a user comes to the store and leaves it: formatting, opening, giving back, closing.
 
 use super::{Closer, Job, LOOK, Next, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
-use crate::pages::stage::IDENTITY;
+use crate::pages::harness::IDENTITY;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
@@ -32,7 +32,11 @@ impl StoreUser {
             return Next::Go(self.give_up());
         }
         self.openings += 1;
-        let asked = self.store().page_use.borrow_mut().ask_open(self.seat.who);
+        let asked = self
+            .store()
+            .page_use
+            .borrow_mut()
+            .ask_open(self.session.who);
         Next::Go(Job::Opens(Opening::new(STORE), asked))
     }
 
@@ -209,7 +213,7 @@ impl StoreUser {
     /// It cannot open the store.
     pub(super) fn give_up(&mut self) -> Job {
         if self.is_quiet {
-            let who = self.seat.who;
+            let who = self.session.who;
             self.shared.wrong(format!("{who} cannot open the store"));
         }
         self.store().users.borrow_mut().is_left = true;

@@ -1,7 +1,7 @@
 //! A rack with sequencers of all kinds on it, and those who ask them.
 
-use super::actors::{Asker, Counting, Seat, Shared};
-use super::plan::{Kind, Plan};
+use super::actors::{Asker, Counting, Session, Shared};
+use super::plan::{Kind, SequencerPlan};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{LaneError, SequencerSetUpError};
@@ -19,8 +19,8 @@ use std::rc::Rc;
 const PAYLOAD_MAX: u32 = 64;
 
 /// A rack at work.
-pub(super) struct Stage<'a> {
-    pub plan: &'a Plan,
+pub(super) struct Harness<'a> {
+    pub plan: &'a SequencerPlan,
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     rng: Rng,
@@ -28,33 +28,33 @@ pub(super) struct Stage<'a> {
     made: BTreeMap<Kind, (SequencerService, u32)>,
     last_name: u32,
     /// Places of clients that are alive.
-    pub seats: Vec<Rc<Seat>>,
+    pub sessions: Vec<Rc<Session>>,
     last_client: u32,
 }
 
-impl<'a> Stage<'a> {
-    /// Builds the rack with its sequencers and seats.
-    pub fn new(plan: &'a Plan, shared: Rc<Shared>) -> Result<Self, String> {
+impl<'a> Harness<'a> {
+    /// Builds the rack with its sequencers and sessions.
+    pub fn new(plan: &'a SequencerPlan, shared: Rc<Shared>) -> Result<Self, String> {
         let rack = SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
-        let mut stage = Self {
+        let mut harness = Self {
             plan,
             rack,
             shared,
-            rng: Rng::new(plan.seed).fork("stage"),
+            rng: Rng::new(plan.seed).fork("harness"),
             made: BTreeMap::new(),
             last_name: 0,
-            seats: Vec::new(),
+            sessions: Vec::new(),
             last_client: 0,
         };
         for &kind in &plan.kinds {
-            stage.make(kind)?;
+            harness.make(kind)?;
         }
         let mut nodes: Vec<_> = plan.clients.iter().map(|client| client.node).collect();
         nodes.dedup();
         for node in nodes {
-            stage.seat(node);
+            harness.session(node);
         }
-        Ok(stage)
+        Ok(harness)
     }
 
     /// A new sequencer of a kind, whose node is alive.
@@ -98,8 +98,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The clients of a node take seats.
-    fn seat(&mut self, node: NodeId) {
+    /// The clients of a node take sessions.
+    fn session(&mut self, node: NodeId) {
         for &client in self
             .plan
             .clients
@@ -107,21 +107,29 @@ impl<'a> Stage<'a> {
             .filter(|client| client.node == node)
         {
             self.last_client += 1;
-            self.seats.push(Seat::new(client, self.last_client));
+            self.sessions.push(Session::new(client, self.last_client));
         }
     }
 
     /// All clients of a node make so many calls; up to `again` of those that failed again.
     pub fn spawn(&mut self, node: NodeId, calls: u32, again: u32) {
-        for seat in self.seats.iter().filter(|seat| seat.client.node == node) {
-            let asker = Asker::new(self.shared.clone(), seat.clone(), calls, again);
+        for session in self
+            .sessions
+            .iter()
+            .filter(|session| session.client.node == node)
+        {
+            let asker = Asker::new(self.shared.clone(), session.clone(), calls, again);
             self.rack.spawn(node, Box::new(asker));
         }
     }
 
     /// Nodes of clients that are alive.
     pub fn client_nodes(&self) -> Vec<NodeId> {
-        let mut nodes: Vec<_> = self.seats.iter().map(|seat| seat.client.node).collect();
+        let mut nodes: Vec<_> = self
+            .sessions
+            .iter()
+            .map(|session| session.client.node)
+            .collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes
@@ -129,44 +137,44 @@ impl<'a> Stage<'a> {
 
     /// Makes the connections that are waited for, where both ends are there.
     pub fn attend(&mut self) -> Result<(), String> {
-        for seat in self.seats.clone() {
-            if seat.waits.get() && self.connect(&seat)? {
-                seat.waits.set(false);
+        for session in self.sessions.clone() {
+            if session.waits.get() && self.connect(&session)? {
+                session.waits.set(false);
             }
         }
         Ok(())
     }
 
     /// False if one end is not there.
-    fn connect(&mut self, seat: &Seat) -> Result<bool, String> {
-        let Some((made, name)) = self.made.get(&seat.client.kind) else {
+    fn connect(&mut self, session: &Session) -> Result<bool, String> {
+        let Some((made, name)) = self.made.get(&session.client.kind) else {
             return Ok(false);
         };
-        let mut link = seat.link.borrow_mut();
+        let mut link = session.link.borrow_mut();
         let joined = match &mut *link {
             Some(link) => made.attach(link),
             None => {
-                let client = made.client(seat.client.node, seat.client.config);
+                let client = made.client(session.client.node, session.client.config);
                 client.map(|client| *link = Some(client))
             }
         };
         match joined {
             Ok(()) => {
-                seat.sequencer.set(*name);
+                session.sequencer.set(*name);
                 Ok(true)
             }
             Err(
                 SequencerServiceError::NoNode(_)
                 | SequencerServiceError::Switch(SequencerSetUpError::Lane(LaneError::NoNode(_))),
             ) => Ok(false),
-            Err(error) => Err(format!("client {} not attached: {error}", seat.number)),
+            Err(error) => Err(format!("client {} not attached: {error}", session.number)),
         }
     }
 
     /// A node dies, nobody is told.
     pub fn crash(&mut self, node: NodeId) {
         self.rack.crash_node_silently(node);
-        self.seats.retain(|seat| seat.client.node != node);
+        self.sessions.retain(|session| session.client.node != node);
         for (kind, home) in self.homes() {
             if node == home {
                 self.made.remove(&kind);
@@ -192,7 +200,7 @@ impl<'a> Stage<'a> {
                 self.make(kind)?;
             }
         }
-        self.seat(node);
+        self.session(node);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 /// How a rogue is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mischief {
+pub(super) enum Misbehaviour {
     /// It sends nonsense in the handshake.
     Nonsense(Nonsense),
     /// It connects, is honest for a while, and then lies on one of its channels.

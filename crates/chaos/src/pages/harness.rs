@@ -3,9 +3,9 @@
 use super::actors::{Browser, Script};
 use super::allocators::{self, Store, StoreUser};
 use super::attendant::Attendant;
-use super::plan::Plan;
+use super::plan::PagesPlan;
 use super::rogue::Rogue;
-use super::shared::{Excuses, Seat, Shared, count};
+use super::shared::{Excuses, Session, Shared, count};
 use core::cell::Cell;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
@@ -29,13 +29,13 @@ const DRIVES: usize = 2;
 const BATCH: u64 = 8;
 
 /// Blocks of the area of double writes.
-pub(super) fn area_blocks(plan: &Plan) -> u64 {
+pub(super) fn area_blocks(plan: &PagesPlan) -> u64 {
     2 * (1 + BATCH * u64::from(plan.config.switch.page_size / plan.store.block_size))
 }
 
 fn double_write(
     ssd: SsdBackend<MemoryBackend>,
-    plan: &Plan,
+    plan: &PagesPlan,
 ) -> Result<DoubleWrite<SsdBackend<MemoryBackend>>, String> {
     DoubleWrite::with_area(ssd, area_blocks(plan)).map_err(|error| error.to_string())
 }
@@ -53,7 +53,11 @@ struct Drives {
 
 impl Drives {
     /// What a target has of the stores.
-    fn namespaces(&self, plan: &Plan, shared: &Shared) -> Result<Vec<Box<dyn Backend>>, String> {
+    fn namespaces(
+        &self,
+        plan: &PagesPlan,
+        shared: &Shared,
+    ) -> Result<Vec<Box<dyn Backend>>, String> {
         let mut rng = Rng::new(plan.seed ^ self.targets.get()).fork("ssd");
         count(&self.targets);
         let size = plan.config.switch.page_size;
@@ -77,8 +81,8 @@ impl Drives {
 const LIVES: u16 = 100;
 
 /// A rack at work.
-pub(super) struct Stage<'a> {
-    pub plan: &'a Plan,
+pub(super) struct Harness<'a> {
+    pub plan: &'a PagesPlan,
     pub rack: SimulatedRack,
     pages: PageService,
     pub shared: Rc<Shared>,
@@ -88,13 +92,13 @@ pub(super) struct Stage<'a> {
     /// By node: how often it has come back.
     lives: Vec<u16>,
     /// By node; empty while it is dead.
-    pub seats: Vec<Vec<Rc<Seat>>>,
+    pub sessions: Vec<Vec<Rc<Session>>>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Harness<'a> {
     /// Builds the rack over this medium.
     pub fn new(
-        plan: &'a Plan,
+        plan: &'a PagesPlan,
         seed: u64,
         medium: MemoryBackend,
         shared: Rc<Shared>,
@@ -123,7 +127,7 @@ impl<'a> Stage<'a> {
             ..PageOptions::default()
         };
         let pages = PageService::with_stores(&rack, &options, stores.collect());
-        let mut stage = Self {
+        let mut harness = Self {
             plan,
             rack,
             pages: pages.map_err(|error| format!("no pages: {error}"))?,
@@ -131,16 +135,16 @@ impl<'a> Stage<'a> {
             drives,
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
-            seats: vec![Vec::new(); plan.nodes.len()],
+            sessions: vec![Vec::new(); plan.nodes.len()],
         };
         if !plan.is_open_to_rogue() {
             let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
-            stage.rack.open_store_to(0, &members);
+            harness.rack.open_store_to(0, &members);
         }
         for at in 0..plan.nodes.len() {
-            stage.take_seats(at)?;
+            harness.take_seats(at)?;
         }
-        Ok(stage)
+        Ok(harness)
     }
 
     /// Another target takes the place of one that ended.
@@ -172,8 +176,8 @@ impl<'a> Stage<'a> {
         }
         let node = self.number(at);
         let workers = workers.into_iter().zip(0..);
-        self.seats[at] = workers
-            .map(|(worker, at)| Seat::new(Who { node, worker: at }, worker))
+        self.sessions[at] = workers
+            .map(|(worker, at)| Session::new(Who { node, worker: at }, worker))
             .collect();
         Ok(())
     }
@@ -184,29 +188,32 @@ impl<'a> Stage<'a> {
     }
 
     pub fn is_alive(&self, at: usize) -> bool {
-        !self.seats[at].is_empty()
+        !self.sessions[at].is_empty()
     }
 
     /// All workers of a node that use the first store, or its first one, follow a script.
     pub fn spawn(&mut self, at: usize, all: bool, script: impl Fn() -> Script) {
         let node = self.plan.nodes[at].node;
         let count = if all { self.plan.browsers() } else { 1 };
-        for seat in self.seats[at].iter().take(count) {
-            match Browser::new(self.shared.clone(), seat.clone(), script()) {
+        for session in self.sessions[at].iter().take(count) {
+            match Browser::new(self.shared.clone(), session.clone(), script()) {
                 Some(browser) => _ = self.rack.spawn(node, Box::new(browser)),
-                None => self.shared.wrong(format!("{} did not end", seat.who)),
+                None => self.shared.wrong(format!("{} did not end", session.who)),
             }
         }
     }
 
     /// A node's user of the second store follows a script, if there is one.
     pub fn spawn_store_user(&mut self, at: usize, script: allocators::Script) {
-        let Some(seat) = self.seats[at].last().filter(|_| self.plan.second.is_some()) else {
+        let Some(session) = self.sessions[at]
+            .last()
+            .filter(|_| self.plan.second.is_some())
+        else {
             return;
         };
-        match StoreUser::new(self.shared.clone(), seat.clone(), script) {
+        match StoreUser::new(self.shared.clone(), session.clone(), script) {
             Some(user) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(user)),
-            None => self.shared.wrong(format!("{} did not end", seat.who)),
+            None => self.shared.wrong(format!("{} did not end", session.who)),
         }
     }
 
@@ -229,8 +236,8 @@ impl<'a> Stage<'a> {
         let before = self.rack.lost_pages().to_vec();
         self.rack.declare_dead(node);
         self.report_losses(&before);
-        for seat in core::mem::take(&mut self.seats[at]) {
-            seat.is_presumed_dead.set(true);
+        for session in core::mem::take(&mut self.sessions[at]) {
+            session.is_presumed_dead.set(true);
         }
         self.presumed.push(node);
     }
@@ -270,10 +277,10 @@ impl<'a> Stage<'a> {
 
     /// Nodes may be asked about pages in doubt: those whose workers rest, too.
     fn attend(&mut self) {
-        for (member, seats) in self.plan.nodes.iter().zip(&self.seats) {
+        for (member, sessions) in self.plan.nodes.iter().zip(&self.sessions) {
             let attendant = Attendant {
                 shared: self.shared.clone(),
-                seats: seats.clone(),
+                sessions: sessions.clone(),
             };
             self.rack.spawn(member.node, Box::new(attendant));
         }
@@ -284,7 +291,7 @@ impl<'a> Stage<'a> {
         let (now, number) = (self.rack.now(), self.number(at));
         self.shared.crash(now, number);
         self.rack.crash_node_silently(self.plan.nodes[at].node);
-        self.seats[at].clear();
+        self.sessions[at].clear();
     }
 
     /// The controller hears of a node's death, and says what is lost.

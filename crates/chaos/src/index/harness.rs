@@ -5,7 +5,7 @@ use super::coordinator::{Chair, Orders};
 use super::endpoint::{ServerActor, spec};
 use super::local::Local;
 use super::network::Guide;
-use super::plan::Plan;
+use super::plan::IndexPlan;
 use super::shared::Shared;
 use super::switches::Switches;
 use super::work::Work;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 const LIFE: u32 = 1000;
 
 /// A rack at work.
-pub(super) struct Stage<'a> {
-    pub plan: &'a Plan,
+pub(super) struct Harness<'a> {
+    pub plan: &'a IndexPlan,
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     pub orders: Rc<Orders>,
@@ -50,8 +50,8 @@ struct Down {
     hard: bool,
 }
 
-impl<'a> Stage<'a> {
-    pub fn new(plan: &'a Plan, shared: Rc<Shared>) -> Result<Self, String> {
+impl<'a> Harness<'a> {
+    pub fn new(plan: &'a IndexPlan, shared: Rc<Shared>) -> Result<Self, String> {
         let rack = match plan.network {
             Some(_) => SimulatedRack::with_models(&plan.config, Switches::change_models),
             None => SimulatedRack::new(&plan.config),
@@ -60,7 +60,7 @@ impl<'a> Stage<'a> {
         rack.set_read_lines(ReadLines::AnyOrder);
         let network = plan.network.map(|network| network.spec);
         let index = IndexService::with_spec(&rack, spec(plan)?, network, None);
-        let mut stage = Self {
+        let mut harness = Self {
             plan,
             rack,
             shared,
@@ -78,18 +78,18 @@ impl<'a> Stage<'a> {
         let endpoints = (0..plan.endpoints.len() as u16).map(EndpointId);
         let loaded = endpoints
             .clone()
-            .map(|at| stage.first_entries(&mut rng, at));
+            .map(|at| harness.first_entries(&mut rng, at));
         let loaded: Vec<_> = loaded.flatten().collect();
-        let filled = stage.index.load(loaded);
+        let filled = harness.index.load(loaded);
         filled.map_err(|error| format!("the index is not loaded: {error}"))?;
         for endpoint in endpoints {
-            stage.started(endpoint);
+            harness.started(endpoint);
         }
         for at in 0..plan.compute.len() {
-            stage.take_desks(at)?;
+            harness.take_desks(at)?;
         }
-        stage.connect()?;
-        Ok(stage)
+        harness.connect()?;
+        Ok(harness)
     }
 
     /// What an endpoint has from the beginning.
