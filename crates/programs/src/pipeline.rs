@@ -20,7 +20,7 @@ use crate::guard::Guard;
 use crate::index::{Index, IndexConfig};
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
-use rackweave_base::{Memory, Packet, PortId};
+use rackweave_base::{Memory, Packet, PortId, Rkey};
 use rackweave_switch::transfer::{
     Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
 };
@@ -110,6 +110,8 @@ pub enum Digest {
         thread: ThreadId,
         /// The consumer.
         consumer: ConsumerId,
+        /// The key of its ring: its number may have been another's when the report is read.
+        ring: Rkey,
     },
     /// A node wrote nonsense into a ring word.
     BadRingWord {
@@ -117,6 +119,8 @@ pub enum Digest {
         thread: ThreadId,
         /// Whose ring it is.
         whose: Whose,
+        /// The ring's key, as above.
+        ring: Rkey,
     },
     /// Something of the page directory's.
     Page(PageDigest),

@@ -113,3 +113,10 @@ fn damage_is_such_that_it_can_be_found() {
 fn a_report_of_a_flow_that_had_the_number_before_is_ignored() {
     replay(45_019_105);
 }
+
+/// A consumer that was removed had said that it leaves; its number was another one's, on another
+/// node, when the controller read that, and that one's flow was broken off.
+#[test]
+fn what_is_said_of_a_member_that_has_gone_is_not_about_the_next_one_with_its_number() {
+    replay(96_019_737);
+}

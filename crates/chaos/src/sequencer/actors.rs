@@ -83,8 +83,8 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Makes `calls` calls by the connection of a session; up to `again` of those that failed are made
-    /// again.
+    /// Makes `calls` calls by the connection of a session; up to `again` of those that failed are
+    /// made again.
     pub fn new(shared: Rc<Shared>, session: Rc<Session>, calls: u32, again: u32) -> Self {
         let mut rng = Rng::new(shared.seed ^ u64::from(session.number) << 32);
         Self {

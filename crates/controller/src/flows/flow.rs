@@ -2,7 +2,7 @@
 
 use super::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, Ring, RingCounters};
 use crate::lanes::Connected;
-use rackweave_base::NodeId;
+use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
 use rackweave_switch::transfer::LaneId;
 
@@ -142,6 +142,18 @@ impl Flow {
                 let is = |seat: &ProducerSeat| seat.ids.contains(&producer) && !seat.gone;
                 let index = self.producers.iter().position(is)?;
                 Some(("producer", index))
+            }
+        }
+    }
+
+    /// Whether one of the rings of a member has this key.
+    pub fn has_ring(&self, whose: Whose, index: usize, key: Rkey) -> bool {
+        let is = |ring: &Ring| ring.region.rkey == key;
+        match whose {
+            Whose::Consumer(_) => self.rings.consumers.get(index).is_some_and(is),
+            Whose::Producer(_) => {
+                let mut rings = self.rings.producers.iter();
+                rings.any(|rings| rings.get(index).is_some_and(is))
             }
         }
     }

@@ -255,6 +255,13 @@ impl Controller {
         let Some((role, index)) = flow.member(whose) else {
             return;
         };
+        // The number may have been another member's, of this flow or another, when the switch said
+        // so: the ring's key never was.
+        if let Digest::ConsumerLeft { ring, .. } | Digest::BadRingWord { ring, .. } = digest
+            && !flow.has_ring(whose, index, ring)
+        {
+            return;
+        }
         let node = match whose {
             Whose::Consumer(_) => flow.spec.consumers[index],
             Whose::Producer(_) => flow.spec.producers[index],

@@ -97,6 +97,7 @@ impl Flows {
         let bad = Digest::BadRingWord {
             thread: producer.thread,
             whose: Whose::Producer(id),
+            ring: producer.ring.rkey,
         };
         let Ok(word) = UnitWord::try_from(producer.ring.order.from_bytes(bytes)) else {
             return pass.digest(bad);
@@ -147,7 +148,12 @@ impl Flows {
         let retain = self.threads.lookup(thread.index()).map(|t| t.retain);
         let Some(retain) = retain else { return };
         let whose = Whose::Consumer(id);
-        let bad = Digest::BadRingWord { thread, whose };
+        let ring = consumer.ring.rkey;
+        let bad = Digest::BadRingWord {
+            thread,
+            whose,
+            ring,
+        };
         let Ok(word) = UnitWord::try_from(consumer.ring.order.from_bytes(bytes)) else {
             return pass.digest(bad);
         };
@@ -155,6 +161,7 @@ impl Flows {
             return pass.digest(Digest::ConsumerLeft {
                 thread,
                 consumer: id,
+                ring,
             });
         }
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);

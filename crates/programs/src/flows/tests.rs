@@ -136,8 +136,12 @@ fn answer(switch: &mut Switch<Pipeline>, lane: LaneId, word: u64) -> Option<Dige
 fn a_word_that_makes_no_sense_is_reported() {
     let (producer, consumer) = (LaneId(0), LaneId(4));
     let bad = |whose| {
-        let thread = ThreadId(0);
-        Some(Digest::BadRingWord { thread, whose })
+        let (thread, ring) = (ThreadId(0), Rkey(1));
+        Some(Digest::BadRingWord {
+            thread,
+            whose,
+            ring,
+        })
     };
     let bad_producer = bad(Whose::Producer(ProducerId(0)));
     let bad_consumer = bad(Whose::Consumer(ConsumerId(0)));
@@ -182,6 +186,7 @@ fn a_consumer_that_leaves_is_reported() {
     let left = Digest::ConsumerLeft {
         thread: ThreadId(0),
         consumer: ConsumerId(0),
+        ring: Rkey(1),
     };
     assert_eq!(digest, Some(left));
 }
