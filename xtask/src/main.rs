@@ -1,11 +1,11 @@
 //! Checks and chores of the project, run as `cargo xtask`.
 //!
 //! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] judges what a
-//! machine can judge of style and of the house's plan; [`canary`] proves that the checkers of the
-//! simulator can fail; [`catalogue`] makes tables of docs/ from the code; [`fuzz`] runs the fuzz
-//! targets under libFuzzer; [`toolchain`] has the checks by Miri and ThreadSanitizer; [`install`]
-//! puts the library for C and C++ where programs find it. It knows the project's files and
-//! commands, and none of its crates, so that it builds when they do not.
+//! machine can judge of style and of the dependencies between crates; [`canary`] proves that the
+//! checkers of the simulator can fail; [`catalogue`] makes tables of docs/ from the code; [`fuzz`]
+//! runs the fuzz targets under libFuzzer; [`toolchain`] has the checks by Miri and
+//! ThreadSanitizer; [`install`] puts the library for C and C++ where programs find it. It knows the
+//! project's files and commands, and none of its crates, so that it builds when they do not.
 
 mod canary;
 mod catalogue;

@@ -102,7 +102,7 @@ pub enum Command {
     Keygen(KeygenArgs),
 }
 
-/// What `up` may be told.
+/// Arguments of `up`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -128,7 +128,7 @@ pub struct LeashArgs {
     pub end_with_stdin: bool,
 }
 
-/// What `switch` may be told.
+/// Arguments of `switch`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -145,7 +145,7 @@ pub struct SwitchArgs {
     pub leash: LeashArgs,
 }
 
-/// What `node` may be told.
+/// Arguments of `node`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -162,7 +162,7 @@ pub struct NodeArgs {
     pub leash: LeashArgs,
 }
 
-/// What `keygen` may be told.
+/// Arguments of `keygen`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -238,7 +238,7 @@ impl RackArgs {
     }
 }
 
-/// What the demo may be told.
+/// Arguments of `demo`.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
 Examples:
@@ -270,7 +270,7 @@ pub struct DemoArgs {
     pub rack: RackArgs,
 }
 
-/// What `flow` may be told.
+/// Arguments of `flow`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -314,7 +314,7 @@ pub struct FlowArgs {
     pub rack: RackArgs,
 }
 
-/// What a campaign of chaos may be told.
+/// Arguments of `chaos`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -353,7 +353,7 @@ pub struct ChaosArgs {
     pub jobs: Option<u16>,
 }
 
-/// What `figures` may be told.
+/// Arguments of `figures`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -418,7 +418,7 @@ impl FiguresArgs {
     }
 }
 
-/// What `info` may be told.
+/// Arguments of `info`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

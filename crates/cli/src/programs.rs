@@ -80,6 +80,14 @@ impl<P: Program> Program for Rc<RefCell<P>> {
     fn done(&self) -> u64 {
         self.borrow().done()
     }
+
+    fn is_server(&self) -> bool {
+        self.borrow().is_server()
+    }
+
+    fn is_settled(&mut self) -> bool {
+        self.borrow_mut().is_settled()
+    }
 }
 
 /// A program at one of two unequal ends.

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};
+use textwrap::{Options, WordSplitter};
 
 /// Columns of a terminal.
 pub const COLUMNS: usize = 80;
@@ -12,7 +13,7 @@ pub const COLUMNS: usize = 80;
 const UNITS: [(&str, &str, Form); 9] = [
     ("gigabytes_per_s", " GB/s", Form::Digits(3)),
     ("gigabits_per_s", " Gbit/s", Form::Digits(3)),
-    ("per_s", "/s", Form::Scaled),
+    ("per_s", "", Form::Scaled),
     ("percent_of_a_core", " % of a core", Form::Digits(2)),
     ("bytes", " bytes", Form::Digits(0)),
     ("ns", " us", Form::Micros),
@@ -48,21 +49,15 @@ pub fn scaled(number: f64) -> String {
     }
 }
 
-/// `text` in lines that fit the terminal, those behind the first indented.
+/// `text` in lines that fit the terminal, those behind the first indented; none ends at a
+/// non-breaking space, of which there are none left.
 pub fn wrapped(text: &str, indent: usize) -> String {
-    let (mut lines, mut line) = (String::new(), String::new());
-    for word in text.split_whitespace() {
-        if !line.trim().is_empty() && line.len() + 1 + word.len() >= COLUMNS {
-            lines += line.trim_end();
-            lines.push('\n');
-            line = " ".repeat(indent);
-        }
-        if !line.trim().is_empty() {
-            line.push(' ');
-        }
-        line += word;
-    }
-    lines + &line + "\n"
+    let indent = " ".repeat(indent);
+    let options = Options::new(COLUMNS - 1)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation);
+    textwrap::fill(text, options).replace('\u{a0}', " ") + "\n"
 }
 
 /// A value without the keys of its object that have none.
@@ -85,7 +80,7 @@ fn label(key: &str) -> (String, Option<Unit>) {
     };
     let words = match (rest, unit.form) {
         ("", Form::Digits(3)) => "throughput",
-        ("", _) | (_, Form::Percent) => key,
+        ("", _) | (_, Form::Percent | Form::Scaled) => key,
         (rest, _) => rest,
     };
     (words.replace('_', " "), Some(unit))
@@ -126,7 +121,8 @@ fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
         let (label, own) = label(key);
         let is_count = ["samples", "items", "messages"].contains(&key.as_str());
         let unit = own.or(unit.filter(|_| !is_count));
-        format!("{label} {}", scalar(value, unit))
+        // A number stays beside its unit and its label.
+        format!("{label} {}", scalar(value, unit)).replace(' ', "\u{a0}")
     };
     map.iter().map(measure).collect::<Vec<_>>().join(", ")
 }

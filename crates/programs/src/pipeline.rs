@@ -101,6 +101,8 @@ pub enum Digest {
         thread: ThreadId,
         /// Whose lane failed.
         whose: Whose,
+        /// The key of its ring: the number may be another member's when the report is read.
+        ring: Rkey,
         /// Why.
         reason: FailReason,
     },
@@ -110,7 +112,7 @@ pub enum Digest {
         thread: ThreadId,
         /// The consumer.
         consumer: ConsumerId,
-        /// The key of its ring: its number may have been another's when the report is read.
+        /// The key of its ring.
         ring: Rkey,
     },
     /// A node wrote nonsense into a ring word.
@@ -119,7 +121,7 @@ pub enum Digest {
         thread: ThreadId,
         /// Whose ring it is.
         whose: Whose,
-        /// The ring's key, as above.
+        /// The key of its ring.
         ring: Rkey,
     },
     /// Something of the page directory's.

@@ -227,11 +227,6 @@ impl<P: Program> Switch<P> {
         self.run_tasks(now);
     }
 
-    /// Drops reports that are about what the control plane has taken out of the tables.
-    pub fn drop_digests(&mut self, is_over: impl Fn(&P::Digest) -> bool) {
-        self.fabric.digests.retain(|digest| !is_over(digest));
-    }
-
     /// Lets a task of the control plane's take a pass.
     pub fn inject(&mut self, now: Instant, task: P::Task) {
         self.fabric.recirculate(now, task);

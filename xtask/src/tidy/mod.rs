@@ -1,10 +1,11 @@
 //! The style rules that a machine can check, and the dependencies between crates.
 //!
-//! [`text`] looks at files line by line, [`house`] at the manifests of crates: which may know which
-//! is a table there. [`links`] looks where documents lead, [`catalogue`] whether tables of
-//! documents are what the code says. Every finding says where, what, and what to do about it.
+//! [`text`] looks at files line by line, [`dependencies`] at the manifests of crates: which may
+//! depend on which is a table there. [`links`] looks where documents lead, [`catalogue`] whether
+//! tables of documents are what the code says. Every finding says where, what, and what to do about
+//! it.
 
-mod house;
+mod dependencies;
 mod links;
 mod text;
 
@@ -72,7 +73,7 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
             .map_err(|error| Failure::check(format!("{path}:1: {error}")))?;
         text::check(&path, &text, &mut findings);
         if path.ends_with("Cargo.toml") {
-            house::check(&path, &text, &mut findings);
+            dependencies::check(&path, &text, &mut findings);
         }
         match path.rsplit_once('.') {
             Some((_, "md")) => documents.push((path, text)),

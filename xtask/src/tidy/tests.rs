@@ -1,13 +1,13 @@
 //! Each check is seen to fail on an example, and to pass on a sound one.
 
-use super::{Finding, house, judge, links, text};
+use super::{Finding, dependencies, judge, links, text};
 
 /// What is said about a file, each with its line.
 fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
     let mut findings: Vec<Finding> = Vec::new();
     text::check(path, content, &mut findings);
     if path.ends_with("Cargo.toml") {
-        house::check(path, content, &mut findings);
+        dependencies::check(path, content, &mut findings);
     }
     let told = || findings.iter().map(Finding::to_string).collect::<Vec<_>>();
     assert_eq!(findings.len(), expect.len(), "{:#?}", told());

@@ -101,14 +101,14 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 fn claims(figure: &mut Figure, curves: &[Curve]) {
     // The paper tells of the smallest trees and of the largest.
-    let told = [
+    let claimed = [
         (PAPER_KEYS[0], 1.47, DPU_ALONE[0]),
         (PAPER_KEYS[2], 1.30, DPU_ALONE[1]),
     ];
     let mut claim = |what: String, source, paper, ours, unit| {
         figure.claim(what, source, paper, ours, unit);
     };
-    for (keys, gain, dpu) in told {
+    for (keys, gain, dpu) in claimed {
         let Some(curve) = curves.iter().find(|curve| curve.of == (keys, 0)) else {
             continue;
         };

@@ -74,8 +74,8 @@ fn measure(
         Duration::from_micros(20),
         Duration::from_micros(run.scale.pick(200, 1_000)),
     );
-    let room = 8 * real * tree::ENTRY_BYTES + (64 << 20);
-    let mut rack = testbed(run.seed, room)?;
+    let memory_bytes = 8 * real * tree::ENTRY_BYTES + (64 << 20);
+    let mut rack = testbed(run.seed, memory_bytes)?;
     let tree = tree::load(
         &rack.memory().clone(),
         tree::NODE_BYTES,

@@ -57,7 +57,7 @@ pub struct Part {
     letter: &'static str,
     x: (&'static str, &'static str),
     points: fn(Scale) -> Vec<Point>,
-    told: &'static [(f64, &'static str, f64, f64)],
+    claims: &'static [(f64, &'static str, f64, f64)],
 }
 
 /// Figure 10(a): the size of the database.
@@ -72,7 +72,7 @@ pub const BY_KEYS: Part = Part {
         };
         tens.iter().map(point).collect()
     },
-    told: &[(100.0, "100 M keys", 583.1, 442.8)],
+    claims: &[(100.0, "100 M keys", 583.1, 442.8)],
 };
 
 /// Figure 10(b): clients.
@@ -87,7 +87,7 @@ pub const BY_CLIENTS: Part = Part {
         };
         clients.iter().map(point).collect()
     },
-    told: &[
+    claims: &[
         (1.0, "one client", 52.0, 47.7),
         (16.0, "16 clients", 583.1, 442.8),
     ],
@@ -104,7 +104,7 @@ pub const BY_READS: Part = Part {
         };
         (5..=10).map(point).collect()
     },
-    told: &[
+    claims: &[
         (50.0, "half are reads", 613.2, 451.9),
         (100.0, "all are reads", 413.7, 363.0),
     ],
@@ -121,7 +121,7 @@ pub const BY_SKEW: Part = Part {
         };
         [0.9, 0.95, 0.99].map(point).into()
     },
-    told: &[
+    claims: &[
         (0.9, "skew 0.9", 521.0, 417.7),
         (0.99, "skew 0.99", 583.1, 442.8),
     ],
@@ -148,7 +148,7 @@ impl Part {
         );
         figure.series = grid::series(&curves, |x| x, |rate| *rate);
         let source = format!("section V-C, figure 10({})", self.letter);
-        for &(x, what, network, baseline) in self.told {
+        for &(x, what, network, baseline) in self.claims {
             for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
                 let rate = |way: usize| curves[way].value(x, |rate| *rate);
                 let what = format!("throughput over the baseline's, {what}, {panel}");

@@ -2,8 +2,8 @@
 //!
 //! One core of the first node pushes items at a fixed rate, each with the time at which it was due;
 //! a core of the second takes them and pushes them back; another core of the first takes them and
-//! notes how long they were away. What a core writes or takes is told to the switch when the core
-//! has done the work, not when it begins.
+//! notes how long they were away. What a core writes or takes is announced to the switch when the
+//! core has done the work, not when it begins.
 
 mod actors;
 #[cfg(test)]
@@ -21,7 +21,8 @@ use std::rc::Rc;
 /// rings of a node fit its last level cache.
 pub const RING_BYTES: u32 = 8 << 20;
 
-/// The least time between two doorbells of one ring. What changes meanwhile is told by the next.
+/// The least time between two doorbells of one ring. What changes meanwhile is announced by the
+/// next.
 pub const BELL_GAP: Duration = Duration::from_micros(1);
 
 /// How often the switch looks at a ring that has a doorbell.
@@ -32,7 +33,7 @@ const BELL_POLL: Duration = Duration::from_micros(200);
 pub enum Signal {
     /// It looks this often.
     Polls(Duration),
-    /// It is told.
+    /// It is announced.
     Doorbells,
 }
 

@@ -1,7 +1,9 @@
 //! The papers' claims beside ours: as a table for people and as CSV.
 
 use super::{Claim, Figure, csv, number};
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use textwrap::{Options, WordSplitter};
 
 /// Characters of a line of a claim's text, and of its source.
 const WHAT: usize = 44;
@@ -130,17 +132,9 @@ pub(super) fn ratio(claim: &Claim) -> String {
 /// The text in lines of at most `width` characters, broken between words. A longer word has a line
 /// of its own; a text without words is one empty line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is always one");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= width {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
+    let options = Options::new(width)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(Cow::into_owned).collect()
 }

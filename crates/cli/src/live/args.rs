@@ -1,8 +1,8 @@
-//! What `top` and `stat` may be told at the command line.
+//! Arguments of `top` and `stat`.
 
 use clap::Args;
 
-/// What `top` may be told.
+/// Arguments of `top`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct TopArgs {
     pub hosted: bool,
 }
 
-/// What `stat` may be told.
+/// Arguments of `stat`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

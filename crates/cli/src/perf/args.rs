@@ -1,4 +1,4 @@
-//! What `perf` may be told, and the table of its tests.
+//! Arguments of `perf`, and the table of its tests.
 
 use super::initiator::Kind;
 use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
@@ -279,7 +279,7 @@ pub enum Atomic {
     Cas,
 }
 
-/// What a measurement may be told. Flags are those of perftest where it has them.
+/// Arguments of a measurement. Flags are those of perftest where it has them.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

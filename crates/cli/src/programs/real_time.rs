@@ -20,7 +20,7 @@ enum Access<'a> {
     Job(&'a Job),
 }
 
-struct Seat<'a, P> {
+struct Slot<'a, P> {
     access: Access<'a>,
     program: P,
     has_ended: bool,
@@ -28,7 +28,7 @@ struct Seat<'a, P> {
 
 /// The programs of one thread.
 pub struct RealTime<'a, P> {
-    seats: Vec<Seat<'a, P>>,
+    slots: Vec<Slot<'a, P>>,
     clock: RoundClock,
     patience: Patience<'a>,
     is_alone: bool,
@@ -43,7 +43,7 @@ impl<'a, P: Program> RealTime<'a, P> {
     /// is space for.
     pub fn new(driver: &'a dyn Progress, is_alone: bool) -> Self {
         Self {
-            seats: Vec::new(),
+            slots: Vec::new(),
             clock: RoundClock::start(),
             patience: Patience::new(driver),
             is_alone,
@@ -66,7 +66,7 @@ impl<'a, P: Program> RealTime<'a, P> {
 
     fn enter(&mut self, access: Access<'a>, program: P) {
         self.running += usize::from(!program.is_server());
-        self.seats.push(Seat {
+        self.slots.push(Slot {
             access,
             program,
             has_ended: false,
@@ -85,17 +85,17 @@ impl<'a, P: Program> RealTime<'a, P> {
     pub fn round(&mut self) -> Result<Turn, CliError> {
         self.clock.next_round();
         let (mut has_more, mut moved) = (false, false);
-        for seat in &mut self.seats {
-            if seat.has_ended {
+        for slot in &mut self.slots {
+            if slot.has_ended {
                 continue;
             }
-            match seat.turn(&self.clock)? {
+            match slot.turn(&self.clock)? {
                 Turn::Moved | Turn::Worked(_) => has_more = true,
                 Turn::Waits { moved: its } => moved |= its,
                 Turn::Sleeps(_) => {}
                 Turn::Ended => {
-                    seat.has_ended = seat.program.is_settled();
-                    self.running -= usize::from(seat.has_ended);
+                    slot.has_ended = slot.program.is_settled();
+                    self.running -= usize::from(slot.has_ended);
                 }
             }
         }
@@ -126,17 +126,17 @@ impl<'a, P: Program> RealTime<'a, P> {
 
     /// All programs.
     pub fn programs(&self) -> impl Iterator<Item = &P> {
-        self.seats.iter().map(|seat| &seat.program)
+        self.slots.iter().map(|slot| &slot.program)
     }
 
     /// The same, to be changed.
     pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut P> {
-        self.seats.iter_mut().map(|seat| &mut seat.program)
+        self.slots.iter_mut().map(|slot| &mut slot.program)
     }
 
     /// The programs, in the order in which they were added.
     pub fn into_programs(self) -> Vec<P> {
-        self.seats.into_iter().map(|seat| seat.program).collect()
+        self.slots.into_iter().map(|slot| slot.program).collect()
     }
 
     /// The only program.
@@ -179,15 +179,15 @@ impl<'a, P: Program> RealTime<'a, P> {
     /// # Errors
     /// Those of the programs.
     pub fn drain(&mut self) -> Result<(), CliError> {
-        let servers = self.seats.iter_mut();
-        for seat in servers.filter(|seat| seat.program.is_server()) {
-            while seat.turn(&self.clock)? == (Turn::Waits { moved: true }) {}
+        let servers = self.slots.iter_mut();
+        for slot in servers.filter(|slot| slot.program.is_server()) {
+            while slot.turn(&self.clock)? == (Turn::Waits { moved: true }) {}
         }
         Ok(())
     }
 }
 
-impl<P: Program> Seat<'_, P> {
+impl<P: Program> Slot<'_, P> {
     fn turn(&mut self, clock: &RoundClock) -> Result<Turn, CliError> {
         let mut port = match &self.access {
             Access::Node(node) => Port::Node(node, clock),

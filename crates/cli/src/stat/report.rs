@@ -2,15 +2,13 @@
 
 use crate::live::words::{ANSWERS, binary, bits, clock, depth, ends, share, si, with_unit};
 use crate::live::{Change, Snapshot};
+use crate::report::{COLUMNS, wrapped};
 use rackweave_rack::statistics::{
     Counters, FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics, RackStatistics,
     SwitchStatistics,
 };
 use serde::Serialize;
 use std::fmt;
-
-/// Characters of a line of counters.
-const LINE: usize = 80;
 
 /// What a command has counted, and what happened since the look before.
 #[derive(Serialize, Clone, Debug)]
@@ -146,7 +144,7 @@ fn rates(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
         .map(|(kind, &rate)| format!("{kind} {}", si(rate)))
         .collect();
     if !answers.is_empty() {
-        wrapped(f, "  pages: ", "    ", &answers)?;
+        words(f, "  pages: ", 4, &answers)?;
     }
     if change.index_queries > 0.0 {
         writeln!(f, "  index: {} queries", si(change.index_queries))?;
@@ -186,7 +184,7 @@ fn write_switch(
 }
 
 fn write_flow(f: &mut fmt::Formatter<'_>, flow: &FlowStatistics) -> fmt::Result {
-    let each = LINE / 2 - 20;
+    let each = COLUMNS / 2 - 20;
     let (from, to) = (ends(&flow.producers, each), ends(&flow.consumers, each));
     let weight = flow.weight.map(|weight| format!(", weight {weight}"));
     writeln!(f, "  flow {}: {} from {from} to {to}", flow.id, flow.shape)?;
@@ -249,31 +247,22 @@ fn write_index(f: &mut fmt::Formatter<'_>, index: &IndexStatistics, all: bool) -
 }
 
 fn counted(f: &mut fmt::Formatter<'_>, counters: &Counters, drops: &Counters) -> fmt::Result {
-    for (first, next, counters) in [("  ", "  ", counters), ("  dropped: ", "    ", drops)] {
+    for (first, indent, counters) in [("  ", 2, counters), ("  dropped: ", 4, drops)] {
         let all = counters.iter();
         let all: Vec<String> = all.map(|(name, count)| format!("{name} {count}")).collect();
-        wrapped(f, first, next, &all)?;
+        words(f, first, indent, &all)?;
     }
     Ok(())
 }
 
 /// Words in lines, nothing if there are none.
-fn wrapped(f: &mut fmt::Formatter<'_>, first: &str, next: &str, words: &[String]) -> fmt::Result {
-    let mut line = String::new();
-    for word in words {
-        let width = line.chars().count() + 1 + word.chars().count();
-        if line.is_empty() {
-            line = format!("{first}{word}");
-        } else if width > LINE {
-            writeln!(f, "{line}")?;
-            line = format!("{next}{word}");
-        } else {
-            line.push(' ');
-            line.push_str(word);
-        }
+fn words(f: &mut fmt::Formatter<'_>, first: &str, indent: usize, words: &[String]) -> fmt::Result {
+    if words.is_empty() {
+        return Ok(());
     }
-    match line.is_empty() {
-        true => Ok(()),
-        false => writeln!(f, "{line}"),
-    }
+    let whole: Vec<_> = words
+        .iter()
+        .map(|word| word.replace(' ', "\u{a0}"))
+        .collect();
+    f.write_str(&wrapped(&format!("{first}{}", whole.join(" ")), indent))
 }

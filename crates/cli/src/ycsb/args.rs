@@ -1,11 +1,11 @@
-//! What `ycsb` may be told.
+//! Arguments of `ycsb`.
 
 use crate::args::RackArgs;
 use clap::{Args, ValueEnum};
 use rackweave_workload::ycsb::{Distribution, Workload};
 use std::path::PathBuf;
 
-/// What `ycsb` may be told.
+/// Arguments of `ycsb`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

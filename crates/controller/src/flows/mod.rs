@@ -242,26 +242,24 @@ impl Controller {
 
     /// The flow may have been set up again since the report, or the member have left.
     fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: Digest) {
-        let whose = match digest {
+        let (whose, ring) = match digest {
             Digest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
             // The registers say how it is now.
             Digest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
                 return;
             }
-            Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
-            Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
+            Digest::ThreadFailed { whose, ring, .. } | Digest::BadRingWord { whose, ring, .. } => {
+                (whose, ring)
+            }
+            Digest::ConsumerLeft { consumer, ring, .. } => (Whose::Consumer(consumer), ring),
             Digest::Page(_) | Digest::Sequencer(_) => return,
-        };
-        let Some((role, index)) = flow.member(whose) else {
-            return;
         };
         // The number may have been another member's, of this flow or another, when the switch said
         // so: the ring's key never was.
-        if let Digest::ConsumerLeft { ring, .. } | Digest::BadRingWord { ring, .. } = digest
-            && !flow.has_ring(whose, index, ring)
-        {
+        let member = flow.member(whose);
+        let Some((role, index)) = member.filter(|&(_, at)| flow.has_ring(whose, at, ring)) else {
             return;
-        }
+        };
         let node = match whose {
             Whose::Consumer(_) => flow.spec.consumers[index],
             Whose::Producer(_) => flow.spec.producers[index],
@@ -342,7 +340,7 @@ impl Controller {
         };
         flow.rings_at_end = Some(RingCounters::at_end(flow, |ring| ring.tell(site, told)));
         flow.rings_left().for_each(|ring| forget_ring(site, ring));
-        self.flows.retire(site, flow);
+        self.flows.retire(flow);
         self.share_out(site);
     }
 }

@@ -189,12 +189,8 @@ impl FlowRegistry {
     }
 
     /// Nothing of a flow is left: its numbers are free.
-    pub fn retire(&self, site: &mut dyn Site, flow: &Flow) {
+    pub fn retire(&self, flow: &Flow) {
         let mut registry = self.lock();
-        // What the switch says of a number is about who has it, so this goes before.
-        let owner = |digest: &Digest| whose(digest).and_then(|whose| registry.owner(whose));
-        let is_of = |digest: &Digest| owner(digest) == Some(flow.id);
-        site.switch(&mut |_, switch| switch.drop_digests(is_of));
         let entry = &mut registry.entries[flow.id.0 as usize];
         entry.is_left = false;
         entry.threads.clear();

@@ -267,11 +267,17 @@ impl Flows {
         whose: Whose,
         reason: FailReason,
     ) {
+        let ring = match whose {
+            Whose::Consumer(id) => self.consumers.lookup(id.index()).map(|it| it.ring.rkey),
+            Whose::Producer(id) => self.producers.lookup(id.index()).map(|it| it.ring.rkey),
+        };
+        let Some(ring) = ring else { return };
         let ended = &mut self.registers.ended;
         if ended.write(&mut pass.cursor, thread.index(), FAILED) != FAILED {
             pass.digest(Digest::ThreadFailed {
                 thread,
                 whose,
+                ring,
                 reason,
             });
         }

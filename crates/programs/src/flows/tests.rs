@@ -207,6 +207,7 @@ fn a_failed_lane_ends_its_thread_once() {
     let failed = Digest::ThreadFailed {
         thread: ThreadId(0),
         whose: Whose::Producer(ProducerId(0)),
+        ring: Rkey(1),
         reason,
     };
     assert_eq!(switch.poll_digest(), Some(failed));

@@ -56,8 +56,8 @@ pub struct Plan {
     pub slowdown: Option<Slowdown>,
     /// The longest request or reply.
     pub payload_max: u32,
-    /// Keys that each tree has room for at least, if keys are to move.
-    pub room: u64,
+    /// Keys that each tree can hold at least, if keys are to move.
+    pub capacity: u64,
     /// How long it is run.
     pub span: Span,
 }
@@ -76,7 +76,7 @@ impl Plan {
             mix,
             slowdown: None,
             payload_max: PAYLOAD_MAX,
-            room: 0,
+            capacity: 0,
             span: Span::new(Duration::from_micros(50), Duration::from_micros(800)),
         }
     }
@@ -145,15 +145,15 @@ impl Index {
     /// Loads the trees and makes the server threads.
     pub fn new(seed: u64, plan: &Plan) -> Result<Self, ExperimentError> {
         // Trees are a half to nine tenths full; the rest is buffers of connections.
-        let keys = plan.keys + 2 * plan.room;
-        let room = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
-        let rack = testbed(seed, room)?;
+        let keys = plan.keys + 2 * plan.capacity;
+        let memory_bytes = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
+        let rack = testbed(seed, memory_bytes)?;
         let map = plan.map()?;
         let endpoint = |(id, server): (EndpointId, Server)| {
             let keys = map.part_of(id).map_or(0, |part| {
                 plan.keys.min(part.last.saturating_add(1)) - part.low
             });
-            let keys = keys.max(plan.room).max(1);
+            let keys = keys.max(plan.capacity).max(1);
             IndexEndpointSpec {
                 ports: devices::CARD_PORTS,
                 threads: server.threads(),

@@ -96,7 +96,7 @@ pub struct ServerActor {
     pub prices: Rc<Prices>,
     /// When its core gets slower, if it does.
     pub slowdown: Option<Slowdown>,
-    /// Where failures are told.
+    /// Where failures are reported.
     pub tally: Shared,
 }
 

@@ -22,19 +22,19 @@ pub fn value_of(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key
 }
 
-/// A tree with the bounds `low..=last` and the keys from `low` on, up to `end` exclusive, with room
-/// for at least `room` keys.
+/// A tree with the bounds `low..=last` and the keys from `low` on, up to `end` exclusive, which can
+/// hold at least `capacity` keys.
 pub fn load(
     memory: &Memory,
     node_bytes: u32,
     (low, last): (u64, u64),
-    (end, room): (u64, u64),
+    (end, capacity): (u64, u64),
 ) -> Result<Tree, ExperimentError> {
     let keys = end.saturating_sub(low);
     let config = TreeConfig {
         low,
         last,
-        ..TreeConfig::for_keys(keys.max(room).max(1), node_bytes, 8)
+        ..TreeConfig::for_keys(keys.max(capacity).max(1), node_bytes, 8)
     };
     let block = memory
         .allocate(config.bytes() as usize)

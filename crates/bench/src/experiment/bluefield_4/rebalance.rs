@@ -128,7 +128,7 @@ pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course, Experimen
     let plan = Plan {
         span: Span::new(settle + slow_from, Duration::from_micros(micros)),
         payload_max: PAGE_BYTES,
-        room: 2 * REAL_KEYS,
+        capacity: 2 * REAL_KEYS,
         slowdown: slowdown(scenario, slow_from),
         ..scenario.plan()?
     };
@@ -241,7 +241,7 @@ struct CoordinatorActor {
     outbox: Outbox,
     /// What it does.
     log: Rc<RefCell<Log>>,
-    /// Where failures are told.
+    /// Where failures are reported.
     tally: Shared,
 }
 

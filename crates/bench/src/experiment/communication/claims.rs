@@ -17,7 +17,7 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// The best point of the paper's crew: bytes of data, MiB per second, and the curve.
+    /// The best point of the paper's layout: bytes of data, MiB per second, and the curve.
     fn peak(&self) -> (f64, f64, Option<&Curve>) {
         peak(&self.row.papers(self.curves))
     }
@@ -51,7 +51,7 @@ impl Seen<'_> {
         )
     }
 
-    /// Which sizes are best, and which crews.
+    /// Which sizes are best, and which layouts.
     fn chosen(&self) -> String {
         let names = |curves: Vec<&Curve>| {
             let names = curves.into_iter().map(|curve| self.row.name(&curve.shape));
@@ -142,12 +142,12 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
         share(&consumed),
         "",
     );
-    let told = |falls: &[(u64, f64)]| {
-        let told = falls.iter().map(|&(buffer, fall)| {
+    let listed = |falls: &[(u64, f64)]| {
+        let parts = falls.iter().map(|&(buffer, fall)| {
             let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
             format!("{} {what}{by:.0} %", Bytes(buffer))
         });
-        told.collect::<Vec<_>>().join(", ")
+        parts.collect::<Vec<_>>().join(", ")
     };
     let (_, rate, curve) = seen.peak();
     let note = format!(
@@ -159,8 +159,8 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
          when all is consumed sees one step less in the rise. The paper's cliff looks like the \
          first; it does not tell which end it takes. The best until all is consumed is {rate:.0} \
          MiB/s with a buffer of {}; the paper gives no number.",
-        told(&written),
-        told(&consumed),
+        listed(&written),
+        listed(&consumed),
         Bytes(buffer_kib(curve, 2) as u64 * 1024),
     );
     figure.note(note);

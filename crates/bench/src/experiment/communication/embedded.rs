@@ -110,9 +110,9 @@ fn notes(row: &Row, scale: Scale, curves: &[Curve], memcpy: f64) -> Vec<String> 
     };
     let cores = thread::available_parallelism().map_or(1, core::num::NonZero::get);
     let most = row
-        .crews(scale)
+        .layouts(scale)
         .iter()
-        .map(|crew| crew.0)
+        .map(|layout| layout.0)
         .max()
         .unwrap_or(1);
     let threads = match row.way {

@@ -7,7 +7,7 @@ use crate::experiment::{ExperimentError, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series};
 
 /// Threads at each end, and receive buffers of all of them.
-pub type Crew = (u8, u8);
+pub type Layout = (u8, u8);
 
 /// What a figure is.
 pub struct Row {
@@ -20,9 +20,9 @@ pub struct Row {
     /// Whether there is a single buffer, which is halved.
     pub is_single: bool,
     /// What is gone through in the quick form and in the others.
-    crews: [&'static [Crew]; 2],
+    layouts: [&'static [Layout]; 2],
     /// The paper's, which is among them.
-    paper: Crew,
+    paper: Layout,
     /// Receive buffers of one thread that threads are compared with: the paper's best.
     beside: Option<u8>,
     /// What the paper says: panel, bytes of data or a level, and MiB per second.
@@ -30,16 +30,16 @@ pub struct Row {
     claims: fn(&mut Figure, &Seen<'_>),
 }
 
-const ONE: &[Crew] = &[(1, 1)];
-const ONE_THREAD: &[Crew] = &[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7)];
+const ONE: &[Layout] = &[(1, 1)];
+const ONE_THREAD: &[Layout] = &[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7)];
 
 /// Each thread has one receive buffer (section 4.1.1).
-const THREADS: &[Crew] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)];
+const THREADS: &[Layout] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)];
 
 /// Each thread has two (section 4.2.1), and there are seven at most.
-const THREADS_CONSUMING: &[Crew] = &[(1, 2), (2, 4), (3, 6)];
+const THREADS_CONSUMING: &[Layout] = &[(1, 2), (2, 4), (3, 6)];
 
-/// The panel of the paper's crew in figure 5b.
+/// The panel of the paper's layout in figure 5b.
 const THREE: &str = "3 threads with 3 receive buffers";
 
 /// Figures 4a, 4b, 5a, 5b, 6a and 6b.
@@ -49,7 +49,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages through a single buffer, nobody consumes",
         way: Way::Raw,
         is_single: true,
-        crews: [ONE, ONE],
+        layouts: [ONE, ONE],
         paper: (1, 1),
         beside: None,
         marks: &[("", None, 5615.4)],
@@ -60,7 +60,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages through a single buffer, consumed",
         way: Way::Single,
         is_single: true,
-        crews: [ONE, ONE],
+        layouts: [ONE, ONE],
         paper: (1, 1),
         beside: None,
         marks: &[],
@@ -71,7 +71,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages through several receive buffers, nobody consumes",
         way: Way::Raw,
         is_single: false,
-        crews: [ONE_THREAD.split_at(2).0, ONE_THREAD],
+        layouts: [ONE_THREAD.split_at(2).0, ONE_THREAD],
         paper: (1, 1),
         beside: None,
         marks: &[("1 receive buffer", None, 5250.0)],
@@ -82,7 +82,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages of several threads, nobody consumes",
         way: Way::Raw,
         is_single: false,
-        crews: [&[(2, 2), (3, 3), (4, 4)], THREADS],
+        layouts: [&[(2, 2), (3, 3), (4, 4)], THREADS],
         paper: (3, 3),
         beside: Some(1),
         marks: &[
@@ -96,7 +96,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages through several receive buffers, consumed",
         way: Way::Multi,
         is_single: false,
-        crews: [ONE_THREAD.split_at(3).0, ONE_THREAD],
+        layouts: [ONE_THREAD.split_at(3).0, ONE_THREAD],
         paper: (1, 2),
         beside: None,
         marks: &[("2 receive buffers", None, 5100.0)],
@@ -107,7 +107,7 @@ pub const ROWS: [Row; 6] = [
         title: "Messages of several threads, consumed",
         way: Way::Multi,
         is_single: false,
-        crews: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
+        layouts: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
         paper: (3, 6),
         beside: Some(2),
         marks: &[("3 threads with 6 receive buffers", None, 5900.0)],
@@ -117,13 +117,13 @@ pub const ROWS: [Row; 6] = [
 
 impl Row {
     /// Threads and buffers, those of the paper's figure among them.
-    pub fn crews(&self, scale: Scale) -> &'static [Crew] {
-        scale.pick(self.crews[0], self.crews[1])
+    pub fn layouts(&self, scale: Scale) -> &'static [Layout] {
+        scale.pick(self.layouts[0], self.layouts[1])
     }
 
     /// The shapes with buffers of these sizes; the single buffer is halved.
     pub fn shapes(&self, scale: Scale, buffers: &[u64]) -> Vec<Shape> {
-        let of_crew = |&(threads, count): &Crew| {
+        let of_layout = |&(threads, count): &Layout| {
             let shape = move |&size: &u64| Shape {
                 way: self.way,
                 threads,
@@ -132,23 +132,23 @@ impl Row {
             };
             buffers.iter().map(shape)
         };
-        self.crews(scale).iter().flat_map(of_crew).collect()
+        self.layouts(scale).iter().flat_map(of_layout).collect()
     }
 
-    /// The curves of the paper's crew.
+    /// The curves of the paper's layout.
     pub fn papers<'a>(&self, curves: &'a [Curve]) -> Vec<&'a Curve> {
         let is_paper = |curve: &&Curve| (curve.shape.threads, curve.shape.buffers) == self.paper;
         curves.iter().filter(is_paper).collect()
     }
 
-    /// The three best curves of the paper's crew.
+    /// The three best curves of the paper's layout.
     pub fn best_of_paper<'a>(&self, curves: &'a [Curve]) -> Vec<&'a Curve> {
         best(self.papers(curves), 3)
     }
 
     /// What is drawn: for the single buffer every size, or every second one if there are many,
     /// until all is consumed and until all is written; otherwise the three best sizes of the
-    /// paper's crew, and the three best of all crews.
+    /// paper's layout, and the three best of all layouts.
     pub fn drawn(&self, curves: &[Curve]) -> Vec<Series> {
         let mut drawn = Vec::new();
         let mut draw = |panel: &str, curve: &Curve, points: &[(f64, f64)]| {
@@ -259,16 +259,16 @@ mod tests {
     use rackweave_wire::fabric::message::RECEIVE_BUFFERS_MAX;
 
     #[test]
-    fn every_crew_is_possible_and_the_papers_is_among_them() {
+    fn every_layout_is_possible_and_the_papers_is_among_them() {
         for row in ROWS {
             for scale in Scale::ALL {
-                let crews = row.crews(scale);
-                assert!(crews.contains(&row.paper), "{}", row.name);
-                for &(threads, buffers) in crews {
+                let layouts = row.layouts(scale);
+                assert!(layouts.contains(&row.paper), "{}", row.name);
+                for &(threads, buffers) in layouts {
                     assert!(threads <= buffers && buffers <= RECEIVE_BUFFERS_MAX);
                 }
                 let shapes = row.shapes(scale, &[2048, 4096]);
-                assert_eq!(shapes.len(), 2 * crews.len());
+                assert_eq!(shapes.len(), 2 * layouts.len());
             }
         }
     }

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn bytes_are_told_in_the_largest_unit_that_divides_them() {
-        let told = [8, 1024, 1536, 3 << 20, 4 << 30].map(|bytes| Bytes(bytes).to_string());
-        assert_eq!(told, ["8 B", "1 KiB", "1536 B", "3 MiB", "4 GiB"]);
+        let texts = [8, 1024, 1536, 3 << 20, 4 << 30].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(texts, ["8 B", "1 KiB", "1536 B", "3 MiB", "4 GiB"]);
     }
 }

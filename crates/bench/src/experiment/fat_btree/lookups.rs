@@ -43,7 +43,7 @@ pub struct Sweep {
     title: &'static str,
     x: (&'static str, &'static str),
     points: fn(Scale) -> Vec<Point>,
-    told: &'static [Told],
+    claims: &'static [PaperClaim],
 }
 
 /// Figure 5: the size of the database.
@@ -60,13 +60,13 @@ pub const KEYS: Sweep = Sweep {
         };
         millions.iter().map(point).collect()
     },
-    told: &[
-        Told(Of::Mean, 1.0, "1 M keys", 27.5, 112.6),
-        Told(Of::Mean, 10.0, "10 M keys", 46.7, 129.0),
-        Told(Of::Tail, 1.0, "1 M keys", 51.1, 122.5),
-        Told(Of::Tail, 10.0, "10 M keys", 71.0, 142.4),
-        Told(Of::Throughput, 1.0, "1 M keys", 34.2, 8.7),
-        Told(Of::Throughput, 10.0, "10 M keys", 20.5, 7.6),
+    claims: &[
+        PaperClaim(Of::Mean, 1.0, "1 M keys", 27.5, 112.6),
+        PaperClaim(Of::Mean, 10.0, "10 M keys", 46.7, 129.0),
+        PaperClaim(Of::Tail, 1.0, "1 M keys", 51.1, 122.5),
+        PaperClaim(Of::Tail, 10.0, "10 M keys", 71.0, 142.4),
+        PaperClaim(Of::Throughput, 1.0, "1 M keys", 34.2, 8.7),
+        PaperClaim(Of::Throughput, 10.0, "10 M keys", 20.5, 7.6),
     ],
 };
 
@@ -84,11 +84,11 @@ pub const VARIATION: Sweep = Sweep {
         };
         percent.map(point).collect()
     },
-    told: &[
-        Told(Of::Mean, 0.0, "no variation", 32.9, 113.0),
-        Told(Of::Mean, 100.0, "wholly other keys", 44.9, 113.0),
-        Told(Of::Throughput, 0.0, "no variation", 28.8, 8.7),
-        Told(Of::Throughput, 100.0, "wholly other keys", 21.3, 8.7),
+    claims: &[
+        PaperClaim(Of::Mean, 0.0, "no variation", 32.9, 113.0),
+        PaperClaim(Of::Mean, 100.0, "wholly other keys", 44.9, 113.0),
+        PaperClaim(Of::Throughput, 0.0, "no variation", 28.8, 8.7),
+        PaperClaim(Of::Throughput, 100.0, "wholly other keys", 21.3, 8.7),
     ],
 };
 
@@ -105,9 +105,9 @@ pub const SKEWS: Sweep = Sweep {
         };
         [0.9, 0.95, 0.99].map(point).into()
     },
-    told: &[
-        Told(Of::Throughput, 0.9, "skew 0.9", 25.8, 8.7),
-        Told(Of::Throughput, 0.99, "skew 0.99", 28.8, 8.7),
+    claims: &[
+        PaperClaim(Of::Throughput, 0.9, "skew 0.9", 25.8, 8.7),
+        PaperClaim(Of::Throughput, 0.99, "skew 0.99", 28.8, 8.7),
     ],
 };
 
@@ -125,13 +125,13 @@ pub const NODES: Sweep = Sweep {
         let nodes = (300..=3900).step_by(scale.pick(900, 300));
         nodes.map(point).collect()
     },
-    told: &[
-        Told(Of::Mean, 300.0, "300 tree nodes", 45.6, 113.2),
-        Told(Of::Mean, 3900.0, "3900 tree nodes", 32.7, 113.2),
-        Told(Of::Tail, 300.0, "300 tree nodes", 72.5, 123.2),
-        Told(Of::Tail, 3900.0, "3900 tree nodes", 52.7, 123.2),
-        Told(Of::Throughput, 300.0, "300 tree nodes", 21.1, 8.7),
-        Told(Of::Throughput, 3900.0, "3900 tree nodes", 28.9, 8.7),
+    claims: &[
+        PaperClaim(Of::Mean, 300.0, "300 tree nodes", 45.6, 113.2),
+        PaperClaim(Of::Mean, 3900.0, "3900 tree nodes", 32.7, 113.2),
+        PaperClaim(Of::Tail, 300.0, "300 tree nodes", 72.5, 123.2),
+        PaperClaim(Of::Tail, 3900.0, "3900 tree nodes", 52.7, 123.2),
+        PaperClaim(Of::Throughput, 300.0, "300 tree nodes", 21.1, 8.7),
+        PaperClaim(Of::Throughput, 3900.0, "3900 tree nodes", 28.9, 8.7),
     ],
 };
 
@@ -148,13 +148,13 @@ pub const LAYERS: Sweep = Sweep {
         };
         (0..=3).map(point).collect()
     },
-    told: &[
-        Told(Of::Mean, 0.0, "the fat root alone", 74.1, 113.2),
-        Told(Of::Mean, 3.0, "three layers", 32.8, 113.2),
-        Told(Of::Tail, 0.0, "the fat root alone", 88.4, 123.2),
-        Told(Of::Tail, 3.0, "three layers", 52.6, 123.2),
-        Told(Of::Throughput, 0.0, "the fat root alone", 13.1, 8.7),
-        Told(Of::Throughput, 3.0, "three layers", 28.9, 8.7),
+    claims: &[
+        PaperClaim(Of::Mean, 0.0, "the fat root alone", 74.1, 113.2),
+        PaperClaim(Of::Mean, 3.0, "three layers", 32.8, 113.2),
+        PaperClaim(Of::Tail, 0.0, "the fat root alone", 88.4, 123.2),
+        PaperClaim(Of::Tail, 3.0, "three layers", 52.6, 123.2),
+        PaperClaim(Of::Throughput, 0.0, "the fat root alone", 13.1, 8.7),
+        PaperClaim(Of::Throughput, 3.0, "three layers", 28.9, 8.7),
     ],
 };
 
@@ -183,7 +183,7 @@ enum Of {
 /// What the paper says of a point: its x and its words, what was measured in the network, in
 /// microseconds or in thousands per second, and the same of the baseline.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Told(Of, f64, &'static str, f64, f64);
+struct PaperClaim(Of, f64, &'static str, f64, f64);
 
 /// What was measured in one way, by x.
 type Lookups = Curve<(), f64, Seen>;
@@ -209,7 +209,7 @@ impl Sweep {
         draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
         draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
         draw("round trips of a lookup", Seen::round_trips);
-        claims(&mut figure, self.number, self.told, &curves);
+        claims(&mut figure, self.number, self.claims, &curves);
         figure.notes = notes(run.scale, &curves);
         Ok(figure)
     }
@@ -243,9 +243,9 @@ pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 /// Sets ratios beside the paper's: percent saved, or times as much. The first of `curves` is the
 /// network's, the second the baseline's.
-fn claims(figure: &mut Figure, number: &str, told: &[Told], curves: &[Lookups]) {
+fn claims(figure: &mut Figure, number: &str, claimed: &[PaperClaim], curves: &[Lookups]) {
     let source = format!("section V-B, figure {number}");
-    for &Told(of, x, point, network, baseline) in told {
+    for &PaperClaim(of, x, point, network, baseline) in claimed {
         let (what, value): (&str, fn(&Seen) -> f64) = match of {
             Of::Mean => ("mean latency saved", Seen::mean_us),
             Of::Tail => ("99 % latency saved", |seen| seen.quantile_us(0.99)),
@@ -340,13 +340,13 @@ mod tests {
             of: (),
             points: vec![(2.0, seen(&[latency], &[1]))],
         };
-        let told = [
-            Told(Of::Mean, 2.0, "at two", 30.0, 120.0),
-            Told(Of::Tail, 2.0, "at two", 60.0, 120.0),
-            Told(Of::Throughput, 2.0, "at two", 30.0, 10.0),
+        let claimed = [
+            PaperClaim(Of::Mean, 2.0, "at two", 30.0, 120.0),
+            PaperClaim(Of::Tail, 2.0, "at two", 60.0, 120.0),
+            PaperClaim(Of::Throughput, 2.0, "at two", 30.0, 10.0),
         ];
         let mut figure = Figure::new("none", Axis::linear("x", ""), Axis::linear("y", ""));
-        claims(&mut figure, "5", &told, &[curve(1000), curve(4000)]);
+        claims(&mut figure, "5", &claimed, &[curve(1000), curve(4000)]);
         let claims = figure.claims.iter();
         let both: Vec<(f64, f64)> = claims.map(|claim| (claim.paper, claim.ours)).collect();
         assert_eq!(both, [(75.0, 75.0), (50.0, 75.0), (3.0, 4.0)]);

@@ -43,6 +43,6 @@ fn polls_cost_half_their_interval_at_each_end_and_doorbells_less() {
         assert!(median > interval / 2.0, "{median} for {interval}");
         assert!(median < interval * 1.6, "{median} for {interval}");
     }
-    let told = median(Signal::Doorbells);
-    assert!(told < polled[0].1, "{told} and {}", polled[0].1);
+    let rung = median(Signal::Doorbells);
+    assert!(rung < polled[0].1, "{rung} and {}", polled[0].1);
 }

@@ -76,8 +76,8 @@ impl ScanFeeder {
             }
             match share.producer.reserve(1) {
                 Ok(mut slot) => {
-                    let room = (slot.len() - ITEM_HEADER) / ROW;
-                    let end = share.rows.end.min(share.rows.start + room);
+                    let rows = (slot.len() - ITEM_HEADER) / ROW;
+                    let end = share.rows.end.min(share.rows.start + rows);
                     let bytes = &self.rows[share.rows.start * ROW..end * ROW];
                     let count = (end - share.rows.start) as u32;
                     slot.slice(..ITEM_HEADER).fill(0);

@@ -228,7 +228,7 @@ impl IndexConnection {
         self.client.as_mut().expect(THERE).begin(op)
     }
 
-    /// Gets on with everything, and gives the next answer, of any operation. Never waits.
+    /// Advances all pending operations and gives the next answer, of any operation. Never waits.
     pub fn poll(&mut self) -> Option<Reply> {
         if self.replies.is_empty() {
             self.advance();
@@ -249,7 +249,7 @@ impl IndexConnection {
         self.replies.remove(at)
     }
 
-    /// Gets on with everything: true if anything happened.
+    /// Advances all pending operations: true if anything happened.
     pub fn advance(&mut self) -> bool {
         if let Some(Client::Connected(client)) = &mut self.client {
             self.service.take_sample(&self.node, client);

@@ -39,7 +39,7 @@ impl IndexCoordinator {
         }
     }
 
-    /// Gets on with it, and says what there is to say. Never waits.
+    /// Advances the moves under way and gives the next event. Never waits.
     pub fn poll(&mut self) -> Option<CoordinatorEvent> {
         self.service.serve();
         let (node, now) = (&self.node, self.node.now());

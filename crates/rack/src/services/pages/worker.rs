@@ -53,7 +53,7 @@ impl PageWorker {
         self.0.node.id()
     }
 
-    /// Whose it is.
+    /// The service that owns it.
     pub fn service(&self) -> &PageService {
         &self.0.service
     }
@@ -287,7 +287,7 @@ impl PageWorker {
         Ok(self.with(|store| store.settle_until(end))?)
     }
 
-    /// Gets on with what is under way, once. True if anything happened.
+    /// Advances what is under way, once. True if anything happened.
     pub fn poll(&self) -> bool {
         self.with(PageStore::poll)
     }

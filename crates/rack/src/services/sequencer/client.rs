@@ -91,7 +91,7 @@ impl SequencerClient {
         self.client.as_mut().expect(THERE).begin(count)
     }
 
-    /// Gets on with it, and gives the next call that has ended. Never waits.
+    /// Advances pending calls; gives the next that has ended. Never waits.
     pub fn poll(&mut self) -> Option<Done> {
         if self.done.is_empty() {
             self.collect();

@@ -86,7 +86,7 @@ pub struct Times {
     pub ends: Vec<Instant>,
 }
 
-fn told(error: impl core::fmt::Display) -> String {
+fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -107,7 +107,7 @@ pub fn write(
         first = writer.packages();
         for offset in part.clone().step_by(payload as usize) {
             point.wait(node, || {
-                node.poll(|nic| writer.poll(nic)).map_err(told)?;
+                node.poll(|nic| writer.poll(nic)).map_err(text)?;
                 Ok(writer.has_room().then_some(()))
             })?;
             let end = part.end.min(offset + payload);
@@ -118,10 +118,10 @@ pub fn write(
                 offset,
             };
             writer.fill(header, [&point.source[offset as usize..end as usize]]);
-            node.with(|nic| writer.post(nic)).map_err(told)?;
+            node.with(|nic| writer.post(nic)).map_err(text)?;
         }
         point.wait(node, || {
-            node.poll(|nic| writer.poll(nic)).map_err(told)?;
+            node.poll(|nic| writer.poll(nic)).map_err(text)?;
             Ok(writer.is_idle().then_some(()))
         })?;
         times.ends.push(Instant::now());
@@ -152,9 +152,9 @@ pub fn send_single(
                 offset: (at * payload) as u64,
             };
             end.fill(header, [piece]);
-            node.with(|nic| end.post(nic)).map_err(told)?;
+            node.with(|nic| end.post(nic)).map_err(text)?;
             point.wait(node, || {
-                node.poll(|nic| end.poll(nic)).map_err(told)?;
+                node.poll(|nic| end.poll(nic)).map_err(text)?;
                 Ok(end.is_free().then_some(()))
             })?;
         }
@@ -175,7 +175,7 @@ pub fn take_single(
         point.begin(round)?;
         let mut taken = 0;
         while taken < target.len() {
-            let header = point.wait(node, || end.look().map_err(told))?;
+            let header = point.wait(node, || end.look().map_err(text))?;
             let length = header.length as usize;
             if target.len() - taken < length {
                 return Err(format!("{header:?} is more than was sent"));
@@ -186,12 +186,12 @@ pub fn take_single(
                 end.release(nic)?;
                 end.poll(nic)
             });
-            released.map_err(told)?;
+            released.map_err(text)?;
         }
         times.ends.push(Instant::now());
         // Before the next round the sender has to know.
         point.wait(node, || {
-            node.poll(|nic| end.poll(nic)).map_err(told)?;
+            node.poll(|nic| end.poll(nic)).map_err(text)?;
             Ok(end.is_free().then_some(()))
         })?;
     }
@@ -213,8 +213,8 @@ pub fn send_multi(
         point.begin(round)?;
         times.begins.push(Instant::now());
         if !bytes.is_empty() {
-            sender.send(1, bytes).map_err(told)?;
-            sender.consumed_wait().map_err(told)?;
+            sender.send(1, bytes).map_err(text)?;
+            sender.consumed_wait().map_err(text)?;
         }
     }
     Ok(times)
@@ -234,14 +234,14 @@ pub fn take_multi(
         target.clear();
         point.begin(round)?;
         if !bytes.is_empty() {
-            let message = receiver.receive(&mut target).map_err(told)?;
+            let message = receiver.receive(&mut target).map_err(text)?;
             message.ok_or("the sender has finished")?;
         }
         times.ends.push(Instant::now());
         // A handle may put off telling what is free; before the next round the sender has to know.
         while receiver.machine().owes() {
             point.go_on()?;
-            receiver.poll().map_err(told)?;
+            receiver.poll().map_err(text)?;
         }
     }
     match target == bytes {

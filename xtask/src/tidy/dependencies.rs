@@ -215,7 +215,7 @@ pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
         find(1, "add [lints] with workspace = true".to_owned());
     }
     let Some(&(_, allowed, reason)) = ARROWS.iter().find(|(row, ..)| *row == name) else {
-        let table = "xtask/src/tidy/house.rs";
+        let table = "xtask/src/tidy/dependencies.rs";
         find(
             1,
             format!("enter the new crate {name} in the table of arrows in {table}"),

@@ -1,0 +1,209 @@
+//! A consumer that takes stamped items and notes what it saw.
+
+use super::stamps::{Run, note};
+use super::{Manner, Style, WAITS, ring, stamps};
+use crate::outcome::CliError;
+use crate::programs::{Port, Program, Turn};
+use rackweave_endpoint::flow::{Consumer, Doorbell, Taken};
+
+/// One consumer.
+pub struct Sink {
+    consumer: Consumer,
+    bell: Option<Doorbell>,
+    /// Its number, if items name their consumer.
+    index: Option<u32>,
+    style: Style,
+    begun: u64,
+    first: u64,
+    last: u64,
+    items: u64,
+    runs: Vec<Run>,
+    problem: Option<String>,
+    /// How its stream ended.
+    end: Option<&'static str>,
+    hurries: bool,
+    removed: bool,
+}
+
+impl Sink {
+    /// A consumer of a measured flow.
+    pub fn measured(consumer: Consumer, manner: Manner) -> Self {
+        Self::new(consumer, Style::Measured(manner), 0)
+    }
+
+    /// A consumer of a checked flow, which begins now. In a shuffle an item names its consumer, who
+    /// is `index`.
+    pub fn checked(
+        consumer: Consumer,
+        bell: Option<Doorbell>,
+        index: Option<usize>,
+        rate: Option<f64>,
+        now: u64,
+    ) -> Self {
+        Self {
+            bell,
+            index: index.map(|index| index as u32),
+            ..Self::new(consumer, Style::checked(rate, now), now)
+        }
+    }
+
+    fn new(consumer: Consumer, style: Style, begun: u64) -> Self {
+        Self {
+            consumer,
+            bell: None,
+            index: None,
+            style,
+            begun,
+            first: 0,
+            last: begun,
+            items: 0,
+            runs: Vec::new(),
+            problem: None,
+            end: None,
+            hurries: false,
+            removed: false,
+        }
+    }
+
+    /// Takes a batch and looks at it; how many items.
+    fn take(&mut self) -> Taken<u64> {
+        let size = self.consumer.item_size();
+        let most = self.style.batch(size);
+        let (runs, problem, first) = (&mut self.runs, &mut self.problem, self.items);
+        let damaged = |at: u64| format!("the item taken as number {at} is damaged");
+        let Style::Measured(manner) = &self.style else {
+            let (mut at, index) = (first, self.index);
+            let look = |item: &[u8]| {
+                match stamps::read(item) {
+                    Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
+                        note(runs, producer, number);
+                    }
+                    Some((producer, to, number)) => {
+                        problem.get_or_insert_with(|| {
+                            format!("item {number} of producer {producer} was for consumer {to}")
+                        });
+                    }
+                    None => {
+                        problem.get_or_insert_with(|| damaged(at));
+                    }
+                }
+                at += 1;
+            };
+            return self.consumer.take_each(most, look).map(u64::from);
+        };
+        let bytes = match self.consumer.peek(most) {
+            Taken::Items(bytes) => bytes,
+            other => return other.map(|_| 0),
+        };
+        for (at, item) in (first..).zip(bytes.chunks_exact(size as usize)) {
+            let stamp = stamps::marked(item.u64_le(0));
+            note(runs, stamps::producer_of(stamp), stamps::number_of(stamp));
+            if manner.touch && !item.slice(8..).is_all(stamp as u8) {
+                problem.get_or_insert_with(|| damaged(at));
+            }
+        }
+        let items = (bytes.len() / size as usize) as u32;
+        self.consumer.release(items);
+        Taken::Items(items.into())
+    }
+
+    /// The controller has let it go.
+    pub fn set_removed(&mut self) {
+        self.removed = true;
+    }
+
+    /// Whether the controller has let it go.
+    pub fn is_removed(&self) -> bool {
+        self.removed
+    }
+
+    /// Items taken so far.
+    pub fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// What it saw, in its order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The first item that was not as it should be.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// When it took its last item, in nanoseconds since the start.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// From its beginning to the last item that it took, in nanoseconds.
+    pub fn life(&self) -> u64 {
+        self.last - self.begun
+    }
+
+    /// From the first item taken to the last, in nanoseconds.
+    pub fn span(&self) -> u64 {
+        self.last - self.first
+    }
+
+    /// Whether the flow was broken off.
+    pub fn is_aborted(&self) -> bool {
+        self.end == Some(ABORTED)
+    }
+
+    /// How it ended, or that it runs.
+    pub fn state(&self) -> &'static str {
+        match (self.end, self.removed) {
+            (Some(ABORTED), _) => ABORTED,
+            (_, true) => "removed",
+            (end, _) => end.unwrap_or("running"),
+        }
+    }
+}
+
+const ABORTED: &str = "broken off";
+
+impl Program for Sink {
+    fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
+        let now = port.now();
+        if self.end.is_some() {
+            return Ok(Turn::Ended);
+        }
+        if let Some(busy) = self.style.is_busy(now).filter(|_| !self.hurries) {
+            return Ok(busy);
+        }
+        let items = match self.take() {
+            Taken::Items(items) => items,
+            Taken::Empty => return Ok(WAITS),
+            Taken::Ended => {
+                self.end = Some("ended");
+                return Ok(Turn::Ended);
+            }
+            Taken::Aborted => {
+                self.end = Some(ABORTED);
+                return Ok(Turn::Ended);
+            }
+        };
+        if let Some(bell) = &self.bell {
+            ring(port, bell);
+        }
+        if self.items == 0 {
+            self.first = now;
+        }
+        self.items += items;
+        self.last = now;
+        let bytes = items * u64::from(self.consumer.item_size());
+        self.style.work(bytes, now);
+        Ok(Turn::Moved)
+    }
+
+    /// Forgets its rate.
+    fn finish(&mut self) {
+        self.hurries = true;
+    }
+
+    fn done(&self) -> u64 {
+        self.items
+    }
+}
