@@ -1,7 +1,7 @@
 //! Who this process is: its certificate and key, and the authority whose certificates it takes.
 
 use crate::error::KeyError;
-use crate::keys::{self, Files, Fingerprint};
+use crate::key_files::{self, Files, Fingerprint};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -84,7 +84,7 @@ impl Identity {
     /// A file is missing, unreadable, damaged or of another rack or name; or the key can be read by
     /// others than its owner.
     pub fn load(dir: &Path, name: &str) -> Result<Identity, KeyError> {
-        keys::check_name(name)?;
+        key_files::check_name(name)?;
         let files = Files::new(dir, name);
         let authority_path = Files::authority(dir).certificate;
         let remake = format!(
@@ -96,14 +96,14 @@ impl Identity {
             detail: detail.to_string(),
             remedy: remedy.to_string(),
         };
-        let authority = CertificateDer::from_pem_slice(&keys::read(&authority_path)?).map_err(|_| {
+        let authority = CertificateDer::from_pem_slice(&key_files::read(&authority_path)?).map_err(|_| {
             let remedy = "copy it again from where `rackweave keygen` made it, or remove all files \
                           there and make new ones for all";
             damaged(&authority_path, "holds no certificate", remedy)
         })?;
-        let key = PrivateKeyDer::from_pem_slice(&keys::read_private(&files.key)?)
+        let key = PrivateKeyDer::from_pem_slice(&key_files::read_private(&files.key)?)
             .map_err(|_| damaged(&files.key, "holds no private key", &remake))?;
-        let certificate = CertificateDer::from_pem_slice(&keys::read(&files.certificate)?)
+        let certificate = CertificateDer::from_pem_slice(&key_files::read(&files.certificate)?)
             .map_err(|_| damaged(&files.certificate, "holds no certificate", &remake))?;
         let made = Identity::assemble(name, authority, certificate, key);
         let mut identity = made.map_err(|unfit| match unfit {
@@ -112,7 +112,7 @@ impl Identity {
             },
             Unfit::Other(detail) => damaged(&files.certificate, &detail, &remake),
         })?;
-        identity.revoked = Arc::new(keys::revoked(dir)?);
+        identity.revoked = Arc::new(key_files::revoked(dir)?);
         Ok(identity)
     }
 
@@ -181,7 +181,7 @@ impl Identity {
     /// Whether the key in a certificate counts no more.
     pub(crate) fn has_revoked(&self, certificate: &CertificateDer<'_>) -> bool {
         // What has no fingerprint is no certificate that anybody could have shown.
-        keys::fingerprint(certificate).is_none_or(|key| self.revoked.contains(&key))
+        key_files::fingerprint(certificate).is_none_or(|key| self.revoked.contains(&key))
     }
 
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
@@ -215,7 +215,7 @@ pub fn dns_name(name: &str) -> String {
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.starts_with(DNS_HEX_MARK)
-        && (1..=keys::NAME_LEN_MAX).contains(&name.len());
+        && (1..=key_files::NAME_LEN_MAX).contains(&name.len());
     if is_plain {
         return format!("{name}.{DNS_SUFFIX}");
     }

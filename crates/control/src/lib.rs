@@ -61,6 +61,7 @@ mod connection;
 mod error;
 mod hello;
 mod identity;
+mod key_files;
 pub mod keys;
 mod listener;
 mod message;

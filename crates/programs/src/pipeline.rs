@@ -14,22 +14,18 @@
 //! 8. An event recirculates to the program that owns the lane: the flows or the page directory.
 
 use crate::arp::Arp;
-use crate::flows::{FlowConfig, FlowTask, Flows};
+use crate::flows::{FlowConfig, FlowDigest, FlowTask, Flows};
 use crate::forward::Forward;
 use crate::guard::Guard;
 use crate::index::{Index, IndexConfig};
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
-use rackweave_base::{Memory, Packet, PortId, Rkey};
-use rackweave_switch::transfer::{
-    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
-};
+use rackweave_base::{Memory, Packet, PortId};
+use rackweave_switch::transfer::{Engine, EngineConfig, EngineEvent, EngineTask, Outcome};
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
 use rackweave_wire::fabric::query;
 use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
-
-pub use crate::flows::{ConsumerId, ThreadId, Whose};
 
 /// The sizes of all programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,41 +89,18 @@ impl From<FlowTask> for Task {
 /// What the switch tells the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digest {
-    /// All producers of this thread have finished and its consumers have been told.
-    ThreadEnded(ThreadId),
-    /// The thread cannot go on, or not with this consumer.
-    ThreadFailed {
-        /// The thread.
-        thread: ThreadId,
-        /// Whose lane failed.
-        whose: Whose,
-        /// The key of its ring: the number may be another member's when the report is read.
-        ring: Rkey,
-        /// Why.
-        reason: FailReason,
-    },
-    /// The consumer has said that it takes no more items.
-    ConsumerLeft {
-        /// Its thread.
-        thread: ThreadId,
-        /// The consumer.
-        consumer: ConsumerId,
-        /// The key of its ring.
-        ring: Rkey,
-    },
-    /// A node wrote nonsense into a ring word.
-    BadRingWord {
-        /// The thread.
-        thread: ThreadId,
-        /// Whose ring it is.
-        whose: Whose,
-        /// The key of its ring.
-        ring: Rkey,
-    },
-    /// Something of the page directory's.
+    /// Something about flows.
+    Flow(FlowDigest),
+    /// Something about pages.
     Page(PageDigest),
-    /// Something of the sequencers'.
+    /// Something about sequencers.
     Sequencer(SequencerDigest),
+}
+
+impl From<FlowDigest> for Digest {
+    fn from(digest: FlowDigest) -> Self {
+        Digest::Flow(digest)
+    }
 }
 
 impl From<SequencerDigest> for Digest {

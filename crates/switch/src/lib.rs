@@ -15,6 +15,7 @@
 
 pub mod budget;
 mod counters;
+mod fabric;
 pub mod machine;
 mod pass;
 mod register;
@@ -23,6 +24,7 @@ pub mod transfer;
 
 pub use budget::{Budget, BudgetError, Ledger};
 pub use counters::{Counters, DropReason};
-pub use machine::{Program, Switch, SwitchConfig, Tap};
-pub use pass::{Cursor, Direction, Pass};
+pub use fabric::{Direction, SwitchConfig, Tap};
+pub use machine::{Program, Switch};
+pub use pass::{Cursor, Pass};
 pub use register::Register;

@@ -1,8 +1,8 @@
 //! Tests of the machine with a small program: an echo with a counter.
 
 use super::*;
-use crate::Register;
-use rackweave_base::Payload;
+use crate::{DropReason, Register};
+use rackweave_base::{Duration, Payload};
 use std::sync::{Arc, Mutex};
 
 /// Sends every packet back, counts it, and recirculates once for packets that begin with `r`.

@@ -1,7 +1,7 @@
 //! One pass of one packet, or of one recirculated task, through the pipeline.
 
 use crate::counters::DropReason;
-use crate::machine::Fabric;
+use crate::fabric::{Direction, Fabric};
 use rackweave_base::{Duration, Instant, Packet, PortId};
 
 /// How far a pass has come. Debug builds use it to enforce the order of stages.
@@ -39,15 +39,6 @@ impl Cursor {
         );
         self.stage = stage;
     }
-}
-
-/// Which way a packet crosses a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// Into the switch.
-    Ingress,
-    /// Out of the switch.
-    Egress,
 }
 
 /// What a program may do in one pass.

@@ -19,18 +19,12 @@
 //! What another host should know: keys are not invalidated by responses, and a host that asks for
 //! it is refused; there is no discovery service, no authentication and no log page.
 
-mod admin;
 mod backend;
 mod buffers;
 mod config;
 mod controller;
 mod counters;
-mod ending;
-mod fabrics;
-mod flow;
 mod namespace;
-mod plan;
-mod queue;
 mod target;
 
 pub use backend::double_write::{DoubleWrite, DoubleWriteArea, DoubleWriteError};

@@ -1,13 +1,16 @@
 //! The style rules that a machine can check, and the dependencies between crates.
 //!
 //! [`text`] looks at files line by line, [`dependencies`] at the manifests of crates: which may
-//! depend on which is a table there. [`links`] looks where documents lead, [`catalogue`] whether
-//! tables of documents are what the code says. Every finding says where, what, and what to do about
-//! it.
+//! depend on which is a table there. [`modules`] finds modules of a crate that import each other,
+//! [`words`] names that the field has better ones for. [`links`] looks where documents lead,
+//! [`catalogue`] whether tables of documents are what the code says. Every finding says where, what,
+//! and what to do about it.
 
 mod dependencies;
 mod links;
+mod modules;
 mod text;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -83,6 +86,7 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
     }
     let exists = |path: &Path| root().join(path).exists();
     links::check(&documents, &exists, &mut findings);
+    modules::check(&sources, &mut findings);
     for (path, line, message) in catalogue::check(&sources)? {
         findings.push(Finding {
             path: path.to_owned(),

@@ -1,6 +1,6 @@
 //! Each check is seen to fail on an example, and to pass on a sound one.
 
-use super::{Finding, dependencies, judge, links, text};
+use super::{Finding, dependencies, judge, links, modules, text};
 
 /// What is said about a file, each with its line.
 fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
@@ -9,8 +9,8 @@ fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
     if path.ends_with("Cargo.toml") {
         dependencies::check(path, content, &mut findings);
     }
-    let told = || findings.iter().map(Finding::to_string).collect::<Vec<_>>();
-    assert_eq!(findings.len(), expect.len(), "{:#?}", told());
+    let all = || findings.iter().map(Finding::to_string).collect::<Vec<_>>();
+    assert_eq!(findings.len(), expect.len(), "{:#?}", all());
     for (finding, (line, part)) in findings.iter().zip(expect) {
         assert_eq!(finding.line, *line, "{finding}");
         assert!(
@@ -20,34 +20,34 @@ fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
     }
 }
 
-const ROOM: &str = "crates/nic/src/room.rs";
+const FILE: &str = "crates/nic/src/file.rs";
 
 #[test]
 fn a_sound_file_is_sound() {
-    check(ROOM, "//! A room.\n\nfn main() {}\n", &[]);
+    check(FILE, "//! A file.\n\nfn main() {}\n", &[]);
     check("README.md", "# Rackweave\n", &[]);
 }
 
 #[test]
 fn every_file_opens_with_what_it_is() {
-    check(ROOM, "fn main() {}\n", &[(1, "//!")]);
-    check(ROOM, "", &[(1, "//!")]);
+    check(FILE, "fn main() {}\n", &[(1, "//!")]);
+    check(FILE, "", &[(1, "//!")]);
     check("README.md", "text\n", &[]);
 }
 
 #[test]
 fn files_have_a_bound() {
-    let file = |lines: usize| format!("//! A room.\n{}", "\n".repeat(lines - 1));
-    check(ROOM, &file(600), &[]);
-    check(ROOM, &file(601), &[(601, "two rooms")]);
+    let file = |lines: usize| format!("//! A file.\n{}", "\n".repeat(lines - 1));
+    check(FILE, &file(600), &[]);
+    check(FILE, &file(601), &[(601, "two modules")]);
 }
 
 #[test]
 fn unfinished_work_is_found() {
     for left in ["todo", "unimplemented", "dbg"] {
         check(
-            ROOM,
-            &format!("//! A room.\nfn f() {{ {left}!() }}\n"),
+            FILE,
+            &format!("//! A file.\nfn f() {{ {left}!() }}\n"),
             &[(2, left)],
         );
     }
@@ -58,8 +58,8 @@ fn unfinished_work_is_found() {
 
 #[test]
 fn unsafe_has_its_places() {
-    let file = "//! A room.\nfn f() { unsafe { g() } }\n";
-    check(ROOM, file, &[(2, "alone")]);
+    let file = "//! A file.\nfn f() { unsafe { g() } }\n";
+    check(FILE, file, &[(2, "alone")]);
     check("crates/base/src/memory/mod.rs", file, &[]);
     check("crates/link/src/ring.rs", file, &[]);
     check("crates/link/src/shared_memory/segment.rs", file, &[]);
@@ -67,14 +67,14 @@ fn unsafe_has_its_places() {
     check("crates/link/src/packet_socket.rs", file, &[(2, "alone")]);
     let harmless = "//! Nothing unsafe.\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe\";\n\
                     // unsafe\n/* unsafe\nunsafe */\n";
-    check(ROOM, harmless, &[]);
+    check(FILE, harmless, &[]);
     check(
-        ROOM,
+        FILE,
         "//! A.\nconst Q: char = '\"'; unsafe fn f() {}\n",
         &[(2, "alone")],
     );
     check(
-        ROOM,
+        FILE,
         "//! A.\nconst S: &str = \"a\\\"\nunsafe\"; unsafe fn f() {}\n",
         &[(3, "alone")],
     );
@@ -82,17 +82,17 @@ fn unsafe_has_its_places() {
 
 #[test]
 fn lines_have_a_bound() {
-    let line = |columns: usize| format!("//! A room.\n//{}\n", "x".repeat(columns - 2));
-    check(ROOM, &line(100), &[]);
-    check(ROOM, &line(101), &[(2, "101 columns")]);
+    let line = |columns: usize| format!("//! A file.\n//{}\n", "x".repeat(columns - 2));
+    check(FILE, &line(100), &[]);
+    check(FILE, &line(101), &[(2, "101 columns")]);
     let long = "x".repeat(120);
-    check(ROOM, &format!("//! See https://example.com/{long}\n"), &[]);
+    check(FILE, &format!("//! See https://example.com/{long}\n"), &[]);
     check(
-        ROOM,
-        &format!("//! A room.\nconst A: &str = \"{long}\";\n"),
+        FILE,
+        &format!("//! A file.\nconst A: &str = \"{long}\";\n"),
         &[],
     );
-    check(ROOM, &format!("//! | {long} |\n"), &[]);
+    check(FILE, &format!("//! | {long} |\n"), &[]);
     check(
         "README.md",
         &format!("| {long} |\n{long}\n"),
@@ -102,10 +102,10 @@ fn lines_have_a_bound() {
 
 #[test]
 fn white_space_is_plain() {
-    check(ROOM, "//! A room. \n", &[(1, "end of the line")]);
-    check(ROOM, "//! A room.\r\n", &[]);
-    check(ROOM, "//! A room.\n\tfn\n", &[(2, "tabs")]);
-    check(ROOM, "//! A room.", &[(1, "line feed")]);
+    check(FILE, "//! A file. \n", &[(1, "end of the line")]);
+    check(FILE, "//! A file.\r\n", &[]);
+    check(FILE, "//! A file.\n\tfn\n", &[(2, "tabs")]);
+    check(FILE, "//! A file.", &[(1, "line feed")]);
     check("crates/a/src/snapshots/a.snap", "a \n", &[]);
 }
 
@@ -201,5 +201,53 @@ fn links_lead_somewhere() {
             "docs/a.md:5: the link leads to docs/c.md, which is not there",
             "B.md:2: docs/a.md has no heading for #nothing",
         ]
+    );
+}
+
+#[test]
+fn names_are_the_fields() {
+    let named = |code: &str, expect: &[(usize, &str)]| {
+        check(FILE, &format!("//! A file.\n{code}\n"), expect);
+    };
+    named("let was_told = true;", &[(2, "told")]);
+    named("struct FlowCrew;", &[(2, "workers")]);
+    named("fn room(&self) -> usize {", &[(2, "capacity()")]);
+    named("pub struct Plan {", &[(2, "of what")]);
+    named("enum Stage {", &[(2, "fixture")]);
+    check(
+        "crates/switch/src/budget.rs",
+        "//! A file.\nstruct Stage;\n",
+        &[],
+    );
+    named("fn mistakes_are_told_with_a_remedy() {", &[]);
+    named("// It is told.", &[]);
+    named("let doorbell = FlowPlan::new(\"the crew\");", &[]);
+}
+
+#[test]
+fn modules_of_a_crate_import_downwards() {
+    let file = |path: &str, text: &str| (format!("crates/nic/src/{path}"), text.to_owned());
+    let found = |files: &[(String, String)]| {
+        let mut findings = Vec::new();
+        modules::check(files, &mut findings);
+        findings.iter().map(Finding::to_string).collect::<Vec<_>>()
+    };
+    let a = file("a.rs", "use crate::{b, c::Deep};\n");
+    let inner = file(
+        "c/deep.rs",
+        "use super::a;\n// crate::a\nconst A: &str = \"crate::a\";\n",
+    );
+    let tests = "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n";
+    assert!(found(&[a.clone(), file("b.rs", tests), inner.clone()]).is_empty());
+    let back = file("b.rs", "fn f() {}\nuse super::a::A;\n");
+    let circle = found(&[a.clone(), back, inner.clone()]);
+    assert_eq!(circle.len(), 1, "{circle:?}");
+    assert!(circle[0].contains("a, b import each other"), "{circle:?}");
+    let round = file("b.rs", "use crate::c;\n");
+    let third = file("c/mod.rs", "use crate::{\n    a::{self, A},\n};\n");
+    let circle = found(&[a, round, third, file("lib.rs", "use crate::a;\n"), inner]);
+    assert!(
+        circle[0].contains("a, b, c import each other"),
+        "{circle:?}"
     );
 }

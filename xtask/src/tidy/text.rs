@@ -1,6 +1,6 @@
 //! Files, line by line.
 
-use super::Finding;
+use super::{Finding, words};
 
 const LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
@@ -72,12 +72,13 @@ pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
     let mut quotes = Quotes::default();
     for (at, line) in text.lines().enumerate() {
         let mut find = |message: String| find(at + 1, message);
-        words(line, &mut find);
+        unwanted(line, &mut find);
         if !path.ends_with(".snap") {
             layout(line, &mut find);
         }
         if rust {
             let code = quotes.code_of(line);
+            words::check(path, &code, &mut find);
             if has_word(&code, "unsafe") && !UNSAFE.iter().any(|(place, _)| path.starts_with(place))
             {
                 find(format!(
@@ -102,7 +103,7 @@ fn length(path: &str, lines: usize, find: &mut impl FnMut(usize, String)) {
     if lines > allowed {
         find(
             lines,
-            format!("{lines} lines, {allowed} are allowed; make two rooms of the file"),
+            format!("{lines} lines, {allowed} are allowed; make two modules of the file"),
         );
     } else if allowed > LINES_MAX && lines < allowed {
         find(
@@ -112,7 +113,7 @@ fn length(path: &str, lines: usize, find: &mut impl FnMut(usize, String)) {
     }
 }
 
-fn words(line: &str, find: &mut impl FnMut(String)) {
+fn unwanted(line: &str, find: &mut impl FnMut(String)) {
     for word in UNFINISHED {
         if line.contains(word) {
             find(format!(
@@ -159,14 +160,14 @@ fn has_word(code: &str, word: &str) -> bool {
 
 /// Tells code from strings and comments, over lines.
 #[derive(Default)]
-struct Quotes {
+pub(super) struct Quotes {
     in_string: bool,
     in_comment: bool,
 }
 
 impl Quotes {
     /// The line without what is in strings and comments.
-    fn code_of(&mut self, line: &str) -> String {
+    pub(super) fn code_of(&mut self, line: &str) -> String {
         let mut code = String::new();
         let mut chars = line.chars().peekable();
         let mut last = ' ';

@@ -25,8 +25,8 @@ mod weights;
 use crate::{Controller, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
 use rackweave_base::text::Text;
-use rackweave_programs::flows::{ThreadId, Whose};
-use rackweave_programs::pipeline::Digest;
+use rackweave_programs::Digest;
+use rackweave_programs::flows::{FlowDigest, ThreadId, Whose};
 use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 use serde::{Deserialize, Serialize};
@@ -213,14 +213,18 @@ impl Controller {
 
     /// Acts on one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
-        self.handle_digest_of(site, self.flows.owner(&digest), digest);
+        let flow = match digest {
+            Digest::Flow(digest) => self.flows.owner(digest),
+            Digest::Page(_) | Digest::Sequencer(_) => None,
+        };
+        self.handle_digest_of(site, flow, digest);
     }
 
     fn handle_digest_of(&mut self, site: &mut dyn Site, flow: Option<FlowId>, digest: Digest) {
         match digest {
             Digest::Page(digest) => self.handle_page_digest(site, digest),
             Digest::Sequencer(digest) => self.handle_sequencer_digest(site, digest),
-            digest => {
+            Digest::Flow(digest) => {
                 if let Some(flow) = flow {
                     self.handle_flow_digest(site, flow, digest);
                 }
@@ -235,24 +239,22 @@ impl Controller {
     }
 
     /// Acts on one report of the switch about a flow. Others than that flow do not wait for it.
-    pub fn handle_flow_digest(&self, site: &mut dyn Site, id: FlowId, digest: Digest) {
+    pub fn handle_flow_digest(&self, site: &mut dyn Site, id: FlowId, digest: FlowDigest) {
         let act = |flow: &mut Flow| self.flow_digest(site, flow, digest);
         let _ = self.flows.with_running(id, act);
     }
 
     /// The flow may have been set up again since the report, or the member have left.
-    fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: Digest) {
+    fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: FlowDigest) {
         let (whose, ring) = match digest {
-            Digest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
+            FlowDigest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
             // The registers say how it is now.
-            Digest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
+            FlowDigest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
                 return;
             }
-            Digest::ThreadFailed { whose, ring, .. } | Digest::BadRingWord { whose, ring, .. } => {
-                (whose, ring)
-            }
-            Digest::ConsumerLeft { consumer, ring, .. } => (Whose::Consumer(consumer), ring),
-            Digest::Page(_) | Digest::Sequencer(_) => return,
+            FlowDigest::ThreadFailed { whose, ring, .. }
+            | FlowDigest::BadRingWord { whose, ring, .. } => (whose, ring),
+            FlowDigest::ConsumerLeft { consumer, ring, .. } => (Whose::Consumer(consumer), ring),
         };
         // The number may have been another member's, of this flow or another, when the switch said
         // so: the ring's key never was.
@@ -265,12 +267,11 @@ impl Controller {
             Whose::Producer(_) => flow.spec.producers[index],
         };
         let reason = match digest {
-            Digest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
-            Digest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
-            Digest::BadRingWord { .. }
-            | Digest::ThreadEnded(_)
-            | Digest::Page(_)
-            | Digest::Sequencer(_) => AbortReason::BadRingWord(node),
+            FlowDigest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
+            FlowDigest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
+            FlowDigest::BadRingWord { .. } | FlowDigest::ThreadEnded(_) => {
+                AbortReason::BadRingWord(node)
+            }
         };
         let (consumers, producers) = match whose {
             Whose::Consumer(_) => (vec![index], vec![]),

@@ -14,8 +14,8 @@ use super::weights::Share;
 use super::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 use crate::Site;
 use rackweave_base::NodeId;
-use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
-use rackweave_programs::pipeline::Digest;
+use rackweave_programs::Digest;
+use rackweave_programs::flows::{ConsumerId, FlowDigest, ProducerId, ThreadId, Whose};
 use rackweave_wire::fabric::ring::ByteOrder;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -211,23 +211,25 @@ impl FlowRegistry {
         let mut digest = None;
         site.switch(&mut |_, switch| digest = switch.poll_digest());
         let digest = digest?;
-        let owner = whose(&digest).and_then(|whose| registry.owner(whose));
+        let owner = match digest {
+            Digest::Flow(digest) => registry.owner(whose(digest)),
+            Digest::Page(_) | Digest::Sequencer(_) => None,
+        };
         Some((digest, owner))
     }
 
     /// The flow that a report is about.
-    pub fn owner(&self, digest: &Digest) -> Option<FlowId> {
-        self.lock().owner(whose(digest)?)
+    pub fn owner(&self, digest: FlowDigest) -> Option<FlowId> {
+        self.lock().owner(whose(digest))
     }
 }
 
 /// Whose number a report names.
-fn whose(digest: &Digest) -> Option<Whose> {
-    match *digest {
-        Digest::ThreadEnded(thread) => Some(Whose::Consumer(ConsumerId(thread.0))),
-        Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => Some(whose),
-        Digest::ConsumerLeft { consumer, .. } => Some(Whose::Consumer(consumer)),
-        Digest::Page(_) | Digest::Sequencer(_) => None,
+fn whose(digest: FlowDigest) -> Whose {
+    match digest {
+        FlowDigest::ThreadEnded(thread) => Whose::Consumer(ConsumerId(thread.0)),
+        FlowDigest::ThreadFailed { whose, .. } | FlowDigest::BadRingWord { whose, .. } => whose,
+        FlowDigest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
     }
 }
 

@@ -6,9 +6,9 @@
 //! several consumers the head goes to all of them, and the tail follows when all have it.
 
 use super::issue::Cookie;
-use super::{ConsumerId, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
-use crate::pipeline::Digest;
+use super::{ConsumerId, Digests, FlowDigest, FlowTask, Flows, ProducerId, SLOTS, Tasks, ThreadId};
 use rackweave_base::canary::{Canary, planted};
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
@@ -34,7 +34,12 @@ pub struct Batch {
 impl Flows {
     /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the
     /// next one.
-    pub(super) fn transfer_done(&mut self, pass: &mut FlowPass<'_>, cookie: u32, id: ProducerId) {
+    pub(super) fn transfer_done<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        cookie: u32,
+        id: ProducerId,
+    ) {
         let Cookie {
             thread,
             slot,
@@ -63,9 +68,9 @@ impl Flows {
 
     /// Begins to commit, if the oldest transfer is done, if everything that its producer put before
     /// it is published, and if no commit is under way.
-    pub(super) fn try_commit(
+    pub(super) fn try_commit<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         id: ThreadId,
         left: u16,
         finished: u32,
@@ -126,7 +131,12 @@ impl Flows {
     /// Takes the next slot into the batch, if its transfer is done and continues what the batch has
     /// of its producer; else publishes the head. So transfers that have finished while others were
     /// being committed are committed together.
-    pub(super) fn commit(&mut self, pass: &mut FlowPass<'_>, mut batch: Batch, is_last: bool) {
+    pub(super) fn commit<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        mut batch: Batch,
+        is_last: bool,
+    ) {
         let (id, at) = (batch.thread, batch.thread.index());
         let thread = self.threads.lookup(at);
         let producer = self.producers.lookup(batch.producer.index());
@@ -175,9 +185,9 @@ impl Flows {
     }
 
     /// Writes the words of one consumer, and goes on to the next.
-    pub(super) fn tell(
+    pub(super) fn tell<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         (thread, at, left): (ThreadId, ConsumerId, u16),
         record: CommitRecord,
         word: SwitchWord,
@@ -204,7 +214,11 @@ impl Flows {
     }
 
     /// A consumer's words are written: a head, or the end. When all are told, it goes on.
-    pub(super) fn head_written(&mut self, pass: &mut FlowPass<'_>, id: ConsumerId) {
+    pub(super) fn head_written<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ConsumerId,
+    ) {
         let Some(consumer) = self.consumers.lookup(id.index()) else {
             return;
         };
@@ -219,13 +233,17 @@ impl Flows {
         } else if committing != 0 {
             pass.recirculate(FlowTask::CommitTail(thread));
         } else {
-            pass.digest(Digest::ThreadEnded(thread));
+            pass.digest(FlowDigest::ThreadEnded(thread));
         }
     }
 
     /// Gives the producer its tail. Where items are retained, only when the consumer has taken all
     /// that it was shown.
-    pub(super) fn commit_tail(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    pub(super) fn commit_tail<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -272,7 +290,12 @@ impl Flows {
     }
 
     /// Consumers and producer are told: so many slots are free.
-    pub(super) fn commit_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, slots: u32) {
+    pub(super) fn commit_end<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+        slots: u32,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };

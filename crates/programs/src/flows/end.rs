@@ -1,11 +1,16 @@
 //! The end of a stream.
 
-use super::{ENDED, FlowPass, FlowTask, Flows, ThreadId};
+use super::{Digests, ENDED, FlowTask, Flows, Tasks, ThreadId};
+use rackweave_switch::Pass;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
 impl Flows {
     /// Announces the end of the stream, once.
-    pub(super) fn try_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    pub(super) fn try_end<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -34,7 +39,12 @@ impl Flows {
     }
 
     /// The consumers are told that no more will come.
-    pub(super) fn tell_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, word: SwitchWord) {
+    pub(super) fn tell_end<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+        word: SwitchWord,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };

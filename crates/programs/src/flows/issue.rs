@@ -1,8 +1,11 @@
 //! Issue: items are taken out of the books, and their transfer starts.
 
 use super::schedule::{FREE, HELD, free_lane};
-use super::{FlowPass, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, ThreadEntry, ThreadId};
+use super::{
+    Digests, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, Tasks, ThreadEntry, ThreadId,
+};
 use rackweave_base::canary::{Canary, planted};
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 
 /// What a transfer gives back when it is done: its thread and slot, and its lanes within their
@@ -75,9 +78,9 @@ fn transfer(
 
 impl Flows {
     /// Takes the items out of the books and starts their transfer.
-    pub(super) fn issue(
+    pub(super) fn issue<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         id: ThreadId,
         producer_id: ProducerId,
         (items, first, is_cut): (u32, u32, bool),
@@ -153,7 +156,11 @@ impl Flows {
     }
 
     /// After taking from a shared producer: the other threads are woken before this one goes on.
-    pub(super) fn give_way(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    pub(super) fn give_way<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };

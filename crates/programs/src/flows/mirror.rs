@@ -2,10 +2,11 @@
 
 use super::entries::Role;
 use super::{
-    ConsumerId, FlowPass, FlowTask, Flows, ProducerId, RingPlace, ThreadEntry, ThreadId, Whose,
+    ConsumerId, Digests, FlowDigest, FlowTask, Flows, ProducerId, RingPlace, Tasks, ThreadEntry,
+    ThreadId, Whose,
 };
-use crate::pipeline::Digest;
 use rackweave_base::Duration;
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId};
 use rackweave_wire::fabric::ring::{UnitState, UnitWord};
 
@@ -21,7 +22,7 @@ const ASKED: u32 = 1 << 31;
 impl Flows {
     /// Polls the ring behind a lane, unless its mirror already shows work for all lanes. With less,
     /// a flow that has items could look as if it had none, and would be passed over by others.
-    pub(super) fn poll(&mut self, pass: &mut FlowPass<'_>, lane: LaneId) {
+    pub(super) fn poll<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, lane: LaneId) {
         let Some(&role) = self.roles.lookup(lane.index()) else {
             return;
         };
@@ -84,9 +85,9 @@ impl Flows {
     }
 
     /// What a producer's unit word says, read on `lane` or brought by a doorbell.
-    pub(super) fn producer_word(
+    pub(super) fn producer_word<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         lane: Option<LaneId>,
         id: ProducerId,
         bytes: [u8; 8],
@@ -94,7 +95,7 @@ impl Flows {
         let Some(producer) = self.producers.lookup(id.index()).copied() else {
             return;
         };
-        let bad = Digest::BadRingWord {
+        let bad = FlowDigest::BadRingWord {
             thread: producer.thread,
             whose: Whose::Producer(id),
             ring: producer.ring.rkey,
@@ -134,9 +135,9 @@ impl Flows {
     }
 
     /// What a consumer's unit word says.
-    pub(super) fn consumer_word(
+    pub(super) fn consumer_word<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         lane: Option<LaneId>,
         id: ConsumerId,
         bytes: [u8; 8],
@@ -149,7 +150,7 @@ impl Flows {
         let Some(retain) = retain else { return };
         let whose = Whose::Consumer(id);
         let ring = consumer.ring.rkey;
-        let bad = Digest::BadRingWord {
+        let bad = FlowDigest::BadRingWord {
             thread,
             whose,
             ring,
@@ -158,7 +159,7 @@ impl Flows {
             return pass.digest(bad);
         };
         if word.state == UnitState::Finished {
-            return pass.digest(Digest::ConsumerLeft {
+            return pass.digest(FlowDigest::ConsumerLeft {
                 thread,
                 consumer: id,
                 ring,
@@ -180,9 +181,9 @@ impl Flows {
     }
 
     /// Sets the next poll and wakes the threads concerned if there was news. A doorbell sets none.
-    fn polled(
+    fn polled<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         lane: Option<LaneId>,
         thread: ThreadId,
         news: bool,
@@ -207,7 +208,13 @@ impl Flows {
         }
     }
 
-    fn arm_poll(&self, pass: &mut FlowPass<'_>, lane: LaneId, polls: u32, interval: Duration) {
+    fn arm_poll<T: Tasks, D: Digests>(
+        &self,
+        pass: &mut Pass<'_, T, D>,
+        lane: LaneId,
+        polls: u32,
+        interval: Duration,
+    ) {
         // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
         let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
         let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());

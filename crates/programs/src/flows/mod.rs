@@ -60,7 +60,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use crate::pipeline::{Digest, Task};
 use entries::Role;
 use rackweave_switch::table::Direct;
 use rackweave_switch::transfer::{EngineEvent, FailReason, LaneId};
@@ -73,7 +72,7 @@ pub use entries::{
     ThreadEntry, ThreadId, Weight, Whose,
 };
 pub use schedule::Scan;
-pub use task::FlowTask;
+pub use task::{Digests, FlowDigest, FlowTask, Tasks};
 
 /// In `ended`: the thread has announced the end, or cannot go on.
 const ENDED: u32 = 1;
@@ -96,8 +95,6 @@ pub struct Flows {
     producers: Direct<ProducerEntry>,
     roles: Direct<Role>,
 }
-
-type FlowPass<'a> = Pass<'a, Task, Digest>;
 
 impl Flows {
     /// Flows without any thread, over an engine with `lanes` lanes.
@@ -131,7 +128,7 @@ impl Flows {
 
     /// The engine has finished something for a lane.
     #[inline]
-    pub fn event(&mut self, pass: &mut FlowPass<'_>, event: EngineEvent) {
+    pub fn event<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, event: EngineEvent) {
         let lane = event.lane();
         let Some(&role) = self.roles.lookup(lane.index()) else {
             return;
@@ -169,7 +166,7 @@ impl Flows {
 
     /// A task of the flows' takes its pass.
     #[inline]
-    pub fn task(&mut self, pass: &mut FlowPass<'_>, task: FlowTask) {
+    pub fn task<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, task: FlowTask) {
         match task {
             FlowTask::Wake(id) => self.wake(pass, id),
             FlowTask::WakeRing { thread, left } => self.wake_ring(pass, thread, left),
@@ -219,7 +216,7 @@ impl Flows {
     }
 
     /// The packet generator says that a ring is to be polled.
-    pub fn generated(&mut self, pass: &mut FlowPass<'_>, key: u32) {
+    pub fn generated<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, key: u32) {
         pass.recirculate(FlowTask::Poll(LaneId(key as u16)));
     }
 
@@ -229,7 +226,12 @@ impl Flows {
     }
 
     /// A transfer or a word operation was given up.
-    fn failed(&mut self, pass: &mut FlowPass<'_>, blame: LaneId, reason: FailReason) {
+    fn failed<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        blame: LaneId,
+        reason: FailReason,
+    ) {
         let (whose, thread) = match self.roles.lookup(blame.index()) {
             Some(
                 &Role::Target(id)
@@ -260,9 +262,9 @@ impl Flows {
         }
     }
 
-    fn abort(
+    fn abort<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         thread: ThreadId,
         whose: Whose,
         reason: FailReason,
@@ -274,7 +276,7 @@ impl Flows {
         let Some(ring) = ring else { return };
         let ended = &mut self.registers.ended;
         if ended.write(&mut pass.cursor, thread.index(), FAILED) != FAILED {
-            pass.digest(Digest::ThreadFailed {
+            pass.digest(FlowDigest::ThreadFailed {
                 thread,
                 whose,
                 ring,

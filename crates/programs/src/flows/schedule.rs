@@ -2,10 +2,12 @@
 
 use super::registers::Registers;
 use super::{
-    ConsumerId, FlowPass, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, ThreadEntry, ThreadId,
+    ConsumerId, Digests, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, Tasks, ThreadEntry,
+    ThreadId,
 };
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Cursor;
+use rackweave_switch::Pass;
 use rackweave_wire::fabric::ring;
 
 const ASLEEP: u32 = 0;
@@ -151,7 +153,7 @@ fn unlock(scan: Scan, then: Option<Scan>) -> FlowTask {
 }
 
 impl Flows {
-    pub(super) fn wake(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    pub(super) fn wake<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, id: ThreadId) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -170,7 +172,12 @@ impl Flows {
     }
 
     /// Wakes one thread after the other, round the circle of those that share producers.
-    pub(super) fn wake_ring(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, left: u16) {
+    pub(super) fn wake_ring<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: ThreadId,
+        left: u16,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -183,7 +190,7 @@ impl Flows {
         self.wake(pass, id);
     }
 
-    pub(super) fn park(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    pub(super) fn park<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, id: ThreadId) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -236,9 +243,9 @@ impl Flows {
 
     /// Looks at one of several consumers: the one with the least room counts (zero-sided RDMA,
     /// section 6.1).
-    pub(super) fn room(
+    pub(super) fn room<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         mut scan: Scan,
         at: ConsumerId,
         left: u16,
@@ -272,7 +279,7 @@ impl Flows {
     }
 
     /// Looks at one producer: a pass can see only one cell of each array.
-    pub(super) fn scan(&mut self, pass: &mut FlowPass<'_>, scan: Scan) {
+    pub(super) fn scan<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, scan: Scan) {
         let (id, producer_id) = (scan.thread, scan.producer);
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
@@ -363,9 +370,9 @@ impl Flows {
     }
 
     /// Gives back the lock of a producer that had nothing to do.
-    pub(super) fn unlock(
+    pub(super) fn unlock<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         producer: ProducerId,
         thread: ThreadId,
         then: Option<Scan>,
@@ -377,9 +384,9 @@ impl Flows {
     }
 
     /// A producer's items are consumed: others may be taken.
-    pub(super) fn reopen(
+    pub(super) fn reopen<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         producer: ProducerId,
         thread: ThreadId,
     ) {

@@ -1,14 +1,15 @@
 //! Shares: flows with a weight wait for those that are behind (start-time fair queueing over whole
 //! transfers).
 
-use super::{FlowPass, FlowTask, Flows, ThreadId};
+use super::{Digests, FlowTask, Flows, Tasks, ThreadId};
+use rackweave_switch::Pass;
 
 impl Flows {
     /// Finds out which flow of a domain is furthest behind, in proportion to its weight, among
     /// those that have items to move and must wait. The others may be one batch ahead of it.
-    pub(super) fn level(
+    pub(super) fn level<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut FlowPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         domain: ThreadId,
         at: ThreadId,
         least: u64,
@@ -40,7 +41,12 @@ impl Flows {
 
     /// Enters the result of [`Flows::level`], and wakes the threads of the domain if that lets
     /// anybody go on.
-    pub(super) fn raise(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, floor: u64) {
+    pub(super) fn raise<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        domain: ThreadId,
+        floor: u64,
+    ) {
         let before = self
             .registers
             .floor
@@ -55,7 +61,12 @@ impl Flows {
     }
 
     /// Wakes one thread after the other, round the circle of those whose flows share a link.
-    pub(super) fn wake_domain(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, at: ThreadId) {
+    pub(super) fn wake_domain<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        domain: ThreadId,
+        at: ThreadId,
+    ) {
         let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
         let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
             return;

@@ -1,8 +1,55 @@
-//! What recirculates for the flows.
+//! What recirculates for the flows, and what the controller is to know of them.
 
 use super::{Batch, ConsumerId, Flows, ProducerId, Scan, ThreadId, Whose};
-use rackweave_switch::transfer::{FailReason, LaneId};
+use rackweave_base::Rkey;
+use rackweave_switch::transfer::{EngineTask, FailReason, LaneId};
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchWord};
+
+/// Tasks of a switch that runs flows: their own and the transfer engine's.
+pub trait Tasks: Copy + From<FlowTask> + From<EngineTask> {}
+
+impl<T: Copy + From<FlowTask> + From<EngineTask>> Tasks for T {}
+
+/// Digests of a switch that runs flows.
+pub trait Digests: PartialEq + From<FlowDigest> {}
+
+impl<D: PartialEq + From<FlowDigest>> Digests for D {}
+
+/// What the switch reports of flows to the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowDigest {
+    /// All producers of this thread have finished and its consumers know it.
+    ThreadEnded(ThreadId),
+    /// The thread cannot go on, or not with this consumer.
+    ThreadFailed {
+        /// The thread.
+        thread: ThreadId,
+        /// Whose lane failed.
+        whose: Whose,
+        /// The key of its ring: the number may be another member's when the report is read.
+        ring: Rkey,
+        /// Why.
+        reason: FailReason,
+    },
+    /// The consumer has said that it takes no more items.
+    ConsumerLeft {
+        /// Its thread.
+        thread: ThreadId,
+        /// The consumer.
+        consumer: ConsumerId,
+        /// The key of its ring.
+        ring: Rkey,
+    },
+    /// A node wrote nonsense into a ring word.
+    BadRingWord {
+        /// The thread.
+        thread: ThreadId,
+        /// Whose ring it is.
+        whose: Whose,
+        /// The key of its ring.
+        ring: Rkey,
+    },
+}
 
 /// What recirculates for the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

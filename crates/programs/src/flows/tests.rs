@@ -2,7 +2,7 @@
 //! flows, with soft NICs at both ends, run in `controller/tests`.
 
 use super::*;
-use crate::{Pipeline, PipelineConfig};
+use crate::{Digest, Pipeline, PipelineConfig};
 use rackweave_base::{Duration, Instant, MacAddr, Memory, PortId, Rkey};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
@@ -123,13 +123,16 @@ fn one_flow() -> Switch<Pipeline> {
 }
 
 /// The node behind a poll lane answers with `word`.
-fn answer(switch: &mut Switch<Pipeline>, lane: LaneId, word: u64) -> Option<Digest> {
+fn answer(switch: &mut Switch<Pipeline>, lane: LaneId, word: u64) -> Option<FlowDigest> {
     let event = EngineEvent::Word {
         lane,
         bytes: word.to_le_bytes(),
     };
     switch.inject(Instant::ZERO, event.into());
-    switch.poll_digest()
+    switch.poll_digest().map(|digest| match digest {
+        Digest::Flow(digest) => digest,
+        Digest::Page(_) | Digest::Sequencer(_) => panic!("{digest:?}"),
+    })
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn a_word_that_makes_no_sense_is_reported() {
     let (producer, consumer) = (LaneId(0), LaneId(4));
     let bad = |whose| {
         let (thread, ring) = (ThreadId(0), Rkey(1));
-        Some(Digest::BadRingWord {
+        Some(FlowDigest::BadRingWord {
             thread,
             whose,
             ring,
@@ -183,7 +186,7 @@ fn a_consumer_that_leaves_is_reported() {
         state: UnitState::Finished,
     };
     let digest = answer(&mut one_flow(), LaneId(4), left.into());
-    let left = Digest::ConsumerLeft {
+    let left = FlowDigest::ConsumerLeft {
         thread: ThreadId(0),
         consumer: ConsumerId(0),
         ring: Rkey(1),
@@ -204,13 +207,13 @@ fn a_failed_lane_ends_its_thread_once() {
         };
         switch.inject(Instant::ZERO, failed.into());
     }
-    let failed = Digest::ThreadFailed {
+    let failed = FlowDigest::ThreadFailed {
         thread: ThreadId(0),
         whose: Whose::Producer(ProducerId(0)),
         ring: Rkey(1),
         reason,
     };
-    assert_eq!(switch.poll_digest(), Some(failed));
+    assert_eq!(switch.poll_digest(), Some(failed.into()));
     assert_eq!(switch.poll_digest(), None);
 }
 

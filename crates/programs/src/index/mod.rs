@@ -45,7 +45,6 @@ mod tests;
 mod walk;
 
 use crate::forward::Forward;
-use crate::pipeline::{Digest, Task};
 use entries::ROOT;
 use fat_root::FatRootTables;
 use layer::Layer;
@@ -63,8 +62,6 @@ pub use entries::{
     BANKS, BRANCHES, Child, DEPTHS, FatRange, FatRoot, IndexConfig, IndexCounters, LoadError,
     NO_SLOT, NODES_MAX, Next, QueryEntry, RegularNode, ServerEntry, SliceEntry,
 };
-
-type IndexPass<'a> = Pass<'a, Task, Digest>;
 
 /// What every query is told at its first switch, and where it goes from there.
 #[derive(Clone, Copy, Default, Debug)]
@@ -192,9 +189,9 @@ impl Index {
     }
 
     /// Leads a packet on that [`query::sort`] took for a query.
-    pub fn packet(
+    pub fn packet<T, D>(
         &mut self,
-        pass: &mut IndexPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         (forward, engine): (&Forward, &Engine),
         (port, kind): (PortId, Kind),
         mut packet: Packet,

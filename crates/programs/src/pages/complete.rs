@@ -2,9 +2,10 @@
 
 use super::registers::{BUSY, KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
 use super::request::command;
-use super::{End, PagePass, PageTask, Pages, SlotEntry, sources};
+use super::{Digests, End, PageTask, Pages, SlotEntry, Tasks, sources};
 use rackweave_base::Psn;
 use rackweave_base::canary::{Canary, planted};
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::page::{
     LatchWord, Operation, Outcome, PageId, Place, Source, request::FRAMES_MAX,
@@ -49,9 +50,9 @@ fn completion(
 
 impl Pages {
     /// The engine has moved a page out of a node's memory.
-    pub(super) fn transfer_done(
+    pub(super) fn transfer_done<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         slot: u16,
         (node, bit): (u16, u8),
     ) {
@@ -60,7 +61,12 @@ impl Pages {
         pass.recirculate(PageTask::Complete { slot, end });
     }
 
-    fn release_source(&mut self, pass: &mut PagePass<'_>, node: u16, bit: u8) {
+    fn release_source<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        node: u16,
+        bit: u8,
+    ) {
         let sources = &mut self.registers.sources;
         sources.update(&mut pass.cursor, usize::from(node), |cell| {
             sources::release(cell, bit);
@@ -69,9 +75,9 @@ impl Pages {
 
     /// The buffer frame holds another page, or none: its node has dropped the page, which must
     /// then be at home.
-    pub(super) fn transfer_refused(
+    pub(super) fn transfer_refused<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         slot: u16,
         (node, bit): (u16, u8),
     ) {
@@ -109,7 +115,12 @@ impl Pages {
     }
 
     /// A slot's movement has ended.
-    pub(super) fn complete(&mut self, pass: &mut PagePass<'_>, slot: u16, end: End) {
+    pub(super) fn complete<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        slot: u16,
+        end: End,
+    ) {
         let s = usize::from(slot);
         let Some(&lanes) = self.slots.lookup(s) else {
             return;
@@ -168,9 +179,9 @@ impl Pages {
     }
 
     /// The slot's movement was that of a page with an entry in the directory. Returns the latch.
-    fn complete_indexed(
+    fn complete_indexed<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         (s, entry): (usize, usize),
         ended: &Ended,
         end: &mut End,
@@ -214,14 +225,14 @@ impl Pages {
     }
 
     /// The slot's request was answered and moves nothing.
-    pub(super) fn idle(&mut self, pass: &mut PagePass<'_>, slot: u16) {
+    pub(super) fn idle<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, slot: u16) {
         let phase = &mut self.registers.phase;
         phase.update(&mut pass.cursor, usize::from(slot), |phase| *phase &= !BUSY);
     }
 
     /// Sends the slot's last completion again, with the latch word of this moment. If the slot is
     /// in use again, its node has that completion.
-    pub(super) fn repeat(&mut self, pass: &mut PagePass<'_>, slot: u16) {
+    pub(super) fn repeat<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, slot: u16) {
         let s = usize::from(slot);
         let Some(&lanes) = self.slots.lookup(s) else {
             return;
@@ -256,7 +267,11 @@ impl Pages {
     }
 
     /// A completion is in the node's memory.
-    pub(super) fn completion_written(&mut self, pass: &mut PagePass<'_>, slot: u16) {
+    pub(super) fn completion_written<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        slot: u16,
+    ) {
         let s = usize::from(slot);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let waits = registers.phase.update(cursor, s, |phase| {

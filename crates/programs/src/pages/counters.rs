@@ -2,7 +2,7 @@
 //! switch attaches to its actions; they take no register.
 
 use super::PageTask;
-use crate::pipeline::Task;
+use super::movement::Work;
 use rackweave_wire::fabric::page::{Operation, Status};
 
 macro_rules! page_counters {
@@ -70,12 +70,12 @@ page_counters! {
 impl PageCounters {
     /// Counts an answer, with what it sets going.
     #[inline]
-    pub(super) fn count(&mut self, operation: Operation, status: Status, task: Option<&Task>) {
+    pub(super) fn count(&mut self, operation: Operation, status: Status, work: Option<&Work>) {
         let counter = match (status, operation) {
             (Status::Moving, Operation::Evict | Operation::WriteHome) => &mut self.written,
             (Status::Moving, Operation::Flush) => &mut self.flushed,
-            (Status::Moving, _) => match task {
-                Some(Task::Page(PageTask::Command { .. })) => &mut self.storage,
+            (Status::Moving, _) => match work {
+                Some(Work::Page(PageTask::Command { .. })) => &mut self.storage,
                 _ => &mut self.memory,
             },
             (Status::Current, Operation::Verify) => &mut self.verified,
@@ -100,13 +100,24 @@ impl PageCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rackweave_switch::transfer::LaneId;
+    use rackweave_base::Rkey;
+    use rackweave_switch::transfer::{LaneId, Start};
 
     #[test]
     fn every_answer_is_counted_once() {
         let mut counters = PageCounters::default();
-        let command = Task::Page(PageTask::Command { slot: 0, store: 0 });
-        let moved = Task::Engine(rackweave_switch::transfer::EngineTask::Complete(LaneId(0)));
+        let command = Work::Page(PageTask::Command { slot: 0, store: 0 });
+        let moved = Work::Transfer(Start {
+            source: LaneId(0),
+            target: LaneId(1),
+            source_address: 0,
+            source_rkey: Rkey(0),
+            target_address: 0,
+            target_rkey: Rkey(0),
+            length: 4096,
+            cookie: 0,
+            header: None,
+        });
         let all = |counters: &PageCounters| counters.iter().map(|(_, count)| count).sum::<u64>();
         let mut answers = 0;
         for number in 1..=16 {

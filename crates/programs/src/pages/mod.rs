@@ -46,7 +46,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use crate::pipeline::{Digest, Task};
 use index::Index;
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::table::Direct;
@@ -61,7 +60,7 @@ pub use entries::{
     ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry, StoreSet,
 };
 pub use movement::cargo;
-pub use task::{End, PageDigest, PageTask};
+pub use task::{Digests, End, PageDigest, PageTask, Tasks};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time.
 pub const SOURCES: u8 = 31;
@@ -80,8 +79,6 @@ pub struct Pages {
     first_key: u32,
     counters: PageCounters,
 }
-
-type PagePass<'a> = Pass<'a, Task, Digest>;
 
 impl Pages {
     /// An empty directory over an engine with `lanes` lanes, whose packet generator keys begin with
@@ -155,9 +152,9 @@ impl Pages {
     }
 
     /// A packet on one of the directory's lanes.
-    pub fn packet(
+    pub fn packet<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, lane): (PortId, LaneId),
         headers: &Headers,
@@ -178,7 +175,12 @@ impl Pages {
     }
 
     /// A task of the directory's takes its pass.
-    pub fn task(&mut self, pass: &mut PagePass<'_>, engine: &Engine, task: PageTask) {
+    pub fn task<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        engine: &Engine,
+        task: PageTask,
+    ) {
         match task {
             PageTask::Command { slot, store } => self.command(pass, engine, slot, store),
             PageTask::Finish {
@@ -195,7 +197,7 @@ impl Pages {
     }
 
     /// The engine has finished something for one of the directory's lanes.
-    pub fn event(&mut self, pass: &mut PagePass<'_>, event: EngineEvent) {
+    pub fn event<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, event: EngineEvent) {
         let Some(role) = self.role(event.lane()) else {
             return;
         };
@@ -228,7 +230,12 @@ impl Pages {
     }
 
     /// The packet generator fired for an I/O queue.
-    pub fn generated(&mut self, pass: &mut PagePass<'_>, engine: &Engine, key: u32) {
+    pub fn generated<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        engine: &Engine,
+        key: u32,
+    ) {
         let slots = u32::from(self.config.slots);
         let (slot, store) = ((key % slots) as u16, (key / slots) as u8);
         self.queue_timeout(pass, engine, slot, store);

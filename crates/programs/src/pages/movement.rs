@@ -1,9 +1,9 @@
 //! What sets a page going: a transfer out of a node's memory, or a command to its store.
 
 use super::request::Asked;
-use super::{End, PagePass, PageTask, Pages, sources};
-use crate::pipeline::Task;
+use super::{Digests, End, PageTask, Pages, Tasks, sources};
 use rackweave_base::Psn;
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 use rackweave_wire::fabric::page::{Outcome, Source, Status};
 
@@ -13,36 +13,54 @@ pub(super) enum From {
     Frame(u16, u32),
 }
 
+/// What an accepted request sets going.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// A task of the directory.
+    Page(PageTask),
+    /// A transfer out of a node's memory.
+    Transfer(Start),
+}
+
+impl Work {
+    pub fn recirculate<T: Tasks, D>(self, pass: &mut Pass<'_, T, D>) {
+        match self {
+            Work::Page(task) => pass.mirror(task),
+            Work::Transfer(start) => pass.mirror(EngineTask::Start(start)),
+        }
+    }
+}
+
 /// What a transfer is started with: its slot in the low half, and of which request it is.
 pub const fn cargo(slot: u16, command: Psn) -> u32 {
     slot as u32 | command.get() << 16
 }
 
 impl Pages {
-    pub(super) fn command_task(&self, asked: &Asked) -> Task {
-        Task::Page(PageTask::Command {
+    pub(super) fn storage_command(&self, asked: &Asked) -> Work {
+        Work::Page(PageTask::Command {
             slot: asked.slot,
             store: asked.request.page.store(),
         })
     }
 
     /// Sets the data going, if there is a lane.
-    pub(super) fn move_page(
+    pub(super) fn move_page<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         asked: &Asked,
         from: From,
-    ) -> (Status, Option<Task>) {
+    ) -> (Status, Option<Work>) {
         let (node, frame) = match from {
-            From::Home => return (Status::Moving, Some(self.command_task(asked))),
+            From::Home => return (Status::Moving, Some(self.storage_command(asked))),
             From::Frame(node, frame) => (node, frame),
         };
         let target = self.nodes.lookup(usize::from(asked.lanes.node));
         let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
             // It has died since the requester read where the page is.
             let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
-            let task = Task::Page(PageTask::Complete { slot, end });
-            return (Status::Moving, Some(task));
+            let work = Work::Page(PageTask::Complete { slot, end });
+            return (Status::Moving, Some(work));
         };
         if frame >= source.frames {
             return (Status::Invalid, None);
@@ -65,7 +83,6 @@ impl Pages {
             cookie: cargo(asked.slot, asked.psn),
             header: Some(asked.request.page.tag()),
         };
-        let task = Task::Engine(EngineTask::Start(start));
-        (Status::Moving, Some(task))
+        (Status::Moving, Some(Work::Transfer(start)))
     }
 }

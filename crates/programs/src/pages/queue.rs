@@ -9,9 +9,10 @@
 //! memory, since an acknowledgement speaks for everything before it.
 
 use super::registers::{ACTIVE, BUSY, PENDING, PSN, UNHEARD, operation};
-use super::{End, PageDigest, PagePass, PageTask, Pages};
+use super::{Digests, End, PageDigest, PageTask, Pages, Tasks};
 use rackweave_base::{Duration, Packet, PortId, Psn, Rkey};
 use rackweave_switch::DropReason;
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{Engine, Lane, LaneId, emit};
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
 use rackweave_wire::fabric::page::{Operation, Outcome, PageId, Source};
@@ -45,9 +46,9 @@ impl Pages {
     }
 
     /// Sends the slot's command.
-    pub(super) fn command(
+    pub(super) fn command<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         slot: u16,
         store: u8,
@@ -82,9 +83,9 @@ impl Pages {
     }
 
     /// Sends a command capsule, and has the packet generator look after it.
-    fn send_capsule(
+    fn send_capsule<T: Tasks, D: Digests>(
         &self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (slot, store): (u16, u8),
         (page, kind): (PageId, u32),
@@ -99,9 +100,9 @@ impl Pages {
     }
 
     /// Nothing was heard of a command: it is sent again, until patience ends.
-    pub(super) fn queue_timeout(
+    pub(super) fn queue_timeout<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         slot: u16,
         store: u8,
@@ -128,9 +129,9 @@ impl Pages {
     }
 
     /// A packet from an NVMe target.
-    pub(super) fn target_says(
+    pub(super) fn target_says<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, lane, slot, store): (PortId, LaneId, u16, u8),
         headers: &Headers,
@@ -155,9 +156,9 @@ impl Pages {
     }
 
     /// The target has our command, or does not want it.
-    fn command_acknowledged(
+    fn command_acknowledged<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         (port, _, slot, store): (PortId, LaneId, u16, u8),
         headers: &Headers,
         packet: &Packet,
@@ -189,9 +190,9 @@ impl Pages {
     }
 
     /// A WRITE or READ of the target's is meant for the slot's node.
-    fn pass_on(
+    fn pass_on<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, lane, slot, store): (PortId, LaneId, u16, u8),
         headers: &Headers,
@@ -239,9 +240,9 @@ impl Pages {
     }
 
     /// A request of a command that is over: the acknowledgement of its response was lost.
-    fn answer_late(
+    fn answer_late<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, lane): (PortId, LaneId),
         (psn, base): (Psn, Psn),
@@ -260,9 +261,9 @@ impl Pages {
     }
 
     /// A response capsule.
-    fn response(
+    fn response<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, lane, slot, store): (PortId, LaneId, u16, u8),
         headers: &Headers,
@@ -311,9 +312,9 @@ impl Pages {
     }
 
     /// A command has ended: the target is told that we know, and the slot completes.
-    pub(super) fn finish(
+    pub(super) fn finish<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (slot, store): (u16, u8),
         (psn, relay): (Psn, Psn),

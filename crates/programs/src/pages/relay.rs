@@ -1,17 +1,18 @@
 //! The node's side of an I/O queue: its answers to the target's WRITEs and READs go back.
 
 use super::registers::{ACTIVE, PENDING, PSN};
-use super::{PagePass, PageTask, Pages};
+use super::{Digests, PageTask, Pages, Tasks};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::DropReason;
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{Engine, emit};
 use rackweave_wire::{Extension, Headers, Opcode, Syndrome, Verdict, icrc};
 
 impl Pages {
     /// A packet from a slot's node about what was passed on to it.
-    pub(super) fn node_says(
+    pub(super) fn node_says<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, slot): (PortId, u16),
         headers: &Headers,

@@ -6,13 +6,13 @@
 //! response leaves in the same pass; it is kept, so that a request that comes again is answered
 //! again and does nothing.
 
-use super::movement::From;
+use super::movement::{From, Work};
 use super::registers::{BUSY, DOUBTED, KEEP, MOVES_AT, PSN, TOLD};
-use super::{PagePass, PageTask, Pages, SlotEntry, sources};
-use crate::pipeline::Task;
+use super::{Digests, PageTask, Pages, SlotEntry, Tasks, sources};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::DropReason;
+use rackweave_switch::Pass;
 use rackweave_switch::transfer::{Engine, emit};
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
 use rackweave_wire::fabric::page::{LatchWord, Operation, Place, Request, Response, Status};
@@ -39,7 +39,7 @@ struct Taken {
     status: Status,
     granted: bool,
     latch: LatchWord,
-    task: Option<Task>,
+    work: Option<Work>,
     /// How often the page's place had moved, if data moves from there.
     moves: u32,
 }
@@ -50,16 +50,16 @@ impl Taken {
             status,
             granted: false,
             latch,
-            task: None,
+            work: None,
             moves: 0,
         }
     }
 }
 
 impl Pages {
-    pub(super) fn request(
+    pub(super) fn request<T: Tasks, D: Digests>(
         &mut self,
-        pass: &mut PagePass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, number): (PortId, u16),
         headers: &Headers,
@@ -131,14 +131,19 @@ impl Pages {
         let answer = (psn, messages(psn));
         let bytes = response.emit();
         let answer = emit::read_response(config, memory, &lane, answer, &bytes);
-        if let Some(task) = taken.task {
-            pass.mirror(task);
+        if let Some(work) = taken.work {
+            work.recirculate(pass);
         }
         pass.forward(lane.port, answer);
     }
 
     /// Whether a request is the channel's next.
-    fn order(&mut self, pass: &mut PagePass<'_>, channel: usize, psn: Psn) -> Order {
+    fn order<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        channel: usize,
+        psn: Psn,
+    ) -> Order {
         let expected = &mut self.registers.expected;
         expected.update(&mut pass.cursor, channel, |expected| {
             let next = Psn::new(*expected & PSN);
@@ -159,7 +164,12 @@ impl Pages {
     }
 
     /// The response to a request that comes again, if it is the slot's last one.
-    fn taken_before(&mut self, pass: &mut PagePass<'_>, slot: u16, psn: Psn) -> Option<Taken> {
+    fn taken_before<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        slot: u16,
+        psn: Psn,
+    ) -> Option<Taken> {
         let (s, cursor) = (usize::from(slot), &mut pass.cursor);
         if self.registers.command.read(cursor, s) != psn.get() {
             return None;
@@ -175,7 +185,12 @@ impl Pages {
     }
 
     /// The slot's next request.
-    fn take(&mut self, pass: &mut PagePass<'_>, asked: &Asked, psn: Psn) -> Taken {
+    fn take<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        asked: &Asked,
+        psn: Psn,
+    ) -> Taken {
         let s = usize::from(asked.slot);
         let Request {
             operation,
@@ -231,21 +246,26 @@ impl Pages {
             self.take_explicit(pass, asked)
         };
         self.counters
-            .count(operation, taken.status, taken.task.as_ref());
+            .count(operation, taken.status, taken.work.as_ref());
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let granted = u32::from(taken.granted) << 8;
         let result = taken.status as u32 | granted | taken.moves << MOVES_AT;
         registers.result.write(cursor, s, result);
         registers.result_latch.write(cursor, s, taken.latch.0);
-        if may_move && taken.task.is_none() {
+        if may_move && taken.work.is_none() {
             let slot = asked.slot;
-            taken.task = Some(Task::Page(PageTask::Idle { slot }));
+            taken.work = Some(Work::Page(PageTask::Idle { slot }));
         }
         taken
     }
 
     /// A request about an entry of the directory.
-    fn take_indexed(&mut self, pass: &mut PagePass<'_>, asked: &Asked, entry: usize) -> Taken {
+    fn take_indexed<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        asked: &Asked,
+        entry: usize,
+    ) -> Taken {
         let me = asked.lanes.node;
         let Request {
             operation,
@@ -312,7 +332,12 @@ impl Pages {
     }
 
     /// What is said to a request about an entry of the directory, once the entry has changed.
-    fn answer_indexed(&mut self, pass: &mut PagePass<'_>, asked: &Asked, entry: &Indexed) -> Taken {
+    fn answer_indexed<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        asked: &Asked,
+        entry: &Indexed,
+    ) -> Taken {
         let (me, frame) = (asked.lanes.node, asked.request.frame);
         let operation = asked.request.operation;
         let &Indexed {
@@ -353,7 +378,7 @@ impl Pages {
             }
             Operation::Evict if place.is_writing() => Taken::plain(Status::Busy, latch),
             Operation::Evict => Taken {
-                task: Some(self.command_task(asked)),
+                work: Some(self.storage_command(asked)),
                 ..Taken::plain(Status::Moving, latch)
             },
             _ if is_others => refused,
@@ -369,10 +394,10 @@ impl Pages {
                     }
                     _ => From::Home,
                 };
-                let (status, task) = self.move_page(pass, asked, from);
+                let (status, work) = self.move_page(pass, asked, from);
                 Taken {
                     status,
-                    task,
+                    work,
                     moves,
                     ..done
                 }
@@ -381,7 +406,11 @@ impl Pages {
     }
 
     /// A request that names places itself.
-    fn take_explicit(&mut self, pass: &mut PagePass<'_>, asked: &Asked) -> Taken {
+    fn take_explicit<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        asked: &Asked,
+    ) -> Taken {
         let (s, cursor) = (usize::from(asked.slot), &mut pass.cursor);
         let nothing = LatchWord::default();
         let operation = asked.request.operation;
@@ -401,7 +430,7 @@ impl Pages {
                 Taken::plain(status, nothing)
             }
             Operation::Flush => Taken {
-                task: Some(self.command_task(asked)),
+                work: Some(self.storage_command(asked)),
                 ..Taken::plain(Status::Moving, nothing)
             },
             _ => {
@@ -411,9 +440,9 @@ impl Pages {
                 } else {
                     From::Home
                 };
-                let (status, task) = self.move_page(pass, asked, from);
+                let (status, work) = self.move_page(pass, asked, from);
                 Taken {
-                    task,
+                    work,
                     ..Taken::plain(status, nothing)
                 }
             }

@@ -2,7 +2,8 @@
 //! Muthukrishnan 2005). Its least counter is at least as high as the truth.
 
 use super::registers::SKETCH_WIDTH;
-use super::{PageDigest, PagePass, Pages};
+use super::{Digests, PageDigest, Pages, Tasks};
+use rackweave_switch::Pass;
 use rackweave_wire::fabric::page::{Operation, PageId};
 
 /// Odd numbers that spread pages over the rows of the sketch, each differently.
@@ -15,7 +16,12 @@ const SALTS: [u64; 4] = [
 
 impl Pages {
     /// Counts a request for a page that is not indexed, and tells the controller when it is hot.
-    pub(super) fn count(&mut self, pass: &mut PagePass<'_>, page: PageId, operation: Operation) {
+    pub(super) fn count<T: Tasks, D: Digests>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        page: PageId,
+        operation: Operation,
+    ) {
         if !operation.is_fix() && operation != Operation::Verify {
             return;
         }

@@ -1,8 +1,18 @@
 //! What recirculates for pages, and what the controller is told.
 
 use rackweave_base::Psn;
-use rackweave_switch::transfer::LaneId;
+use rackweave_switch::transfer::{EngineTask, LaneId};
 use rackweave_wire::fabric::page::{Outcome, PageId, Source};
+
+/// Tasks of a switch with a page directory: its own and the transfer engine's.
+pub trait Tasks: Copy + From<PageTask> + From<EngineTask> {}
+
+impl<T: Copy + From<PageTask> + From<EngineTask>> Tasks for T {}
+
+/// Digests of a switch with a page directory.
+pub trait Digests: PartialEq + From<PageDigest> {}
+
+impl<D: PartialEq + From<PageDigest>> Digests for D {}
 
 /// How a movement ended, as it recirculates: the low half of a completion's first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

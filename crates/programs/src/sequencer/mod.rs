@@ -32,7 +32,6 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
-use crate::pipeline::{Digest, Task};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::table::Direct;
@@ -50,8 +49,6 @@ pub use registers::ANSWERS;
 
 /// The controller is told this often on the last stretch to a limit.
 const WARNINGS: u64 = 8;
-
-type SequencerPass<'a> = Pass<'a, Task, Digest>;
 
 /// The sequencers.
 pub struct Sequencers {
@@ -110,9 +107,9 @@ impl Sequencers {
     }
 
     /// A packet on a channel.
-    pub fn packet(
+    pub fn packet<T: Copy, D: PartialEq + From<SequencerDigest>>(
         &mut self,
-        pass: &mut SequencerPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         engine: &Engine,
         (port, id, channel): (PortId, LaneId, SequencerChannel),
         headers: &Headers,
@@ -183,9 +180,9 @@ impl Sequencers {
 
     /// Whether a request is its channel's next one; if it is and makes sense, the one after it is
     /// expected from now on.
-    fn order(
+    fn order<T: Copy, D: PartialEq + From<SequencerDigest>>(
         &mut self,
-        pass: &mut SequencerPass<'_>,
+        pass: &mut Pass<'_, T, D>,
         (number, psn): (usize, Psn),
         makes_sense: bool,
     ) -> Order {
@@ -211,7 +208,12 @@ impl Sequencers {
     }
 
     /// Takes `count` numbers, if the limit allows; returns the first.
-    fn take(&mut self, pass: &mut SequencerPass<'_>, index: u16, count: u64) -> Option<u64> {
+    fn take<T: Copy, D: PartialEq + From<SequencerDigest>>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        index: u16,
+        count: u64,
+    ) -> Option<u64> {
         let at = usize::from(index);
         let limit = self.registers.limit.read(&mut pass.cursor, at);
         let next = &mut self.registers.next;
@@ -238,8 +240,8 @@ impl Sequencers {
 }
 
 /// Refuses a request, or says which one is missing.
-fn refuse(
-    pass: &mut SequencerPass<'_>,
+fn refuse<T: Copy, D: PartialEq + From<SequencerDigest>>(
+    pass: &mut Pass<'_, T, D>,
     engine: &Engine,
     lane: &Lane,
     channel: &SequencerChannel,
@@ -251,8 +253,8 @@ fn refuse(
 }
 
 /// The answer to a request: what the register held before.
-fn acknowledge(
-    pass: &mut SequencerPass<'_>,
+fn acknowledge<T: Copy, D: PartialEq + From<SequencerDigest>>(
+    pass: &mut Pass<'_, T, D>,
     engine: &Engine,
     lane: &Lane,
     channel: &SequencerChannel,

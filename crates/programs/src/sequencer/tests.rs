@@ -4,7 +4,7 @@
 use super::*;
 use crate::flows::FlowConfig;
 use crate::pages::PagesConfig;
-use crate::{Pipeline, PipelineConfig};
+use crate::{Digest, Pipeline, PipelineConfig};
 use rackweave_base::{Duration, Instant, MacAddr, Memory, Payload, Qpn, Rkey};
 use rackweave_switch::transfer::{EngineConfig, LaneKind};
 use rackweave_switch::{Budget, Switch, SwitchConfig};

@@ -4,7 +4,8 @@
 use super::{SwitchCore, abort_on_panic};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rackweave_controller::FlowId;
-use rackweave_programs::pipeline::Digest;
+use rackweave_programs::Digest;
+use rackweave_programs::flows::FlowDigest;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
@@ -42,16 +43,16 @@ impl News {
 
 /// Reports that wait for their flow, of flows that a thread acts on.
 #[derive(Default)]
-pub(super) struct Reports(Mutex<BTreeMap<FlowId, VecDeque<Digest>>>);
+pub(super) struct Reports(Mutex<BTreeMap<FlowId, VecDeque<FlowDigest>>>);
 
 impl Reports {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<FlowId, VecDeque<Digest>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FlowId, VecDeque<FlowDigest>>> {
         self.0.lock().expect("no holder panics")
     }
 
     /// Keeps a report. Returns the number of threads that are at work if another one is needed, for
     /// this flow.
-    fn put(&self, flow: FlowId, digest: Digest) -> Option<usize> {
+    fn put(&self, flow: FlowId, digest: FlowDigest) -> Option<usize> {
         let mut all = self.lock();
         let threads = all.len();
         let is_new = !all.contains_key(&flow);
@@ -64,7 +65,7 @@ impl Reports {
     }
 
     /// The next report about a flow; if there is none, the thread is done.
-    fn take(&self, flow: FlowId) -> Option<Digest> {
+    fn take(&self, flow: FlowId) -> Option<FlowDigest> {
         let mut all = self.lock();
         let next = all.get_mut(&flow)?.pop_front();
         if next.is_none() {
@@ -79,8 +80,10 @@ impl SwitchCore {
     pub(super) fn mind<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while !self.is_stopped() {
             self.news.wait();
-            while let Some((digest, flow)) = self.control(|it, site| it.poll_digest(site)) {
-                let Some(flow) = flow else { continue };
+            while let Some(news) = self.control(|it, site| it.poll_digest(site)) {
+                let (Digest::Flow(digest), Some(flow)) = news else {
+                    continue;
+                };
                 match self.reports.put(flow, digest) {
                     Some(THREADS_MAX..) => self.report(flow),
                     Some(_) => _ = scope.spawn(move || abort_on_panic(|| self.report(flow))),

@@ -1,13 +1,20 @@
 //! The target: its parts, its queues, and what drives it.
 
+mod admin;
+mod ending;
+mod fabrics;
+mod flow;
+mod plan;
+mod queue;
+
 use crate::buffers::Buffers;
 use crate::config::ConfigError;
 use crate::controller::Controller;
-use crate::flow::NO_COMMAND;
 use crate::namespace::Namespace;
-use crate::plan::{Plan, Refusal, Source};
-use crate::queue::{Layout, Queue, QueueState, WorkId};
 use crate::{Backend, Counters, IoDone, TargetConfig, TargetError};
+use flow::NO_COMMAND;
+use plan::{Plan, Refusal, Source};
+use queue::{Layout, Queue, QueueState, WorkId};
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_verbs::{Access, Completion, CompletionStatus, CqId, PdId, Region, Service, Verbs};
 use rackweave_wire::nvme::{Cqe, Sqe, Status};

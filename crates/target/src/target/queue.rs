@@ -5,7 +5,7 @@
 //! slot is free for the next capsule when its command has been answered; the answer lies elsewhere,
 //! since the NIC needs it until the host has acknowledged it.
 
-use crate::flow::Command;
+use super::flow::Command;
 use crate::{Place, TargetConfig};
 use rackweave_base::Qpn;
 use rackweave_base::memory::BLOCK_ALIGNMENT;

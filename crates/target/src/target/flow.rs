@@ -6,11 +6,11 @@
 //! A transfer buffer is used again only when the WRITE that reads it has completed. Requests for
 //! the same blocks keep their order at the backend (`namespace`).
 
-use crate::fabrics::CONNECT_BYTES;
+use super::Target;
+use super::fabrics::CONNECT_BYTES;
+use super::plan::{IoPlan, Keyed, Plan, Refusal, Source};
+use super::queue::{QueueState, WorkId, tag, untag};
 use crate::namespace::Wait;
-use crate::plan::{IoPlan, Keyed, Plan, Refusal, Source};
-use crate::queue::{QueueState, WorkId, tag, untag};
-use crate::target::Target;
 use crate::{Io, IoDone, IoError, IoKind, Place};
 use rackweave_base::memory::BLOCK_ALIGNMENT;
 use rackweave_verbs::{Operation, PostError, Verbs, WorkRequest};

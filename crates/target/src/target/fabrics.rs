@@ -1,9 +1,9 @@
 //! Connect, properties and Disconnect: how queues and controllers come and go.
 
+use super::Target;
+use super::plan::{Plan, Refusal};
+use super::queue::{Connected, QueueState};
 use crate::controller::{Controller, Effect};
-use crate::plan::{Plan, Refusal};
-use crate::queue::{Connected, QueueState};
-use crate::target::Target;
 use rackweave_wire::nvme::fabrics::{CONNECT_DATA_LEN, CONTROLLER_ANY, Connect, invalid};
 use rackweave_wire::nvme::{ConnectData, FabricsCommand, Property, Status};
 

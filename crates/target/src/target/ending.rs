@@ -5,10 +5,10 @@
 //! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`). A flush
 //! uses neither, and holds no queue.
 
+use super::Target;
+use super::flow::{Command, Stage};
+use super::queue::{QueueState, WorkId, untag};
 use crate::TargetError;
-use crate::flow::{Command, Stage};
-use crate::queue::{QueueState, WorkId, untag};
-use crate::target::Target;
 use rackweave_base::Qpn;
 use rackweave_verbs::{QpModify, Verbs};
 

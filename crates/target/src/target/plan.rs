@@ -1,7 +1,8 @@
 //! What a command needs, or why it is refused: all checks before anything moves.
 
-use crate::target::Target;
-use crate::{IoKind, fabrics};
+use super::Target;
+use super::fabrics;
+use crate::IoKind;
 use rackweave_base::Rkey;
 use rackweave_wire::nvme::fabrics::{Connect, OPCODE};
 use rackweave_wire::nvme::sqe::PSDT_SGL;

@@ -1,8 +1,8 @@
 //! Admin commands: Identify, features, event requests, keep alive, abort.
 
+use super::Target;
+use super::plan::{Plan, Refusal, sink};
 use crate::controller::EVENT_REQUESTS_MAX;
-use crate::plan::{Plan, Refusal, sink};
-use crate::target::Target;
 use rackweave_wire::nvme::identify::{
     self, IdentifyNamespace, LIST_IDS_MAX, NamespaceDescriptor, cns,
 };
