@@ -10,17 +10,18 @@
 
 use super::cores::{self, TupleCost};
 use super::ends::{Failure, Outlet};
+use super::requests::{Remote, poll, post};
 use super::set_up::{SetUpError, Station, connect};
 use super::tuples;
 use super::worker::{Ledger, Production};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use rackweave_base::memory::{ReadSlots, WriteSlots};
-use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{Completion, CompletionStatus, Operation, PostError, WorkRequest};
+use rackweave_verbs::Completion;
 use std::rc::Rc;
 
 /// A cache line: footers and barrier words have one each.
@@ -50,7 +51,8 @@ struct Rank {
     own: usize,
     ranks: usize,
     station: Station,
-    peers: Vec<Peer>,
+    /// The ways to all ranks, itself included.
+    peers: Vec<Remote>,
     buffers: Buffers,
     inputs: Vec<ReadSlots>,
     production: Production,
@@ -59,13 +61,6 @@ struct Rank {
     state: State,
     completions: Vec<Completion>,
     ledger: Rc<RefCell<Ledger>>,
-}
-
-/// The way to another rank (or to itself).
-struct Peer {
-    qpn: Qpn,
-    address: u64,
-    rkey: Rkey,
 }
 
 /// The buffers being filled.
@@ -151,11 +146,7 @@ pub fn spawn(
         let mut peers = Vec::new();
         for far in &stations {
             let (qpn, _) = connect(rack, station, far, 8)?;
-            peers.push(Peer {
-                qpn,
-                address: far.region.address,
-                rkey: far.region.rkey,
-            });
+            peers.push(Remote::new(qpn, &far.region));
         }
         let block = &station.region.block;
         let slots = |at| WriteSlots::new(block.clone(), at, layout.stride, 1);
@@ -287,17 +278,10 @@ impl Rank {
         signaled: bool,
     ) -> Result<(), Failure> {
         let peer = &self.peers[to];
-        let operation = Operation::Write {
-            address: peer.address + target as u64,
-            rkey: peer.rkey,
-            immediate: None,
-        };
         let segment = self.station.region.segment(source as u64, len as u32);
-        let mut request = WorkRequest::new(0, operation, &[segment]);
+        let mut request = peer.write(0, target as u64, segment);
         request.signaled = signaled;
-        context
-            .post_send(peer.qpn, request)
-            .map_err(|error: PostError| error.to_string())
+        post(context, peer.qpn, request)
     }
 
     fn exchange(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
@@ -305,12 +289,8 @@ impl Rank {
             return Ok(Step::Done);
         };
         if *completions > 0 {
-            self.completions.clear();
-            context.poll_cq(self.station.cq, self.ranks, &mut self.completions);
-            let failed = |c: &&Completion| c.status != CompletionStatus::Success;
-            if let Some(failed) = self.completions.iter().find(failed) {
-                return Err(format!("a WRITE ended with: {}", failed.status));
-            }
+            let cq = self.station.cq;
+            poll(context, cq, self.ranks, &mut self.completions)?;
             *completions -= self.completions.len();
         }
         let (completions, mut seen) = (*completions, *seen);

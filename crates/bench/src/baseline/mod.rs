@@ -8,6 +8,7 @@ pub mod join;
 pub mod one_sided;
 pub mod put_shuffle;
 pub mod raw_writer;
+pub mod requests;
 pub mod scalestore;
 pub mod set_up;
 pub mod single_buffer;

@@ -24,24 +24,22 @@ pub mod log;
 pub mod message;
 mod station;
 
-use crate::baseline::set_up::SetUpError;
-use crate::experiment::Scale;
-use actors::{Common, Consumer, Problem, Producer, Sequencer};
+use crate::baseline::requests::Remote;
+use crate::baseline::set_up::{self, SetUpError};
+use crate::experiment::drive::{Problem, Until, drive};
+use crate::experiment::{ExperimentError, Run, Scale};
+use actors::{Common, Consumer, Producer, Sequencer};
 use log::{Log, same_order};
-use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, RackError, RunEnd, SimulatedRack};
+use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::CpuReport;
-use rackweave_verbs::{CompletionStatus, PostError};
 use station::{Inlet, Outlet, Station, WINDOW};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes of a message: DFI's segment.
 pub const MESSAGE_BYTES: u32 = 8 << 10;
-
-/// Virtual time between two looks at the cores.
-const SLICE: Duration = Duration::from_millis(1);
 
 /// Virtual time after which a run has failed. Even one message at a time takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -95,50 +93,6 @@ pub struct Outcome {
     pub consumers: Vec<CpuReport>,
 }
 
-/// Why a replication failed.
-#[derive(Debug, thiserror::Error)]
-pub enum TwoSidedError {
-    /// The plan makes no sense.
-    #[error("{what} is {value}; {rule}")]
-    Plan {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        value: u32,
-        /// What it should be.
-        rule: &'static str,
-    },
-    /// The rack could not be built.
-    #[error(transparent)]
-    Rack(#[from] RackError),
-    /// A node's part could not be set up.
-    #[error(transparent)]
-    SetUp(#[from] SetUpError),
-    /// A request was refused.
-    #[error(transparent)]
-    Post(#[from] PostError),
-    /// A request failed.
-    #[error("queue pair {qpn}: {status}")]
-    Completion {
-        /// The queue pair.
-        qpn: Qpn,
-        /// How it ended.
-        status: CompletionStatus,
-    },
-    /// A message was not what its producer wrote.
-    #[error("a message came damaged")]
-    Damaged,
-    /// A sequence number came twice.
-    #[error("sequence number {0} came twice")]
-    Twice(u64),
-    /// A consumer delivered a producer's messages out of order, or not all of them.
-    #[error("consumer {0} delivered a producer's messages out of order or not all of them")]
-    Order(usize),
-    /// Nothing moves any more.
-    #[error("the replication has come to no end in {0} of virtual time")]
-    Stuck(Duration),
-}
-
 impl Plan {
     /// One producer and DFI's segments, as many as `scale` says.
     pub fn new(consumers: u32, ordered: bool, scale: Scale) -> Self {
@@ -157,79 +111,48 @@ impl Plan {
         }
     }
 
-    fn check(&self) -> Result<(), TwoSidedError> {
-        let (least, most) = (message::HEADER as u32, 1 << 20);
-        let bytes = self.message_bytes;
-        let is_size = (least..=most).contains(&bytes) && bytes.is_multiple_of(8);
-        let count = "1 to 16 are possible";
-        let size = "a multiple of 8 from 24 to 1048576 is possible";
-        let is_count = |count| (1..=16).contains(&count);
-        let (producers, consumers) = (self.producers, self.consumers);
-        let (ahead, cores) = (self.numbers_ahead, self.cores);
-        for (what, value, is_good, rule) in [
+    fn check(&self) -> Result<(), SetUpError> {
+        let bytes = self.message_bytes.into();
+        set_up::check(&[
+            ("the number of producers", self.producers.into(), 1..=16, 1),
+            ("the number of consumers", self.consumers.into(), 1..=16, 1),
             (
-                "the number of producers",
-                producers,
-                is_count(producers),
-                count,
+                "the number of numbers ahead",
+                self.numbers_ahead.into(),
+                1..=16,
+                1,
             ),
+            ("the number of cores", self.cores.into(), 1..=16, 1),
             (
-                "the number of consumers",
-                consumers,
-                is_count(consumers),
-                count,
+                "the size of a message",
+                bytes,
+                message::HEADER as u64..=1 << 20,
+                8,
             ),
-            ("the number of numbers ahead", ahead, is_count(ahead), count),
-            ("the number of cores", cores, is_count(cores), count),
-            ("the size of a message", bytes, is_size, size),
-        ] {
-            if !is_good {
-                return Err(TwoSidedError::Plan { what, value, rule });
-            }
-        }
-        Ok(())
+        ])
     }
-}
-
-/// Replicates with one producer, one SEND per consumer.
-///
-/// # Errors
-/// As for [`run`].
-pub fn replicate(
-    consumers: u32,
-    ordered: bool,
-    scale: Scale,
-    seed: u64,
-) -> Result<Outcome, TwoSidedError> {
-    run(&Plan::new(consumers, ordered, scale), seed)
 }
 
 /// Replicates as the plan says, on a rack of its own.
 ///
 /// # Errors
-/// If the plan makes no sense, the rack cannot be built, or a message is lost, damaged, doubled or
-/// out of order.
-pub fn run(plan: &Plan, seed: u64) -> Result<Outcome, TwoSidedError> {
-    run_with_faults(plan, seed, FaultSection::default())
+/// If the plan makes no sense, the rack cannot be built, a message is lost, damaged, doubled or out
+/// of order, or the user wishes to stop.
+pub fn run(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+    run_with_faults(run, plan, FaultSection::default())
 }
 
-fn run_with_faults(plan: &Plan, seed: u64, faults: FaultSection) -> Result<Outcome, TwoSidedError> {
+fn run_with_faults(
+    run: &mut Run<'_>,
+    plan: &Plan,
+    faults: FaultSection,
+) -> Result<Outcome, ExperimentError> {
     plan.check()?;
-    let mut world = SetUp::new(plan, seed, faults)?;
+    let mut world = SetUp::new(plan, run.seed, faults)?;
     world.spawn()?;
-    let until = world.rack.now() + PATIENCE;
-    loop {
-        let end = world.rack.run(world.rack.now() + SLICE);
-        if let Some(error) = world.problem.borrow_mut().take() {
-            return Err(error);
-        }
-        match end {
-            RunEnd::Done => break,
-            RunEnd::Stalled => return Err(TwoSidedError::Stuck(PATIENCE)),
-            _ if world.rack.now() > until => return Err(TwoSidedError::Stuck(PATIENCE)),
-            _ => {}
-        }
-    }
+    let problem = world.problem.clone();
+    let failure = || problem.borrow().clone();
+    drive(run, &mut world.rack, Until::Done(PATIENCE), &failure)?;
     world.outcome()
 }
 
@@ -246,7 +169,7 @@ struct SetUp<'a> {
 }
 
 impl<'a> SetUp<'a> {
-    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, TwoSidedError> {
+    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, ExperimentError> {
         let count = plan.producers + plan.consumers + u32::from(plan.ordered);
         let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
         let config = RackConfig {
@@ -289,7 +212,7 @@ impl<'a> SetUp<'a> {
     }
 
     /// Connects all nodes and lets their cores run.
-    fn spawn(&mut self) -> Result<(), TwoSidedError> {
+    fn spawn(&mut self) -> Result<(), ExperimentError> {
         let count = self.consumers.len();
         let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
         let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
@@ -308,9 +231,11 @@ impl<'a> SetUp<'a> {
             }
             let sequencer = match (&self.sequencer, word) {
                 (Some(station), Some(word)) => Some(Sequencer {
-                    qpn: station::connect(&mut self.rack, from, station)?.0,
-                    address: station.base.region.address + word,
-                    rkey: station.base.region.rkey,
+                    remote: Remote::new(
+                        station::connect(&mut self.rack, from, station)?.0,
+                        &station.base.region,
+                    ),
+                    word,
                     answers: (0..self.plan.numbers_ahead).map(|_| from.word()).collect(),
                     asked: 0,
                     answered: 0,
@@ -359,12 +284,14 @@ impl<'a> SetUp<'a> {
         Ok(())
     }
 
-    fn outcome(self) -> Result<Outcome, TwoSidedError> {
+    fn outcome(self) -> Result<Outcome, ExperimentError> {
         let logs: Vec<Log> = self.logs.iter().map(|log| log.take()).collect();
         let total = self.plan.messages * u64::from(self.plan.producers);
         let is_whole = |log: &Log| log.count() == total && log.is_in_order_per_producer();
         if let Some(at) = logs.iter().position(|log| !is_whole(log)) {
-            return Err(TwoSidedError::Order(at));
+            return Err(ExperimentError::Run(format!(
+                "consumer {at} delivered a producer's messages out of order or not all of them"
+            )));
         }
         let report =
             |station: &Station| self.rack.cpu_report(station.base.node).unwrap_or_default();

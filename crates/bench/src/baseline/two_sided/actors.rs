@@ -1,20 +1,19 @@
 //! The cores of a two-sided replication: producers that SEND, consumers that poll and deliver.
 
-use super::TwoSidedError;
 use super::log::Log;
 use super::message::{self, Stamp};
 use super::station::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
+use crate::baseline::ends::{Failure, note};
+use crate::baseline::requests::{Remote, poll, post};
+use crate::experiment::drive::Problem;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Qpn, Rkey};
+use rackweave_base::Duration;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, stream_time};
-use rackweave_verbs::{Completion, CompletionStatus, CqId, Operation, Region, WorkRequest};
+use rackweave_verbs::{Completion, CqId, Operation, Region, WorkRequest};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-
-/// Why the run has failed: the first actor that finds out says so.
-pub type Problem = Rc<RefCell<Option<TwoSidedError>>>;
 
 /// Completions taken in one step.
 const POLL: usize = 4;
@@ -36,35 +35,19 @@ impl Common {
         stream_time(context.cpu(), bytes.div_ceil(u64::from(self.cores)))
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Result<Vec<Completion>, TwoSidedError> {
+    fn poll(&self, context: &mut Context<'_>) -> Result<Vec<Completion>, Failure> {
         let mut completions = Vec::with_capacity(POLL);
-        context.poll_cq(self.cq, POLL, &mut completions);
-        match completions
-            .iter()
-            .find(|one| one.status != CompletionStatus::Success)
-        {
-            Some(one) => Err(TwoSidedError::Completion {
-                qpn: one.qpn,
-                status: one.status,
-            }),
-            None => Ok(completions),
-        }
-    }
-
-    fn ended(&self, result: Result<Step, TwoSidedError>) -> Step {
-        result.unwrap_or_else(|error| {
-            self.problem.borrow_mut().get_or_insert(error);
-            Step::Done
-        })
+        poll(context, self.cq, POLL, &mut completions)?;
+        Ok(completions)
     }
 }
 
 /// Where sequence numbers come from: a word at a node, raised by fetch-and-add. Some are asked for
 /// ahead, while earlier messages are being sent.
 pub struct Sequencer {
-    pub qpn: Qpn,
-    pub address: u64,
-    pub rkey: Rkey,
+    pub remote: Remote,
+    /// Where the word lies there.
+    pub word: u64,
     /// Where each answer under way lands in our region.
     pub answers: Vec<u64>,
     /// Numbers asked for and answered so far. Answers come in the order of the questions.
@@ -75,15 +58,16 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    fn ask(&mut self, context: &mut Context<'_>, region: &Region) -> Result<(), TwoSidedError> {
+    fn ask(&mut self, context: &mut Context<'_>, region: &Region) -> Result<(), Failure> {
         let operation = Operation::FetchAdd {
-            address: self.address,
-            rkey: self.rkey,
+            address: self.remote.address + self.word,
+            rkey: self.remote.rkey,
             add: 1,
         };
         let answer = self.answers[(self.asked % self.answers.len() as u64) as usize];
         let segment = region.segment(answer, 8);
-        context.post_send(self.qpn, WorkRequest::new(FETCHED, operation, &[segment]))?;
+        let request = WorkRequest::new(FETCHED, operation, &[segment]);
+        post(context, self.remote.qpn, request)?;
         self.asked += 1;
         Ok(())
     }
@@ -119,12 +103,12 @@ pub struct Producer {
 impl Actor for Producer {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.work(context);
-        self.common.ended(result)
+        note(&mut self.common.problem.borrow_mut(), result)
     }
 }
 
 impl Producer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         for completion in self.common.poll(context)? {
             if completion.id == FETCHED {
                 if let Some(sequencer) = &mut self.sequencer {
@@ -167,7 +151,7 @@ impl Producer {
         context: &mut Context<'_>,
         slot: u64,
         sequence: u64,
-    ) -> Result<Step, TwoSidedError> {
+    ) -> Result<Step, Failure> {
         let Common {
             message: bytes,
             seed,
@@ -214,12 +198,12 @@ pub struct Consumer {
 impl Actor for Consumer {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.work(context);
-        self.common.ended(result)
+        note(&mut self.common.problem.borrow_mut(), result)
     }
 }
 
 impl Consumer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let completions = self.common.poll(context)?;
         for completion in &completions {
             let slot = completion.id & (SENT - 1);
@@ -257,13 +241,13 @@ impl Consumer {
         context: &mut Context<'_>,
         inlet: usize,
         slot: u64,
-    ) -> Result<(), TwoSidedError> {
+    ) -> Result<(), Failure> {
         let bytes = u64::from(self.common.message);
         let mut content = vec![0; bytes as usize];
         let offset = self.inlets[inlet].offset(slot);
         self.common.region.block.read(offset as usize, &mut content);
         let (stamp, sequence) =
-            message::read(&content, self.common.seed).ok_or(TwoSidedError::Damaged)?;
+            message::read(&content, self.common.seed).ok_or("a message came damaged")?;
         let now = context.now();
         let mut log = self.log.borrow_mut();
         if !self.ordered {
@@ -277,7 +261,7 @@ impl Consumer {
         let copied = self.common.stream_time(context, 2 * bytes);
         context.charge(Category::Communication, copied);
         if sequence < self.next_sequence || self.held.insert(sequence, stamp).is_some() {
-            return Err(TwoSidedError::Twice(sequence));
+            return Err(format!("sequence number {sequence} came twice"));
         }
         while let Some(stamp) = self.held.remove(&self.next_sequence) {
             log.note(now, stamp);
@@ -286,7 +270,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), TwoSidedError> {
+    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let Some(outlet) = &mut self.outlet else {
             return Ok(());
         };

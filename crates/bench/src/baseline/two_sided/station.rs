@@ -3,12 +3,12 @@
 //! A receiver has [`WINDOW`] receive requests posted per edge. It tells the sender how many it has
 //! posted again by WRITEs of a counter, so that no SEND ever finds none.
 
-use super::TwoSidedError;
+use crate::baseline::ends::Failure;
+use crate::baseline::requests::{Remote, post, post_receive};
 use crate::baseline::set_up::{self, SetUpError};
 use core::sync::atomic::Ordering;
-use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::SimulatedRack;
-use rackweave_sim::Category;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{Operation, ReceiveRequest, Region, Verbs, WorkRequest};
 
@@ -96,7 +96,6 @@ pub struct Outlet {
 
 /// The receiving end of an edge.
 pub struct Inlet {
-    qpn: Qpn,
     region: Region,
     index: u64,
     /// Where its buffers begin.
@@ -105,9 +104,10 @@ pub struct Inlet {
     /// Receives posted again, and how many of them the sender was told of.
     freed: u64,
     told: u64,
-    /// From where the counter is written, and where to.
+    /// From where the counter is written, and where to in the sender's memory.
     counter: u64,
-    credit: (u64, Rkey),
+    credit: u64,
+    sender: Remote,
 }
 
 /// An edge from `from` to `to`, whose receives are posted. `index` is the inlet's number there.
@@ -116,7 +116,7 @@ pub fn edge(
     from: &mut Station,
     to: &mut Station,
     index: usize,
-) -> Result<(Outlet, Inlet), TwoSidedError> {
+) -> Result<(Outlet, Inlet), SetUpError> {
     let (near, far) = connect(rack, from, to)?;
     let credit = from.word();
     let message = from.message as u32;
@@ -128,7 +128,6 @@ pub fn edge(
         sent: 0,
     };
     let inlet = Inlet {
-        qpn: far,
         region: to.base.region.clone(),
         index: index as u64,
         buffers: to.buffers(WINDOW),
@@ -136,7 +135,8 @@ pub fn edge(
         freed: 0,
         told: 0,
         counter: to.word(),
-        credit: (from.base.region.address + credit, from.base.region.rkey),
+        credit,
+        sender: Remote::new(far, &from.base.region),
     };
     for slot in 0..WINDOW {
         set_up::nic(rack, to.base.node)?.post_receive(far, inlet.receive(slot))?;
@@ -157,13 +157,11 @@ impl Outlet {
         context: &mut Context<'_>,
         offset: u64,
         slot: u64,
-    ) -> Result<(), TwoSidedError> {
+    ) -> Result<(), Failure> {
         let segment = self.region.segment(offset, self.message);
         let operation = Operation::Send { immediate: None };
-        context.post_send(
-            self.qpn,
-            WorkRequest::new(SENT | slot, operation, &[segment]),
-        )?;
+        let request = WorkRequest::new(SENT | slot, operation, &[segment]);
+        post(context, self.qpn, request)?;
         self.sent += 1;
         Ok(())
     }
@@ -181,23 +179,17 @@ impl Inlet {
     }
 
     /// Posts the receive of a slot again and, now and then, tells the sender.
-    pub fn free(&mut self, context: &mut Context<'_>, slot: u64) -> Result<(), TwoSidedError> {
-        let cost = context.cpu().post_cost;
-        context.charge(Category::Communication, cost);
-        context.nic().post_receive(self.qpn, self.receive(slot))?;
+    pub fn free(&mut self, context: &mut Context<'_>, slot: u64) -> Result<(), Failure> {
+        post_receive(context, self.sender.qpn, self.receive(slot))?;
         self.freed += 1;
         if self.freed - self.told < CREDIT_EVERY {
             return Ok(());
         }
         let counter = self.region.block.word(self.counter as usize);
         counter.store(self.freed, Ordering::Release);
-        let operation = Operation::Write {
-            address: self.credit.0,
-            rkey: self.credit.1,
-            immediate: None,
-        };
         let segment = self.region.segment(self.counter, 8);
-        context.post_send(self.qpn, WorkRequest::new(CREDITED, operation, &[segment]))?;
+        let write = self.sender.write(CREDITED, self.credit, segment);
+        post(context, self.sender.qpn, write)?;
         self.told = self.freed;
         Ok(())
     }
