@@ -1,4 +1,4 @@
-//! Where pages are stored: drives of the simulator's model, or memory.
+//! Where pages are stored: drives of the simulator's model.
 
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_sim::{Ssd, SsdAccess, SsdModel};
@@ -8,36 +8,6 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Commands that a drive has under way at a time. Source: seamless, section 3 ("The queue depths of
 /// NVMe and RDMA are 128").
 pub const QUEUE_DEPTH: usize = 128;
-
-/// What carries out commands on pages. It knows how long they take, not what pages hold.
-pub trait Storage: Send {
-    /// Begins a command, which `token` names.
-    fn submit(&mut self, now: Instant, page: u64, access: SsdAccess, token: u32);
-
-    /// A command that has ended.
-    fn poll(&mut self, now: Instant) -> Option<u32>;
-
-    /// When the next command ends, if there is one under way.
-    fn due(&self) -> Option<Instant>;
-}
-
-/// Storage that is memory: every command ends at once.
-#[derive(Default, Debug)]
-pub struct InMemory(VecDeque<u32>);
-
-impl Storage for InMemory {
-    fn submit(&mut self, _now: Instant, _page: u64, _access: SsdAccess, token: u32) {
-        self.0.push_back(token);
-    }
-
-    fn poll(&mut self, _now: Instant) -> Option<u32> {
-        self.0.pop_front()
-    }
-
-    fn due(&self) -> Option<Instant> {
-        (!self.0.is_empty()).then_some(Instant::ZERO)
-    }
-}
 
 /// Drives over which pages are striped by their number, with a queue each.
 pub struct Drives {
@@ -82,16 +52,16 @@ impl Drives {
             self.commands += 1;
         }
     }
-}
 
-impl Storage for Drives {
-    fn submit(&mut self, now: Instant, page: u64, access: SsdAccess, token: u32) {
+    /// Begins a command, which `token` names.
+    pub fn submit(&mut self, now: Instant, page: u64, access: SsdAccess, token: u32) {
         let drive = (page % self.drives.len() as u64) as usize;
         self.drives[drive].waiting.push_back((access, token));
         self.start(now, drive);
     }
 
-    fn poll(&mut self, now: Instant) -> Option<u32> {
+    /// A command that has ended.
+    pub fn poll(&mut self, now: Instant) -> Option<u32> {
         let &Reverse((ends, _, drive, token)) = self.under_way.peek()?;
         if ends > now {
             return None;
@@ -103,7 +73,8 @@ impl Storage for Drives {
         Some(token)
     }
 
-    fn due(&self) -> Option<Instant> {
+    /// When the next command ends, if there is one under way.
+    pub fn due(&self) -> Option<Instant> {
         self.under_way.peek().map(|Reverse((ends, ..))| *ends)
     }
 }
