@@ -116,10 +116,8 @@ impl Station {
         bytes: usize,
         completions: u32,
     ) -> Result<Self, SetUpError> {
-        let block = rack.memory().allocate(bytes)?;
-        let mut nic = nic(rack, node)?;
-        let cq = nic.create_cq(completions)?;
-        let region = nic.register(pd, block, Access::all())?;
+        let cq = nic(rack, node)?.create_cq(completions)?;
+        let region = region(rack, node, pd, bytes)?;
         Ok(Self {
             node,
             pd,
@@ -127,6 +125,20 @@ impl Station {
             region,
         })
     }
+}
+
+/// Memory of a node, of `bytes` bytes.
+///
+/// # Errors
+/// If the node or the rack lacks room.
+pub fn region(
+    rack: &mut SimulatedRack,
+    node: NodeId,
+    pd: PdId,
+    bytes: usize,
+) -> Result<Region, SetUpError> {
+    let block = rack.memory().allocate(bytes)?;
+    Ok(nic(rack, node)?.register(pd, block, Access::all())?)
 }
 
 /// Connects a queue pair of `a` with one of `b` for one-sided requests; each takes up to `sends`.
