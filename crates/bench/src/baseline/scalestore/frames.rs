@@ -19,7 +19,7 @@ pub const HEADER: u64 = 64;
 pub const HEADER_WORDS: u32 = 16;
 
 /// Bytes of a sector: the least that a drive writes at once.
-const SECTOR: usize = 4096;
+pub const SECTOR: usize = 4096;
 
 /// The frames of a node.
 #[derive(Clone, Debug)]
@@ -113,25 +113,4 @@ fn seals(bytes: usize) -> impl Iterator<Item = usize> {
         let first = (start > 0).then_some(start);
         first.into_iter().chain([start + SECTOR - 8])
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rackweave_base::Memory;
-
-    #[test]
-    fn a_page_of_two_parts_is_noticed() {
-        let block = Memory::new(1 << 20).allocate(5 * SECTOR).unwrap();
-        let bytes = 2 * SECTOR;
-        let (here, there) = (64, 64 + bytes);
-        write_page(&block, here, bytes, 9);
-        assert_eq!(read_page(&block, here, bytes), Some(9));
-        // The second sector is that of another page.
-        write_page(&block, there, bytes, 10);
-        let mut sector = vec![0; SECTOR];
-        block.read(there + SECTOR, &mut sector);
-        block.write(here + SECTOR, &sector);
-        assert_eq!(read_page(&block, here, bytes), None);
-    }
 }

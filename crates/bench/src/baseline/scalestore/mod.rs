@@ -37,13 +37,16 @@
 //! * Its owners cache pages, being compute nodes; ours does not.
 //! * Latches between threads are not modelled: an access happens at one instant.
 //!
+//! The drives are the ones that the page store's target has in the same figure, and take as many
+//! commands as there are staging buffers; the target carries out 128 at a time. That, too, is the
+//! better case for the baseline.
+//!
 //! CPU time is charged for every work request, completion, look and cache miss as for the other
 //! baselines; an access itself costs [`Config::work`].
 
 pub mod cache;
 mod channel;
 pub mod directory;
-mod drives;
 pub mod frames;
 mod housekeeper;
 pub mod message;
@@ -97,26 +100,13 @@ pub struct Config {
 impl Config {
     /// Whether every setting makes sense.
     fn check(&self) -> Result<(), ExperimentError> {
+        let (size, frames) = (self.page_size.into(), self.frames_per_node.into());
+        let nodes = self.compute_nodes.into();
         Ok(set_up::check(&[
-            (
-                "the size of a page",
-                self.page_size.into(),
-                4096..=1 << 20,
-                4096,
-            ),
+            ("the size of a page", size, 4096..=1 << 20, 4096),
             ("the number of pages", self.pages, 1..=1 << 26, 1),
-            (
-                "the number of frames",
-                self.frames_per_node.into(),
-                4..=1 << 24,
-                1,
-            ),
-            (
-                "the number of compute nodes",
-                self.compute_nodes.into(),
-                1..=16,
-                1,
-            ),
+            ("the number of frames", frames, 4..=1 << 24, 1),
+            ("the number of compute nodes", nodes, 1..=16, 1),
             ("the number of workers", self.workers.into(), 1..=64, 1),
             ("the depth", self.depth.into(), 1..=256, 1),
             ("the number of handlers", self.handlers.into(), 1..=64, 1),

@@ -6,15 +6,15 @@
 
 use super::channel::{Channel, RECEIVED, WRITTEN, kind, parts};
 use super::directory::{Asker, Directory, Load};
-use super::drives::{Drives, NOTICE};
 use super::frames::{HEADER, write_page};
 use super::message::Message;
 use super::{Shared, next};
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, poll, post};
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
+use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, SsdAccess};
+use rackweave_target::{Backend, Io, IoKind};
 use rackweave_verbs::{Completion, CqId, Region};
 use std::rc::Rc;
 
@@ -49,13 +49,13 @@ pub struct Owner {
     /// What each of them is used for.
     loads: Vec<Option<Load>>,
     free: Vec<u32>,
-    drives: Drives,
-    submitted: bool,
+    /// The drives, which take their time and do not know what pages hold.
+    drives: Box<dyn Backend>,
 }
 
 impl Owner {
     /// An owner of `pages` pages with as many staging buffers as `staging` holds.
-    pub fn new(pages: u64, page_size: u32, staging: Region, drives: Drives) -> Self {
+    pub fn new(pages: u64, page_size: u32, staging: Region, drives: Box<dyn Backend>) -> Self {
         let count = (staging.block.len() / page_size as usize) as u32;
         Self {
             page_size,
@@ -65,7 +65,6 @@ impl Owner {
             loads: vec![None; count as usize],
             free: (0..count).rev().collect(),
             drives,
-            submitted: false,
         }
     }
 
@@ -111,33 +110,40 @@ impl Owner {
             self.loads[slot as usize] = load;
             // A command goes into a queue in memory and a doorbell is rung, as for a NIC.
             context.charge(Category::Communication, context.cpu().post_cost);
-            let page = load.map_or(0, |load| load.page);
-            self.drives
-                .submit(context.now(), page, SsdAccess::Read, slot);
-            self.submitted = true;
+            let blocks = self.page_size / self.drives.block_size();
+            let read = Io {
+                tag: slot.into(),
+                kind: IoKind::Read,
+                block: load.map_or(0, |load| load.page) * u64::from(blocks),
+                blocks,
+                buffer: None,
+            };
+            let taken = self.drives.submit(context.now(), read);
+            taken.map_err(|_| "the drives take no more commands")?;
         }
         Ok(())
     }
 
-    /// Takes the end of a drive's command, if there is one, and sends the page that was read.
-    fn take_page(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
+    /// Takes the ends of the drives' commands, and sends the pages that were read.
+    fn take_pages(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
         context.charge(Category::Communication, context.cpu().cache_latency);
-        let Some(slot) = self.drives.poll(context.now()) else {
-            return Ok(false);
-        };
-        context.charge(Category::Communication, context.cpu().poll_cost);
-        let load = self.loads[slot as usize];
-        let Load { page, to, frame } = load.ok_or("a drive has read what nobody wanted")?;
-        let size = u64::from(self.page_size);
-        let at = u64::from(slot) * size;
-        write_page(&self.staging.block, at as usize, size as usize, page);
-        let line = &self.lines[to.channel as usize];
-        let segment = self.staging.segment(at, self.page_size);
-        let there = u64::from(frame) * (HEADER + size) + HEADER;
-        let write = line.frames.write(WRITTEN | u64::from(slot), there, segment);
-        post(context, line.frames.qpn, write)?;
-        line.channel.send(context, to.tag, &Message::Loaded)?;
-        Ok(true)
+        let mut ended = Vec::new();
+        self.drives.poll(context.now(), &mut ended);
+        for done in &ended {
+            context.charge(Category::Communication, context.cpu().poll_cost);
+            let load = self.loads[done.tag as usize];
+            let Load { page, to, frame } = load.ok_or("a drive has read what nobody wanted")?;
+            let size = u64::from(self.page_size);
+            let at = done.tag * size;
+            write_page(&self.staging.block, at as usize, size as usize, page);
+            let line = &self.lines[to.channel as usize];
+            let segment = self.staging.segment(at, self.page_size);
+            let there = u64::from(frame) * (HEADER + size) + HEADER;
+            let write = line.frames.write(WRITTEN | done.tag, there, segment);
+            post(context, line.frames.qpn, write)?;
+            line.channel.send(context, to.tag, &Message::Loaded)?;
+        }
+        Ok(!ended.is_empty())
     }
 }
 
@@ -147,8 +153,6 @@ pub struct Handler {
     pub owner: Rc<RefCell<Owner>>,
     /// Where its work completes.
     pub cq: CqId,
-    /// Whether nobody looks at the drives' clock.
-    pub drives_idle: Rc<Cell<bool>>,
     /// What all threads tell.
     pub seen: Shared,
 }
@@ -165,12 +169,14 @@ impl Handler {
                 _ => {}
             }
         }
-        let has_read = owner.take_page(context)?;
+        let has_read = owner.take_pages(context)?;
         owner.work(context)?;
-        if core::mem::take(&mut owner.submitted) && self.drives_idle.get() {
-            context.wake_neighbours();
-        }
-        Ok(next(has_read || !completions.is_empty()))
+        let step = next(has_read || !completions.is_empty());
+        Ok(match (step, owner.drives.poll_timeout()) {
+            // It spins on the drives' queue, too.
+            (Step::WaitForPacket, Some(due)) => Step::WaitUntil(due),
+            _ => step,
+        })
     }
 }
 
@@ -178,26 +184,5 @@ impl Actor for Handler {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
         self.seen.borrow_mut().note(result)
-    }
-}
-
-/// Wakes the handlers when a command of a drive has ended: real ones spin on its queue.
-pub struct DriveClock {
-    pub owner: Rc<RefCell<Owner>>,
-    pub drives_idle: Rc<Cell<bool>>,
-}
-
-impl Actor for DriveClock {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let due = self.owner.borrow().drives.due();
-        self.drives_idle.set(due.is_none());
-        match due {
-            None => Step::WaitForPacket,
-            Some(due) if due <= context.now() => {
-                context.wake_neighbours();
-                Step::Sleep(NOTICE)
-            }
-            Some(due) => Step::Sleep((due - context.now()).min(NOTICE)),
-        }
     }
 }

@@ -2,25 +2,26 @@
 
 use super::cache::Cache;
 use super::channel::Channel;
-use super::drives::{Drives, QUEUE_DEPTH};
 use super::frames::Frames;
 use super::housekeeper::{Housekeeper, TAGS};
-use super::server::{DriveClock, Handler, Line, Owner};
-use super::worker::{Parts, SCRATCH, Worker};
+use super::server::{Handler, Line, Owner};
+use super::worker::{Accesses, SCRATCH, Worker};
 use super::{Config, Pages, Shared};
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{Station, connect, connect_two_sided, nic};
 use crate::experiment::ExperimentError;
 use crate::experiment::drive::OrFailed;
-use core::cell::{Cell, RefCell};
+use crate::experiment::seamless_4::blank::BlankBackend;
+use core::cell::RefCell;
 use rackweave_base::{NodeId, Rng};
 use rackweave_rack::config::{NicSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_rack::{RackConfig, SimulatedRack, SsdBackend};
+use rackweave_sim::SsdModel;
 use std::rc::Rc;
 
-/// Staging buffers of the storage node, per drive: what a drive has under way, and as many that are
-/// on their way over the network.
-const STAGING_PER_DRIVE: u32 = 2 * QUEUE_DEPTH as u32;
+/// Staging buffers of the storage node, per drive: a queue depth of 128 (seamless, section 3), and
+/// as many that are on their way over the network.
+const STAGING_PER_DRIVE: u32 = 2 * 128;
 
 /// A run in the making: all threads have been started, and no time has passed.
 pub struct Store {
@@ -88,8 +89,10 @@ impl Store {
         let handlers = (0..config.handlers)
             .map(|_| Station::in_domain(&mut rack, storage, staging.pd, bytes as usize, entries));
         let handlers = handlers.collect::<Result<Vec<_>, _>>()?;
-        let drives = Drives::new(config.ssds, config.page_size, &mut Rng::new(seed));
-        let owner = Owner::new(config.pages, config.page_size, staging.region, drives);
+        let (size, ssds) = (config.page_size, config.ssds as usize);
+        let (blank, mut rng) = (BlankBackend::new(config.pages, size), Rng::new(seed));
+        let drives = SsdBackend::new(blank, &SsdModel::default(), ssds, size, &mut rng);
+        let owner = Owner::new(config.pages, size, staging.region, Box::new(drives));
         let mut store = Self {
             rack,
             caches: Vec::new(),
@@ -123,9 +126,8 @@ impl Store {
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
                 let (station, channel) = self.thread(own, tags)?;
-                let worker = Worker::new(Parts {
+                let worker = Worker {
                     number,
-                    depth: config.depth,
                     cache: Rc::clone(&cache),
                     cq: station.cq,
                     channel,
@@ -136,7 +138,8 @@ impl Store {
                     work: config.work,
                     window: config.window(),
                     seen: Rc::clone(&self.seen),
-                });
+                    accesses: Accesses::new(config.depth),
+                };
                 self.rack.spawn(own.node, Box::new(worker));
             }
             self.caches.push(cache);
@@ -193,18 +196,13 @@ impl Store {
     }
 
     fn spawn_handlers(&mut self, storage: NodeId) {
-        let drives_idle = Rc::new(Cell::new(false));
         for handler in &self.handlers {
             let handler = Handler {
                 owner: Rc::clone(&self.owner),
                 cq: handler.cq,
-                drives_idle: Rc::clone(&drives_idle),
                 seen: Rc::clone(&self.seen),
             };
             self.rack.spawn_server(storage, Box::new(handler));
         }
-        let owner = Rc::clone(&self.owner);
-        let clock = DriveClock { owner, drives_idle };
-        self.rack.spawn_server(storage, Box::new(clock));
     }
 }

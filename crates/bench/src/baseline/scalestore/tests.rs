@@ -1,7 +1,8 @@
 //! The baseline as a whole: no page lost or damaged, by whatever way it comes.
 
+use super::frames::{SECTOR, read_page, write_page};
 use super::*;
-use rackweave_base::Rng;
+use rackweave_base::{Memory, Rng};
 
 /// Small pages and pools, so that pages are evicted all the time.
 fn small() -> Config {
@@ -140,4 +141,19 @@ fn settings_that_make_no_sense_are_refused() {
     check(|bad| bad.pages = 0, "pages is 0");
     check(|bad| bad.depth = 0, "depth is 0");
     check(|bad| bad.frames_per_node = 3, "frames is 3");
+}
+
+#[test]
+fn a_page_of_two_parts_is_noticed() {
+    let block = Memory::new(1 << 20).allocate(5 * SECTOR).unwrap();
+    let bytes = 2 * SECTOR;
+    let (here, there) = (64, 64 + bytes);
+    write_page(&block, here, bytes, 9);
+    assert_eq!(read_page(&block, here, bytes), Some(9));
+    // The second sector is that of another page.
+    write_page(&block, there, bytes, 10);
+    let mut sector = vec![0; SECTOR];
+    block.read(there + SECTOR, &mut sector);
+    block.write(here + SECTOR, &sector);
+    assert_eq!(read_page(&block, here, bytes), None);
 }

@@ -22,12 +22,10 @@ pub const SCRATCH: u64 = 2 * HEADER;
 /// Completions taken in one step.
 const POLL: usize = 4;
 
-/// What a worker is made of.
-pub struct Parts {
+/// A worker.
+pub struct Worker {
     /// Its number at its node.
     pub number: u16,
-    /// Accesses that it has under way at a time.
-    pub depth: u16,
     /// Its node's cache.
     pub cache: Rc<RefCell<Cache>>,
     /// Where its work completes.
@@ -48,6 +46,18 @@ pub struct Parts {
     pub window: (Instant, Instant),
     /// What all threads tell.
     pub seen: Shared,
+    /// What it is at.
+    pub accesses: Accesses,
+}
+
+/// The accesses of a worker that are under way.
+pub struct Accesses {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// Those for which there was no frame.
+    blocked: VecDeque<u16>,
+    /// Whether all have been begun.
+    is_exhausted: bool,
 }
 
 /// An access under way.
@@ -58,54 +68,46 @@ struct Slot {
     frame: u32,
 }
 
-/// A worker at work.
-pub struct Worker {
-    parts: Parts,
-    slots: Vec<Slot>,
-    free: Vec<u16>,
-    /// Accesses for which there was no frame.
-    blocked: VecDeque<u16>,
-    /// Whether it has begun all its accesses.
-    is_exhausted: bool,
+impl Accesses {
+    /// None yet of up to `depth` at a time.
+    pub fn new(depth: u16) -> Self {
+        Self {
+            slots: vec![Slot { page: 0, frame: 0 }; usize::from(depth)],
+            free: (0..depth).rev().collect(),
+            blocked: VecDeque::new(),
+            is_exhausted: false,
+        }
+    }
 }
 
 impl Worker {
-    /// A worker that has not begun.
-    pub fn new(parts: Parts) -> Self {
-        Self {
-            slots: vec![Slot { page: 0, frame: 0 }; usize::from(parts.depth)],
-            free: (0..parts.depth).rev().collect(),
-            blocked: VecDeque::new(),
-            is_exhausted: false,
-            parts,
-        }
-    }
-
     /// Takes what has come, then begins one access if it may.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let cache = Rc::clone(&self.parts.cache);
+        let cache = Rc::clone(&self.cache);
         let cache = &mut *cache.borrow_mut();
         let mut completions = Vec::new();
-        poll(context, self.parts.cq, POLL, &mut completions)?;
+        poll(context, self.cq, POLL, &mut completions)?;
         let mut happened = !completions.is_empty();
         for completion in &completions {
             match kind(completion.id) {
                 RECEIVED => {
-                    let (slot, answer) = self.parts.channel.receive(context, completion)?;
+                    let (slot, answer) = self.channel.receive(context, completion)?;
                     self.take_answer(context, cache, slot, answer)?;
                 }
                 READ => {
                     let slot = parts(completion.id).1 as u16;
-                    let (frame, headers) =
-                        (self.slots[usize::from(slot)].frame, self.headers(slot));
-                    if let Some(fetch) = cache.handle_read(frame, self.parts.number, headers)? {
+                    let (frame, headers) = (
+                        self.accesses.slots[usize::from(slot)].frame,
+                        self.headers(slot),
+                    );
+                    if let Some(fetch) = cache.handle_read(frame, self.number, headers)? {
                         self.ask(context, slot, fetch)?;
                     }
                 }
                 _ => {}
             }
         }
-        while let Some((slot, source)) = cache.poll_done(self.parts.number) {
+        while let Some((slot, source)) = cache.poll_done(self.number) {
             happened = true;
             self.done(context, slot, source);
         }
@@ -113,7 +115,8 @@ impl Worker {
         if cache.take_stirred() {
             context.wake_neighbours();
         }
-        let is_done = self.is_exhausted && self.free.len() == self.slots.len();
+        let is_done =
+            self.accesses.is_exhausted && self.accesses.free.len() == self.accesses.slots.len();
         Ok(if is_done { Step::Done } else { next(happened) })
     }
 
@@ -124,10 +127,10 @@ impl Worker {
         slot: u16,
         answer: Message,
     ) -> Result<(), Failure> {
-        let asked = self.slots.get(usize::from(slot));
+        let asked = self.accesses.slots.get(usize::from(slot));
         let frame = asked.ok_or("an answer came that nobody waits for")?.frame;
         match answer {
-            Message::Loaded => cache.handle_loaded(frame, self.parts.number),
+            Message::Loaded => cache.handle_loaded(frame, self.number),
             Message::Redirect(holder) => {
                 cache.handle_redirect(frame, holder.id)?;
                 self.read(context, cache, slot, holder)
@@ -138,28 +141,28 @@ impl Worker {
 
     /// Begins an access, or tries one again that found no frame.
     fn begin(&mut self, context: &mut Context<'_>, cache: &mut Cache) -> Result<bool, Failure> {
-        if !self.blocked.is_empty() {
+        if !self.accesses.blocked.is_empty() {
             // Its other slots wait, too: pages come in the order in which they were wanted.
             if !cache.has_room() {
                 return Ok(false);
             }
-            let blocked = self.blocked.pop_front();
+            let blocked = self.accesses.blocked.pop_front();
             blocked.map_or(Ok(()), |slot| self.attempt(context, cache, slot))?;
             return Ok(true);
         }
-        let Some(&slot) = self.free.last() else {
+        let Some(&slot) = self.accesses.free.last() else {
             return Ok(false);
         };
-        let page = match self.is_exhausted {
+        let page = match self.accesses.is_exhausted {
             true => None,
-            false => (self.parts.pages)(),
+            false => (self.pages)(),
         };
         let Some(page) = page else {
-            self.is_exhausted = true;
+            self.accesses.is_exhausted = true;
             return Ok(false);
         };
-        self.free.pop();
-        self.slots[usize::from(slot)].page = page;
+        self.accesses.free.pop();
+        self.accesses.slots[usize::from(slot)].page = page;
         self.attempt(context, cache, slot)?;
         Ok(true)
     }
@@ -170,21 +173,21 @@ impl Worker {
         cache: &mut Cache,
         slot: u16,
     ) -> Result<(), Failure> {
-        let worker = self.parts.number;
-        let page = self.slots[usize::from(slot)].page;
+        let worker = self.number;
+        let page = self.accesses.slots[usize::from(slot)].page;
         match cache.access(page, Waiter { worker, slot })? {
             Attempt::Hit => self.done(context, slot, Source::Local),
             Attempt::Waits => {}
             Attempt::Ask(fetch) => self.ask(context, slot, fetch)?,
-            Attempt::NoFrame => self.blocked.push_back(slot),
+            Attempt::NoFrame => self.accesses.blocked.push_back(slot),
         }
         Ok(())
     }
 
     fn ask(&mut self, context: &mut Context<'_>, slot: u16, fetch: Fetch) -> Result<(), Failure> {
-        self.slots[usize::from(slot)].frame = fetch.frame;
+        self.accesses.slots[usize::from(slot)].frame = fetch.frame;
         let message = Message::Fetch(fetch);
-        self.parts.channel.send(context, slot, &message)
+        self.channel.send(context, slot, &message)
     }
 
     /// Reads a frame of another node: its header beside ours, its page into ours, then once more
@@ -196,36 +199,38 @@ impl Worker {
         slot: u16,
         holder: Holder,
     ) -> Result<(), Failure> {
-        let remote = self.parts.remotes.get(usize::from(holder.node));
+        let remote = self.remotes.get(usize::from(holder.node));
         let remote = remote.copied().flatten();
         let remote = remote.ok_or("a message names a node that there is not")?;
         let there = cache.bytes().offset(holder.frame);
-        let scratch = self.parts.scratch + u64::from(slot) * SCRATCH;
+        let scratch = self.scratch + u64::from(slot) * SCRATCH;
         let id = READ | u64::from(slot);
-        let header = self.parts.region.segment(scratch, HEADER as u32);
-        let page = cache.bytes().segment(self.slots[usize::from(slot)].frame);
+        let header = self.region.segment(scratch, HEADER as u32);
+        let page = cache
+            .bytes()
+            .segment(self.accesses.slots[usize::from(slot)].frame);
         let mut all = remote.read(id, there, &[header, page]);
         all.signaled = false;
         // Both go with one doorbell, which is charged for the second.
         let posted = context.nic().post_send(remote.qpn, all);
         posted.map_err(|error| format!("queue pair {}: {error}", remote.qpn))?;
-        let again = self.parts.region.segment(scratch + HEADER, HEADER_WORDS);
+        let again = self.region.segment(scratch + HEADER, HEADER_WORDS);
         post(context, remote.qpn, remote.read(id, there, &[again]))
     }
 
     /// The two headers that were read for a slot.
     fn headers(&self, slot: u16) -> [[u64; 2]; 2] {
-        let at = (self.parts.scratch + u64::from(slot) * SCRATCH) as usize;
-        let word = |at: usize| self.parts.region.block.word(at).load(Ordering::Acquire);
+        let at = (self.scratch + u64::from(slot) * SCRATCH) as usize;
+        let word = |at: usize| self.region.block.word(at).load(Ordering::Acquire);
         [at, at + HEADER as usize].map(|at| [word(at), word(at + 8)])
     }
 
     fn done(&mut self, context: &mut Context<'_>, slot: u16, source: Source) {
-        context.charge(Category::Compute, self.parts.work);
-        self.free.push(slot);
-        let (from, until) = self.parts.window;
+        context.charge(Category::Compute, self.work);
+        self.accesses.free.push(slot);
+        let (from, until) = self.window;
         if (from..until).contains(&context.now()) {
-            self.parts.seen.borrow_mut().found.add(source);
+            self.seen.borrow_mut().found.add(source);
         }
     }
 }
@@ -233,6 +238,6 @@ impl Worker {
 impl Actor for Worker {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
-        self.parts.seen.borrow_mut().note(result)
+        self.seen.borrow_mut().note(result)
     }
 }
