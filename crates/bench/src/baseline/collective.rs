@@ -21,7 +21,6 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::Completion;
 use std::rc::Rc;
 
 /// A cache line: footers and barrier words have one each.
@@ -50,6 +49,7 @@ struct Rank {
     plan: Plan,
     own: usize,
     ranks: usize,
+    layout: Layout,
     station: Station,
     /// The ways to all ranks, itself included.
     peers: Vec<Remote>,
@@ -59,7 +59,6 @@ struct Rank {
     /// The number of the round, from one.
     round: u64,
     state: State,
-    completions: Vec<Completion>,
     ledger: Rc<RefCell<Ledger>>,
 }
 
@@ -137,15 +136,12 @@ pub fn spawn(
     assert!(count <= 1 << STEPS_MAX, "the barrier has {STEPS_MAX} steps");
     let layout = Layout::new(count, &plan);
     let sends = 3 * count as u32 + STEPS_MAX as u32;
-    let stations: Result<Vec<Station>, SetUpError> = ranks
-        .iter()
-        .map(|&node| Station::new(rack, node, layout.bytes(), 2 * sends))
-        .collect();
-    let stations = stations?;
+    let station = |&node: &NodeId| Station::new(rack, node, layout.bytes(), 2 * sends);
+    let stations = ranks.iter().map(station).collect::<Result<Vec<_>, _>>()?;
     for (own, station) in stations.iter().enumerate() {
         let mut peers = Vec::new();
         for far in &stations {
-            let (qpn, _) = connect(rack, station, far, 8)?;
+            let (qpn, _) = connect(rack, station, far, (8, 1))?;
             peers.push(Remote::new(qpn, &far.region));
         }
         let block = &station.region.block;
@@ -155,6 +151,7 @@ pub fn spawn(
             plan,
             own,
             ranks: count,
+            layout,
             peers,
             buffers: Buffers {
                 slots: (0..count).map(|to| slots(layout.output(to))).collect(),
@@ -166,7 +163,6 @@ pub fn spawn(
             station: station.clone(),
             round: 1,
             state: State::Partition,
-            completions: Vec::new(),
             ledger: ledger.clone(),
         };
         rack.spawn(ranks[own], Box::new(rank));
@@ -192,10 +188,6 @@ impl Outlet for Buffers {
 }
 
 impl Rank {
-    fn layout(&self) -> Layout {
-        Layout::new(self.ranks, &self.plan)
-    }
-
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let again = Ok(Step::Compute(Duration::ZERO));
         match self.state {
@@ -210,7 +202,7 @@ impl Rank {
                 again
             }
             State::Barrier(step) => {
-                let word = self.layout().barrier_word(step);
+                let word = self.layout.barrier_word(step);
                 if self.word(word) < self.round {
                     context.charge(Category::Communication, cores::unchanged(context.cpu()));
                     return Ok(Step::WaitForPacket);
@@ -234,11 +226,11 @@ impl Rank {
         if distance >= self.ranks {
             return self.send_all(context);
         }
-        let source = self.layout().barrier_source(step, self.round);
+        let source = self.layout.barrier_source(step, self.round);
         let word = self.station.region.block.word(source);
         word.store(self.round.to_le(), Release);
         let to = (self.own + distance) % self.ranks;
-        let target = self.layout().barrier_word(step);
+        let target = self.layout.barrier_word(step);
         self.post(context, to, (source, target, 8), false)?;
         self.state = State::Barrier(step);
         Ok(())
@@ -246,7 +238,7 @@ impl Rank {
 
     /// Posts every buffer and its footer.
     fn send_all(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        let layout = self.layout();
+        let layout = self.layout;
         let is_last = u64::from(self.production.is_done());
         for distance in 1..=self.ranks {
             let to = (self.own + distance) % self.ranks;
@@ -289,12 +281,10 @@ impl Rank {
             return Ok(Step::Done);
         };
         if *completions > 0 {
-            let cq = self.station.cq;
-            poll(context, cq, self.ranks, &mut self.completions)?;
-            *completions -= self.completions.len();
+            *completions -= poll(context, self.station.cq, self.ranks)?.len();
         }
         let (completions, mut seen) = (*completions, *seen);
-        let layout = self.layout();
+        let layout = self.layout;
         while seen < self.ranks {
             // In the order in which the others send to this rank.
             let from = (self.own + self.ranks - seen - 1) % self.ranks;
@@ -318,7 +308,7 @@ impl Rank {
         if from == self.ranks {
             return Ok(self.end_round(context));
         }
-        let layout = self.layout();
+        let layout = self.layout;
         let head = self.word(layout.input(from) + layout.stride - LINE);
         let bytes = self.inputs[from].bytes(0, 1).to_vec();
         let used = bytes[..self.plan.buffer_bytes].get(..head as u32 as usize);
@@ -335,7 +325,7 @@ impl Rank {
 
     /// Begins the next round, or ends after a round that was the last of every rank.
     fn end_round(&mut self, context: &mut Context<'_>) -> Step {
-        let layout = self.layout();
+        let layout = self.layout;
         let is_last = |from| self.word(layout.input(from) + layout.stride - LINE) >> 32 == 1;
         if (0..self.ranks).all(is_last) {
             let mut ledger = self.ledger.borrow_mut();

@@ -24,7 +24,7 @@ use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{Completion, PostError};
+use rackweave_verbs::PostError;
 
 /// The shape of the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +68,6 @@ pub struct Sender {
     shape: Shape,
     station: Station,
     outputs: Vec<Output>,
-    completions: Vec<Completion>,
     /// Outputs whose phase has ended.
     ended: usize,
 }
@@ -114,73 +113,52 @@ pub fn mesh(
         };
         receivers.push(Receiver::new(station, producers.len(), shape));
     }
-    let local_bytes = (shape.stride() * shape.source_segments as usize + LINE) * consumers.len();
+    let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
     let sends = (shape.source_segments + 2) * consumers.len() as u32;
     let mut senders = Vec::new();
     for (producer, &node) in producers.iter().enumerate() {
-        let station = Station::new(rack, node, local_bytes, 2 * sends)?;
+        let bytes = local_bytes * consumers.len();
+        let station = Station::new(rack, node, bytes, 2 * sends)?;
         // One queue pair per worker and node, as DFI has it.
         let mut connected: Vec<(NodeId, Qpn)> = Vec::new();
         let mut outputs = Vec::new();
         for (consumer, receiver) in receivers.iter().enumerate() {
-            let far = receiver.station.node;
-            let known = connected.iter().find(|(node, _)| *node == far);
+            let target = &receiver.station;
+            let known = connected.iter().find(|(node, _)| *node == target.node);
             let qpn = match known {
                 Some(&(_, qpn)) => qpn,
-                None => {
-                    let target = &receiver.station;
-                    let (qpn, _) = connect(rack, &station, target, sends)?;
-                    connected.push((far, qpn));
-                    qpn
-                }
+                None => connect(rack, &station, target, (sends, 1))?.0,
             };
-            outputs.push(Output::new(
-                &station, consumer, qpn, receiver, producer, shape,
-            ));
+            connected.push((target.node, qpn));
+            let at = consumer * local_bytes;
+            let (block, count) = (station.region.block.clone(), shape.source_segments);
+            outputs.push(Output {
+                remote: Remote::new(qpn, &target.region),
+                ring: (producer * shape.ring_bytes()) as u64,
+                local: WriteSlots::new(block, at + LINE, shape.stride(), count),
+                local_offset: (at + LINE) as u64,
+                counter_offset: at as u64,
+                written: 0,
+                completed: 0,
+                used: 0,
+                asked_at: None,
+                reading: false,
+            });
         }
         senders.push(Sender {
             shape,
             station,
             outputs,
-            completions: Vec::new(),
             ended: 0,
         });
     }
     Ok((senders, receivers))
 }
 
-impl Output {
-    fn new(
-        station: &Station,
-        consumer: usize,
-        qpn: Qpn,
-        receiver: &Receiver,
-        producer: usize,
-        shape: Shape,
-    ) -> Self {
-        let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
-        let at = consumer * local_bytes;
-        let block = station.region.block.clone();
-        Self {
-            remote: Remote::new(qpn, &receiver.station.region),
-            ring: (producer * shape.ring_bytes()) as u64,
-            local: WriteSlots::new(block, at + LINE, shape.stride(), shape.source_segments),
-            local_offset: (at + LINE) as u64,
-            counter_offset: at as u64,
-            written: 0,
-            completed: 0,
-            used: 0,
-            asked_at: None,
-            reading: false,
-        }
-    }
-}
-
 impl Sender {
     /// Takes completions that are there.
     fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        poll(context, self.station.cq, 32, &mut self.completions)?;
-        for completion in &self.completions {
+        for completion in poll(context, self.station.cq, 32)? {
             let output = (completion.id & !COUNTER_READ) >> 40;
             let output = &mut self.outputs[output as usize];
             if completion.id & COUNTER_READ != 0 {

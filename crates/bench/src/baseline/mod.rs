@@ -12,8 +12,8 @@ pub mod requests;
 pub mod scalestore;
 pub mod set_up;
 pub mod single_buffer;
-pub mod tuples;
 #[cfg(test)]
-mod two_nics;
+mod tests;
+pub mod tuples;
 pub mod two_sided;
 pub mod worker;

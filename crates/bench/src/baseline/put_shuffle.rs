@@ -15,7 +15,6 @@ use rackweave_base::memory::{ReadSlots, WriteSlots};
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::Completion;
 use std::rc::Rc;
 
 /// Puts that a kernel has in flight, and items that it has memory for.
@@ -45,7 +44,6 @@ struct Kernel {
     completed: u64,
     /// Those after them that have completed, a bit each.
     done: u64,
-    completions: Vec<Completion>,
     ledger: Rc<RefCell<Ledger>>,
 }
 
@@ -92,7 +90,7 @@ pub fn spawn(
     for (own, station) in sources.into_iter().enumerate() {
         let mut targets = Vec::new();
         for landing in &landings {
-            let (qpn, _) = connect(rack, &station, landing, DEPTH + 1)?;
+            let (qpn, _) = connect(rack, &station, landing, (DEPTH + 1, 1))?;
             targets.push(Remote::new(qpn, &landing.region));
         }
         let block = station.region.block.clone();
@@ -105,7 +103,6 @@ pub fn spawn(
             posted: 0,
             completed: 0,
             done: 0,
-            completions: Vec::new(),
             ledger: ledger.clone(),
         };
         rack.spawn(kernels[own], Box::new(kernel));
@@ -140,13 +137,16 @@ impl Landing {
 
 impl Kernel {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let cq = self.station.cq;
-        poll(context, cq, DEPTH as usize, &mut self.completions)?;
-        for _ in &self.completions {
+        for completion in poll(context, self.station.cq, DEPTH as usize)? {
+            self.done |= 1 << (completion.id - self.completed);
             let bytes = self.plan.item_bytes as u64;
             self.ledger.borrow_mut().add(context.now(), bytes);
         }
-        self.completed = self.in_order();
+        // Those to different destinations may overtake each other, but the memory of items is used in
+        // turn.
+        let run = self.done.trailing_ones();
+        self.done >>= run;
+        self.completed += u64::from(run);
         let count = self.targets.len() as u64;
         let total = self.plan.items_per_destination * count;
         if self.completed == total {
@@ -159,17 +159,6 @@ impl Kernel {
         }
         self.put(context)?;
         Ok(Step::Compute(self.plan.fill_time))
-    }
-
-    /// Puts that have completed with all before them. Those to different destinations may overtake
-    /// each other, but the memory of items is used in turn.
-    fn in_order(&mut self) -> u64 {
-        for completion in &self.completions {
-            self.done |= 1 << (completion.id - self.completed);
-        }
-        let run = self.done.trailing_ones();
-        self.done >>= run;
-        self.completed + u64::from(run)
     }
 
     /// Fills the next item and puts it.

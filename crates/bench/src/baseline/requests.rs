@@ -50,22 +50,17 @@ impl Remote {
     }
 }
 
-/// Takes up to `limit` completions, in place of those in `completions`, and charges for it.
+/// Takes up to `limit` completions and charges for it.
 ///
 /// # Errors
 /// If a request failed.
-pub fn poll(
-    context: &mut Context<'_>,
-    cq: CqId,
-    limit: usize,
-    completions: &mut Vec<Completion>,
-) -> Result<(), Failure> {
-    completions.clear();
-    context.poll_cq(cq, limit, completions);
+pub fn poll(context: &mut Context<'_>, cq: CqId, limit: usize) -> Result<Vec<Completion>, Failure> {
+    let mut completions = Vec::new();
+    context.poll_cq(cq, limit, &mut completions);
     let failed = |one: &&Completion| one.status != CompletionStatus::Success;
     match completions.iter().find(failed) {
         Some(one) => Err(format!("queue pair {}: {}", one.qpn, one.status)),
-        None => Ok(()),
+        None => Ok(completions),
     }
 }
 

@@ -141,25 +141,12 @@ pub fn region(
     Ok(nic(rack, node)?.register(pd, block, Access::all())?)
 }
 
-/// Connects a queue pair of `a` with one of `b` for one-sided requests; each takes up to `sends`.
+/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
+/// receive, of which one-sided requests need none.
 ///
 /// # Errors
 /// If a node lacks room.
 pub fn connect(
-    rack: &mut SimulatedRack,
-    a: &Station,
-    b: &Station,
-    sends: u32,
-) -> Result<(Qpn, Qpn), SetUpError> {
-    connect_two_sided(rack, a, b, (sends, 1))
-}
-
-/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
-/// receive.
-///
-/// # Errors
-/// If a node lacks room.
-pub fn connect_two_sided(
     rack: &mut SimulatedRack,
     a: &Station,
     b: &Station,

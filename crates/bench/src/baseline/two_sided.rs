@@ -20,26 +20,29 @@
 //! from being overrun.
 
 mod actors;
+mod edge;
 pub mod log;
 pub mod message;
-mod station;
 
 use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{self, SetUpError};
+use crate::baseline::set_up::{self, SetUpError, Station, connect, region};
 use crate::experiment::drive::{Problem, Until, drive};
 use crate::experiment::{ExperimentError, Run, Scale};
 use actors::{Common, Consumer, Producer, Sequencer};
+use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::CpuReport;
-use station::{Inlet, Outlet, Station, WINDOW};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes of a message: DFI's segment.
 pub const MESSAGE_BYTES: u32 = 8 << 10;
+
+/// Completions that wait to be taken at a node at most.
+const COMPLETIONS: u32 = 4096;
 
 /// Virtual time after which a run has failed. Even one message at a time takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -112,23 +115,14 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), SetUpError> {
-        let bytes = self.message_bytes.into();
+        let (least, bytes) = (message::HEADER as u64, self.message_bytes.into());
+        let ahead = self.numbers_ahead.into();
         set_up::check(&[
             ("the number of producers", self.producers.into(), 1..=16, 1),
             ("the number of consumers", self.consumers.into(), 1..=16, 1),
-            (
-                "the number of numbers ahead",
-                self.numbers_ahead.into(),
-                1..=16,
-                1,
-            ),
+            ("the number of numbers ahead", ahead, 1..=16, 1),
             ("the number of cores", self.cores.into(), 1..=16, 1),
-            (
-                "the size of a message",
-                bytes,
-                message::HEADER as u64..=1 << 20,
-                8,
-            ),
+            ("the size of a message", bytes, least..=1 << 20, 8),
         ])
     }
 }
@@ -150,20 +144,20 @@ fn run_with_faults(
     plan.check()?;
     let mut world = SetUp::new(plan, run.seed, faults)?;
     world.spawn()?;
-    let problem = world.problem.clone();
-    let failure = || problem.borrow().clone();
-    drive(run, &mut world.rack, Until::Done(PATIENCE), &failure)?;
+    let SetUp { rack, problem, .. } = &mut world;
+    drive(run, rack, Until::Done(PATIENCE), &|| {
+        problem.borrow().clone()
+    })?;
     world.outcome()
 }
 
-/// Nodes in the order of their numbers: producers, consumers, the sequencer.
+/// What a run is made of.
 struct SetUp<'a> {
     plan: &'a Plan,
     seed: u64,
     rack: SimulatedRack,
-    producers: Vec<Station>,
-    consumers: Vec<Station>,
-    sequencer: Option<Station>,
+    /// Of the producers, the consumers and the sequencer, in this order.
+    stations: Vec<Station>,
     logs: Vec<Rc<RefCell<Log>>>,
     problem: Problem,
 }
@@ -179,21 +173,14 @@ impl<'a> SetUp<'a> {
             ..RackConfig::default()
         };
         let mut rack = SimulatedRack::new(&config)?;
-        let mut station = |at: u32, windows: u32| {
-            let buffers = u64::from(windows) * WINDOW;
-            Station::new(&mut rack, NodeId(at as u16), plan.message_bytes, buffers)
-        };
-        let producers: Result<_, _> = (0..plan.producers).map(|at| station(at, 1)).collect();
-        let consumers: Result<_, _> = (0..plan.consumers)
-            .map(|at| station(plan.producers + at, plan.producers))
-            .collect();
-        let sequencer = plan.ordered.then(|| station(count - 1, 0)).transpose()?;
+        // A producer makes messages in its memory, and the first word of the sequencer's is raised.
+        let bytes = WINDOW as usize * plan.message_bytes as usize;
+        let nodes = (0..count).map(|at| NodeId(at as u16));
+        let stations = nodes.map(|node| Station::new(&mut rack, node, bytes, COMPLETIONS));
         Ok(Self {
             plan,
             seed,
-            producers: producers?,
-            consumers: consumers?,
-            sequencer,
+            stations: stations.collect::<Result<_, _>>()?,
             logs: Vec::new(),
             problem: Problem::default(),
             rack,
@@ -202,8 +189,7 @@ impl<'a> SetUp<'a> {
 
     fn common(&self, station: &Station) -> Common {
         Common {
-            cq: station.base.cq,
-            region: station.base.region.clone(),
+            cq: station.cq,
             message: self.plan.message_bytes,
             cores: self.plan.cores,
             seed: self.seed,
@@ -213,60 +199,49 @@ impl<'a> SetUp<'a> {
 
     /// Connects all nodes and lets their cores run.
     fn spawn(&mut self) -> Result<(), ExperimentError> {
-        let count = self.consumers.len();
+        let (producers, others) = self.stations.split_at(self.plan.producers as usize);
+        let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);
+        let count = consumers.len();
         let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
         let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
         let direct = match self.plan.fanout {
             Fanout::Each => count,
             Fanout::Chain => 1,
         };
-        let word = self.sequencer.as_mut().map(Station::word);
-        for at in 0..self.producers.len() {
-            let from = &mut self.producers[at];
+        let bytes = self.plan.message_bytes;
+        for (at, from) in producers.iter().enumerate() {
             let mut outlets = Vec::new();
-            for (to, inlets) in self.consumers[..direct].iter_mut().zip(&mut inlets) {
-                let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets.len())?;
+            for (to, inlets) in consumers[..direct].iter().zip(&mut inlets) {
+                let (outlet, inlet) = edge(&mut self.rack, from, to, inlets.len(), bytes)?;
                 outlets.push(outlet);
                 inlets.push(inlet);
             }
-            let sequencer = match (&self.sequencer, word) {
-                (Some(station), Some(word)) => Some(Sequencer {
-                    remote: Remote::new(
-                        station::connect(&mut self.rack, from, station)?.0,
-                        &station.base.region,
-                    ),
-                    word,
-                    answers: (0..self.plan.numbers_ahead).map(|_| from.word()).collect(),
-                    asked: 0,
-                    answered: 0,
-                    numbers: Default::default(),
-                }),
-                _ => None,
+            let sequencer = match sequencers.first() {
+                Some(to) => Some(sequencer(&mut self.rack, self.plan, from, to)?),
+                None => None,
             };
-            let (node, buffers) = (from.base.node, from.buffers(WINDOW));
             let producer = Producer {
-                common: self.common(&self.producers[at]),
+                common: self.common(from),
                 index: at as u32,
                 outlets,
                 sequencer,
-                buffers,
+                buffers: from.region.clone(),
                 pending: [0; WINDOW as usize],
                 next: 0,
                 total: self.plan.messages,
             };
-            self.rack.spawn(node, Box::new(producer));
+            self.rack.spawn(from.node, Box::new(producer));
         }
         for at in direct..count {
-            let (before, after) = self.consumers.split_at_mut(at);
-            let (from, to) = (&mut before[at - 1], &mut after[0]);
-            let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets[at].len())?;
+            let (from, to) = (&consumers[at - 1], &consumers[at]);
+            let (outlet, inlet) = edge(&mut self.rack, from, to, inlets[at].len(), bytes)?;
             next[at - 1] = Some(outlet);
             inlets[at].push(inlet);
         }
         for (at, (inlets, outlet)) in inlets.into_iter().zip(next).enumerate() {
             let log = Rc::new(RefCell::new(Log::default()));
             let consumer = Consumer {
-                common: self.common(&self.consumers[at]),
+                common: self.common(&consumers[at]),
                 inlets,
                 outlet,
                 to_forward: Default::default(),
@@ -278,8 +253,8 @@ impl<'a> SetUp<'a> {
                 log: log.clone(),
             };
             self.logs.push(log);
-            self.rack
-                .spawn(self.consumers[at].base.node, Box::new(consumer));
+            let node = consumers[at].node;
+            self.rack.spawn(node, Box::new(consumer));
         }
         Ok(())
     }
@@ -293,8 +268,8 @@ impl<'a> SetUp<'a> {
                 "consumer {at} delivered a producer's messages out of order or not all of them"
             )));
         }
-        let report =
-            |station: &Station| self.rack.cpu_report(station.base.node).unwrap_or_default();
+        let (producers, consumers) = self.stations.split_at(self.plan.producers as usize);
+        let report = |station: &Station| self.rack.cpu_report(station.node).unwrap_or_default();
         let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
         let last = logs.iter().map(Log::last).max().unwrap_or_default();
         Ok(Outcome {
@@ -302,10 +277,28 @@ impl<'a> SetUp<'a> {
             seconds: (last - Default::default()).as_secs_f64(),
             messages: total,
             same_order: same_order(&logs),
-            producers: self.producers.iter().map(report).collect(),
-            consumers: self.consumers.iter().map(report).collect(),
+            producers: producers.iter().map(report).collect(),
+            consumers: consumers[..logs.len()].iter().map(report).collect(),
         })
     }
+}
+
+/// Connects a producer with the sequencer.
+fn sequencer(
+    rack: &mut SimulatedRack,
+    plan: &Plan,
+    from: &Station,
+    to: &Station,
+) -> Result<Sequencer, SetUpError> {
+    let (qpn, _) = connect(rack, from, to, ROOM)?;
+    let answers = plan.numbers_ahead as usize * 8;
+    Ok(Sequencer {
+        word: Remote::new(qpn, &to.region),
+        answers: region(rack, from.node, from.pd, answers)?,
+        asked: 0,
+        answered: 0,
+        numbers: Default::default(),
+    })
 }
 
 #[cfg(test)]

@@ -172,13 +172,14 @@ fn run_software(
         Box::new(move || Some(stream.next()))
     };
     let outcome = scalestore::run(run, &config, &mut pages)?;
-    let found = outcome.found;
-    let part = |count: u64| count as f64 / found.all().max(1) as f64;
+    let [local, joined, remote, storage] = outcome.found;
+    let all = outcome.found.iter().sum::<u64>().max(1);
+    let part = |count: u64| count as f64 / all as f64;
     Ok(Seen {
         per_second: outcome.per_second,
-        local: part(found.local + found.joined),
-        remote: part(found.remote),
-        storage: part(found.storage),
+        local: part(local + joined),
+        remote: part(remote),
+        storage: part(storage),
         drops: outcome.packets_dropped,
     })
 }

@@ -114,7 +114,6 @@ pub fn run(
             links,
             turn: 0,
             tally: tally.clone(),
-            completions: Vec::new(),
         });
     }
     rack.spawn(ENDS.0, Box::new(Source::new(sources, None, &tally)));

@@ -10,7 +10,7 @@ use rackweave_base::{Duration, Qpn};
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{Completion, CompletionOpcode, Region};
+use rackweave_verbs::{CompletionOpcode, Region};
 use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitWord, run_length,
 };
@@ -75,7 +75,6 @@ pub struct Server {
     /// Which flow is next.
     pub turn: usize,
     pub tally: Shared,
-    pub completions: Vec<Completion>,
 }
 
 impl Actor for Server {
@@ -96,8 +95,7 @@ impl Server {
     /// Takes completions: WRITEs free slots of the producer, READs bring the consumer's tail.
     fn complete(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let limit = POLL * self.links.len();
-        poll(context, self.station.cq, limit, &mut self.completions)?;
-        for completion in &self.completions {
+        for completion in poll(context, self.station.cq, limit)? {
             let link = &mut self.links[completion.id as usize];
             if completion.opcode == CompletionOpcode::Read {
                 link.reading = false;

@@ -1,7 +1,7 @@
 //! A writer between two NICs, and what it leaves at the other.
 
 use super::*;
-use crate::baseline::two_nics::TwoNics;
+use crate::baseline::tests::two_nics::TwoNics;
 
 const BYTES: u64 = 128;
 

@@ -74,7 +74,8 @@ struct Frame {
 /// A node's cache.
 #[derive(Debug)]
 pub struct Cache {
-    bytes: Frames,
+    /// The frames' bytes.
+    pub bytes: Frames,
     frames: Vec<Frame>,
     /// The frame of each page.
     table: Vec<u32>,
@@ -115,11 +116,6 @@ impl Cache {
             stirred: false,
             redirects_stale: 0,
         }
-    }
-
-    /// The frames' bytes.
-    pub fn bytes(&self) -> &Frames {
-        &self.bytes
     }
 
     /// An access of a worker that has waited and is done: its slot, and where the page was.

@@ -7,12 +7,12 @@
 use super::message::{Message, WORDS_MAX};
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{post, post_receive};
+use crate::baseline::set_up::{SetUpError, Station, nic, region};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
+use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{
-    Completion, Operation, PostError, ReceiveRequest, Region, Verbs, WorkRequest,
-};
+use rackweave_verbs::{Completion, Operation, ReceiveRequest, Region, Verbs, WorkRequest};
 
 /// Bytes of a message's buffer.
 const BUFFER: u64 = 256;
@@ -42,41 +42,39 @@ pub struct Channel {
     /// The queue pair.
     pub qpn: Qpn,
     number: u32,
+    /// Its buffers: to receive, then to send.
     region: Region,
-    /// Where its buffers begin: to receive, then to send.
-    base: u64,
     tags: u32,
 }
 
 impl Channel {
-    /// Bytes of the buffers of a channel with so many tags.
-    pub fn bytes(tags: u32) -> u64 {
-        2 * u64::from(tags) * BUFFER
-    }
-
-    /// A channel over `qpn` whose buffers begin at `base` of `region`. `number` is what its
-    /// completions call it.
-    pub fn new(qpn: Qpn, number: u32, region: &Region, base: u64, tags: u32) -> Self {
-        Self {
-            qpn,
-            number,
-            region: region.clone(),
-            base,
-            tags,
-        }
-    }
-
-    /// Posts a receive for every tag, before time is taken.
+    /// A channel with so many tags over `qpn` of `station`, with a receive posted for each. `number`
+    /// is what its completions call it.
     ///
     /// # Errors
-    /// If the queue pair does not take them.
-    pub fn open(&self, verbs: &mut dyn Verbs) -> Result<(), PostError> {
-        (0..self.tags)
-            .try_for_each(|buffer| verbs.post_receive(self.qpn, self.receive_into(buffer)))
+    /// If the node or the rack lacks room.
+    pub fn open(
+        rack: &mut SimulatedRack,
+        station: &Station,
+        qpn: Qpn,
+        number: u32,
+        tags: u32,
+    ) -> Result<Self, SetUpError> {
+        let bytes = 2 * tags as usize * BUFFER as usize;
+        let channel = Self {
+            qpn,
+            number,
+            region: region(rack, station.node, station.pd, bytes)?,
+            tags,
+        };
+        for buffer in 0..tags {
+            nic(rack, station.node)?.post_receive(qpn, channel.receive_into(buffer))?;
+        }
+        Ok(channel)
     }
 
     fn receive_into(&self, buffer: u32) -> ReceiveRequest {
-        let at = self.base + u64::from(buffer) * BUFFER;
+        let at = u64::from(buffer) * BUFFER;
         let id = RECEIVED | u64::from(self.number) << 32 | u64::from(buffer);
         ReceiveRequest::new(id, &[self.region.segment(at, BUFFER as u32)])
     }
@@ -92,7 +90,7 @@ impl Channel {
         message: &Message,
     ) -> Result<(), Failure> {
         let words = message.words(tag);
-        let at = self.base + u64::from(self.tags + u32::from(tag)) * BUFFER;
+        let at = u64::from(self.tags + u32::from(tag)) * BUFFER;
         for (&word, at) in words.iter().zip((at as usize..).step_by(8)) {
             self.region.block.word(at).store(word, Ordering::Release);
         }
@@ -113,7 +111,7 @@ impl Channel {
         completion: &Completion,
     ) -> Result<(u16, Message), Failure> {
         let (_, buffer) = parts(completion.id);
-        let at = (self.base + u64::from(buffer) * BUFFER) as usize;
+        let at = (u64::from(buffer) * BUFFER) as usize;
         let count = (completion.length as usize / 8).min(WORDS_MAX);
         let word = |at| self.region.block.word(at).load(Ordering::Acquire);
         let words: Vec<u64> = (0..count).map(|index| word(at + 8 * index)).collect();

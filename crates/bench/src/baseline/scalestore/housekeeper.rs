@@ -22,31 +22,23 @@ const POLL: usize = 8;
 
 /// A housekeeper.
 pub struct Housekeeper {
-    cache: Rc<RefCell<Cache>>,
-    cq: CqId,
-    channel: Channel,
-    free: Vec<u16>,
+    /// Its node's cache.
+    pub cache: Rc<RefCell<Cache>>,
+    /// Where its work completes.
+    pub cq: CqId,
+    /// To the owner.
+    pub channel: Channel,
+    /// Tags that no request is under way with.
+    pub free: Vec<u16>,
     /// Drops that wait for a free tag.
-    waiting: VecDeque<Message>,
-    seen: Shared,
+    pub waiting: VecDeque<Message>,
+    /// What all threads tell.
+    pub seen: Shared,
 }
 
 impl Housekeeper {
-    /// A housekeeper of `cache` with a connection to the owner.
-    pub fn new(cache: &Rc<RefCell<Cache>>, cq: CqId, channel: Channel, seen: &Shared) -> Self {
-        Self {
-            cache: Rc::clone(cache),
-            cq,
-            channel,
-            free: (0..TAGS as u16).rev().collect(),
-            waiting: VecDeque::new(),
-            seen: Rc::clone(seen),
-        }
-    }
-
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let mut completions = Vec::new();
-        poll(context, self.cq, POLL, &mut completions)?;
+        let completions = poll(context, self.cq, POLL)?;
         for completion in completions.iter().filter(|one| kind(one.id) == RECEIVED) {
             match self.channel.receive(context, completion)? {
                 (tag, Message::Dropped) => self.free.push(tag),

@@ -58,7 +58,7 @@ use super::ends::{Failure, note};
 use super::set_up;
 use crate::experiment::drive::{Until, drive};
 use crate::experiment::{ExperimentError, Run, shuffle};
-use cache::Source;
+pub use cache::Source;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::world::Step;
@@ -120,34 +120,8 @@ impl Config {
     }
 }
 
-/// Where pages of accesses were found.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Found {
-    /// Accesses that found the page in their own node's frame.
-    pub local: u64,
-    /// Accesses that waited for a page which another access of their node was fetching.
-    pub joined: u64,
-    /// Accesses whose page came from another node.
-    pub remote: u64,
-    /// Accesses whose page came from storage.
-    pub storage: u64,
-}
-
-impl Found {
-    fn add(&mut self, source: Source) {
-        *match source {
-            Source::Local => &mut self.local,
-            Source::Joined => &mut self.joined,
-            Source::Remote => &mut self.remote,
-            Source::Storage => &mut self.storage,
-        } += 1;
-    }
-
-    /// All accesses.
-    pub fn all(&self) -> u64 {
-        self.local + self.joined + self.remote + self.storage
-    }
-}
+/// Accesses by where their page was found, in the order of [`Source`].
+pub type Found = [u64; 4];
 
 /// What came of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -198,7 +172,7 @@ pub fn run(
     drive(run, &mut rack, until, &|| seen.borrow().failure.clone())?;
     let found = seen.borrow().found;
     Ok(Outcome {
-        per_second: found.all() as f64 / config.window.as_secs_f64(),
+        per_second: found.iter().sum::<u64>() as f64 / config.window.as_secs_f64(),
         found,
         packets_dropped: shuffle::traffic(&rack).drops,
     })

@@ -160,8 +160,7 @@ pub struct Handler {
 impl Handler {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let owner = &mut *self.owner.borrow_mut();
-        let mut completions = Vec::new();
-        poll(context, self.cq, POLL, &mut completions)?;
+        let completions = poll(context, self.cq, POLL)?;
         for completion in &completions {
             match kind(completion.id) {
                 RECEIVED => owner.receive(context, completion)?,

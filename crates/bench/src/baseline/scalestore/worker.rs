@@ -34,10 +34,8 @@ pub struct Worker {
     pub channel: Channel,
     /// To the frames of the other nodes, by their number; its own is not used.
     pub remotes: Vec<Option<Remote>>,
-    /// Its memory, and where in it headers land.
-    pub region: Region,
-    /// The first byte of that.
-    pub scratch: u64,
+    /// Where headers land that are read from other nodes: [`SCRATCH`] bytes for each slot.
+    pub scratch: Region,
     /// What it accesses.
     pub pages: Pages,
     /// What one access costs.
@@ -46,38 +44,22 @@ pub struct Worker {
     pub window: (Instant, Instant),
     /// What all threads tell.
     pub seen: Shared,
-    /// What it is at.
-    pub accesses: Accesses,
-}
-
-/// The accesses of a worker that are under way.
-pub struct Accesses {
-    slots: Vec<Slot>,
-    free: Vec<u16>,
-    /// Those for which there was no frame.
-    blocked: VecDeque<u16>,
-    /// Whether all have been begun.
-    is_exhausted: bool,
+    /// The accesses under way, each in a slot of its own.
+    pub slots: Vec<Slot>,
+    /// Slots that are free.
+    pub free: Vec<u16>,
+    /// Accesses for which there was no frame.
+    pub blocked: VecDeque<u16>,
+    /// Whether all accesses have been begun.
+    pub is_exhausted: bool,
 }
 
 /// An access under way.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Slot {
     page: u64,
     /// The frame into which it fetches the page, if it is the one that does.
     frame: u32,
-}
-
-impl Accesses {
-    /// None yet of up to `depth` at a time.
-    pub fn new(depth: u16) -> Self {
-        Self {
-            slots: vec![Slot { page: 0, frame: 0 }; usize::from(depth)],
-            free: (0..depth).rev().collect(),
-            blocked: VecDeque::new(),
-            is_exhausted: false,
-        }
-    }
 }
 
 impl Worker {
@@ -85,8 +67,7 @@ impl Worker {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let cache = Rc::clone(&self.cache);
         let cache = &mut *cache.borrow_mut();
-        let mut completions = Vec::new();
-        poll(context, self.cq, POLL, &mut completions)?;
+        let completions = poll(context, self.cq, POLL)?;
         let mut happened = !completions.is_empty();
         for completion in &completions {
             match kind(completion.id) {
@@ -96,10 +77,8 @@ impl Worker {
                 }
                 READ => {
                     let slot = parts(completion.id).1 as u16;
-                    let (frame, headers) = (
-                        self.accesses.slots[usize::from(slot)].frame,
-                        self.headers(slot),
-                    );
+                    let (frame, headers) =
+                        (self.slots[usize::from(slot)].frame, self.headers(slot));
                     if let Some(fetch) = cache.handle_read(frame, self.number, headers)? {
                         self.ask(context, slot, fetch)?;
                     }
@@ -115,8 +94,7 @@ impl Worker {
         if cache.take_stirred() {
             context.wake_neighbours();
         }
-        let is_done =
-            self.accesses.is_exhausted && self.accesses.free.len() == self.accesses.slots.len();
+        let is_done = self.is_exhausted && self.free.len() == self.slots.len();
         Ok(if is_done { Step::Done } else { next(happened) })
     }
 
@@ -127,7 +105,7 @@ impl Worker {
         slot: u16,
         answer: Message,
     ) -> Result<(), Failure> {
-        let asked = self.accesses.slots.get(usize::from(slot));
+        let asked = self.slots.get(usize::from(slot));
         let frame = asked.ok_or("an answer came that nobody waits for")?.frame;
         match answer {
             Message::Loaded => cache.handle_loaded(frame, self.number),
@@ -141,28 +119,28 @@ impl Worker {
 
     /// Begins an access, or tries one again that found no frame.
     fn begin(&mut self, context: &mut Context<'_>, cache: &mut Cache) -> Result<bool, Failure> {
-        if !self.accesses.blocked.is_empty() {
+        if !self.blocked.is_empty() {
             // Its other slots wait, too: pages come in the order in which they were wanted.
             if !cache.has_room() {
                 return Ok(false);
             }
-            let blocked = self.accesses.blocked.pop_front();
+            let blocked = self.blocked.pop_front();
             blocked.map_or(Ok(()), |slot| self.attempt(context, cache, slot))?;
             return Ok(true);
         }
-        let Some(&slot) = self.accesses.free.last() else {
+        let Some(&slot) = self.free.last() else {
             return Ok(false);
         };
-        let page = match self.accesses.is_exhausted {
+        let page = match self.is_exhausted {
             true => None,
             false => (self.pages)(),
         };
         let Some(page) = page else {
-            self.accesses.is_exhausted = true;
+            self.is_exhausted = true;
             return Ok(false);
         };
-        self.accesses.free.pop();
-        self.accesses.slots[usize::from(slot)].page = page;
+        self.free.pop();
+        self.slots[usize::from(slot)].page = page;
         self.attempt(context, cache, slot)?;
         Ok(true)
     }
@@ -174,18 +152,18 @@ impl Worker {
         slot: u16,
     ) -> Result<(), Failure> {
         let worker = self.number;
-        let page = self.accesses.slots[usize::from(slot)].page;
+        let page = self.slots[usize::from(slot)].page;
         match cache.access(page, Waiter { worker, slot })? {
             Attempt::Hit => self.done(context, slot, Source::Local),
             Attempt::Waits => {}
             Attempt::Ask(fetch) => self.ask(context, slot, fetch)?,
-            Attempt::NoFrame => self.accesses.blocked.push_back(slot),
+            Attempt::NoFrame => self.blocked.push_back(slot),
         }
         Ok(())
     }
 
     fn ask(&mut self, context: &mut Context<'_>, slot: u16, fetch: Fetch) -> Result<(), Failure> {
-        self.accesses.slots[usize::from(slot)].frame = fetch.frame;
+        self.slots[usize::from(slot)].frame = fetch.frame;
         let message = Message::Fetch(fetch);
         self.channel.send(context, slot, &message)
     }
@@ -202,35 +180,33 @@ impl Worker {
         let remote = self.remotes.get(usize::from(holder.node));
         let remote = remote.copied().flatten();
         let remote = remote.ok_or("a message names a node that there is not")?;
-        let there = cache.bytes().offset(holder.frame);
-        let scratch = self.scratch + u64::from(slot) * SCRATCH;
+        let there = cache.bytes.offset(holder.frame);
+        let scratch = u64::from(slot) * SCRATCH;
         let id = READ | u64::from(slot);
-        let header = self.region.segment(scratch, HEADER as u32);
-        let page = cache
-            .bytes()
-            .segment(self.accesses.slots[usize::from(slot)].frame);
+        let header = self.scratch.segment(scratch, HEADER as u32);
+        let page = cache.bytes.segment(self.slots[usize::from(slot)].frame);
         let mut all = remote.read(id, there, &[header, page]);
         all.signaled = false;
         // Both go with one doorbell, which is charged for the second.
         let posted = context.nic().post_send(remote.qpn, all);
         posted.map_err(|error| format!("queue pair {}: {error}", remote.qpn))?;
-        let again = self.region.segment(scratch + HEADER, HEADER_WORDS);
+        let again = self.scratch.segment(scratch + HEADER, HEADER_WORDS);
         post(context, remote.qpn, remote.read(id, there, &[again]))
     }
 
     /// The two headers that were read for a slot.
     fn headers(&self, slot: u16) -> [[u64; 2]; 2] {
-        let at = (self.scratch + u64::from(slot) * SCRATCH) as usize;
-        let word = |at: usize| self.region.block.word(at).load(Ordering::Acquire);
+        let at = usize::from(slot) * SCRATCH as usize;
+        let word = |at: usize| self.scratch.block.word(at).load(Ordering::Acquire);
         [at, at + HEADER as usize].map(|at| [word(at), word(at + 8)])
     }
 
     fn done(&mut self, context: &mut Context<'_>, slot: u16, source: Source) {
         context.charge(Category::Compute, self.work);
-        self.accesses.free.push(slot);
+        self.free.push(slot);
         let (from, until) = self.window;
         if (from..until).contains(&context.now()) {
-            self.seen.borrow_mut().found.add(source);
+            self.seen.borrow_mut().found[source as usize] += 1;
         }
     }
 }

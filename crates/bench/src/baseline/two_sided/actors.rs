@@ -1,8 +1,8 @@
 //! The cores of a two-sided replication: producers that SEND, consumers that poll and deliver.
 
+use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
 use super::message::{self, Stamp};
-use super::station::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
 use crate::experiment::drive::Problem;
@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::Duration;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, stream_time};
-use rackweave_verbs::{Completion, CqId, Operation, Region, WorkRequest};
+use rackweave_verbs::{CqId, Operation, Region, WorkRequest};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -22,7 +22,6 @@ const POLL: usize = 4;
 #[derive(Clone)]
 pub struct Common {
     pub cq: CqId,
-    pub region: Region,
     pub message: u32,
     pub cores: u32,
     pub seed: u64,
@@ -34,22 +33,15 @@ impl Common {
     fn stream_time(&self, context: &Context<'_>, bytes: u64) -> Duration {
         stream_time(context.cpu(), bytes.div_ceil(u64::from(self.cores)))
     }
-
-    fn poll(&self, context: &mut Context<'_>) -> Result<Vec<Completion>, Failure> {
-        let mut completions = Vec::with_capacity(POLL);
-        poll(context, self.cq, POLL, &mut completions)?;
-        Ok(completions)
-    }
 }
 
 /// Where sequence numbers come from: a word at a node, raised by fetch-and-add. Some are asked for
 /// ahead, while earlier messages are being sent.
 pub struct Sequencer {
-    pub remote: Remote,
-    /// Where the word lies there.
-    pub word: u64,
-    /// Where each answer under way lands in our region.
-    pub answers: Vec<u64>,
+    /// The word.
+    pub word: Remote,
+    /// Where each answer under way lands: a word each.
+    pub answers: Region,
     /// Numbers asked for and answered so far. Answers come in the order of the questions.
     pub asked: u64,
     pub answered: u64,
@@ -58,31 +50,35 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    fn ask(&mut self, context: &mut Context<'_>, region: &Region) -> Result<(), Failure> {
+    /// Answers that may be under way.
+    fn ahead(&self) -> u64 {
+        self.answers.block.len() as u64 / 8
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let operation = Operation::FetchAdd {
-            address: self.remote.address + self.word,
-            rkey: self.remote.rkey,
+            address: self.word.address,
+            rkey: self.word.rkey,
             add: 1,
         };
-        let answer = self.answers[(self.asked % self.answers.len() as u64) as usize];
-        let segment = region.segment(answer, 8);
+        let segment = self.answers.segment(self.asked % self.ahead() * 8, 8);
         let request = WorkRequest::new(FETCHED, operation, &[segment]);
-        post(context, self.remote.qpn, request)?;
+        post(context, self.word.qpn, request)?;
         self.asked += 1;
         Ok(())
     }
 
-    fn answer(&mut self, region: &Region) {
-        let at = self.answers[(self.answered % self.answers.len() as u64) as usize];
-        let word = region.block.word(at as usize);
-        self.numbers.push_back(word.load(Ordering::Acquire));
+    fn answer(&mut self) {
+        let at = (self.answered % self.ahead() * 8) as usize;
+        let number = self.answers.block.word(at).load(Ordering::Acquire);
+        self.numbers.push_back(number);
         self.answered += 1;
     }
 
     /// Whether one more may be asked for: numbers under way and numbers that wait count alike.
     fn has_room(&self) -> bool {
         let ahead = self.asked - self.answered + self.numbers.len() as u64;
-        ahead < self.answers.len() as u64
+        ahead < self.ahead()
     }
 }
 
@@ -92,8 +88,8 @@ pub struct Producer {
     pub index: u32,
     pub outlets: Vec<Outlet>,
     pub sequencer: Option<Sequencer>,
-    /// Where its message buffers begin.
-    pub buffers: u64,
+    /// Its message buffers.
+    pub buffers: Region,
     /// SENDs under way per buffer.
     pub pending: [u32; WINDOW as usize],
     pub next: u64,
@@ -109,10 +105,10 @@ impl Actor for Producer {
 
 impl Producer {
     fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        for completion in self.common.poll(context)? {
+        for completion in poll(context, self.common.cq, POLL)? {
             if completion.id == FETCHED {
                 if let Some(sequencer) = &mut self.sequencer {
-                    sequencer.answer(&self.common.region);
+                    sequencer.answer();
                 }
             } else {
                 self.pending[(completion.id & (SENT - 1)) as usize] -= 1;
@@ -134,7 +130,7 @@ impl Producer {
                 let number = may_send.then(|| sequencer.numbers.pop_front()).flatten();
                 // A number that is asked for and not used would hold everybody up.
                 while sequencer.asked < self.total && sequencer.has_room() {
-                    sequencer.ask(context, &self.common.region)?;
+                    sequencer.ask(context)?;
                 }
                 number
             }
@@ -157,19 +153,19 @@ impl Producer {
             seed,
             ..
         } = self.common;
-        let offset = self.buffers + slot * u64::from(bytes);
+        let offset = slot * u64::from(bytes);
         let stamp = Stamp {
             producer: self.index,
             number: self.next,
         };
         let mut content = vec![0; bytes as usize];
         message::write(&mut content, stamp, sequence, seed);
-        self.common.region.block.write(offset as usize, &content);
+        self.buffers.block.write(offset as usize, &content);
         // The message is made in its buffer: its bytes go to memory once.
         let made = self.common.stream_time(context, u64::from(bytes));
         context.charge(Category::Compute, made);
         for outlet in &mut self.outlets {
-            outlet.send(context, offset, slot)?;
+            outlet.send(context, self.buffers.segment(offset, bytes), slot)?;
             self.pending[slot as usize] += 1;
         }
         self.next += 1;
@@ -204,7 +200,7 @@ impl Actor for Consumer {
 
 impl Consumer {
     fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        let completions = self.common.poll(context)?;
+        let completions = poll(context, self.common.cq, POLL)?;
         for completion in &completions {
             let slot = completion.id & (SENT - 1);
             match completion.id & !(SENT - 1) {
@@ -243,9 +239,7 @@ impl Consumer {
         slot: u64,
     ) -> Result<(), Failure> {
         let bytes = u64::from(self.common.message);
-        let mut content = vec![0; bytes as usize];
-        let offset = self.inlets[inlet].offset(slot);
-        self.common.region.block.read(offset as usize, &mut content);
+        let content = self.inlets[inlet].bytes(slot);
         let (stamp, sequence) =
             message::read(&content, self.common.seed).ok_or("a message came damaged")?;
         let now = context.now();
@@ -277,8 +271,8 @@ impl Consumer {
         while let Some(&(inlet, slot)) = self.to_forward.front()
             && outlet.has_credit()
         {
-            let offset = self.inlets[inlet].offset(slot);
-            outlet.send(context, offset, inlet as u64 * WINDOW + slot)?;
+            let message = self.inlets[inlet].message(slot);
+            outlet.send(context, message, inlet as u64 * WINDOW + slot)?;
             self.to_forward.pop_front();
             self.forwarded += 1;
         }

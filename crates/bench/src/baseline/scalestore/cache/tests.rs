@@ -1,7 +1,7 @@
 //! A cache, with the owner and the network played by hand.
 
 use super::*;
-use crate::baseline::two_nics::TwoNics;
+use crate::baseline::tests::two_nics::TwoNics;
 
 const PAGE_SIZE: u32 = 4096;
 const FIRST: Waiter = Waiter { worker: 0, slot: 0 };
@@ -23,7 +23,7 @@ fn asked(attempt: Result<Attempt, Failure>) -> Fetch {
 /// Gets a page from storage; returns its id.
 fn bring(cache: &mut Cache, page: u64) -> u64 {
     let fetch = asked(cache.access(page, FIRST));
-    cache.bytes().write(fetch.frame, page);
+    cache.bytes.write(fetch.frame, page);
     cache.handle_loaded(fetch.frame, FIRST.worker).unwrap();
     assert_eq!(cache.poll_done(0), Some((0, Source::Storage)));
     fetch.id
@@ -35,7 +35,7 @@ fn a_page_is_fetched_once_and_then_read_without_asking() {
     let fetch = asked(cache.access(7, FIRST));
     assert!(!fetch.from_storage);
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Waits));
-    cache.bytes().write(fetch.frame, 7);
+    cache.bytes.write(fetch.frame, 7);
     cache.handle_loaded(fetch.frame, 0).unwrap();
     assert_eq!(cache.poll_done(0), Some((0, Source::Storage)));
     assert_eq!(cache.poll_done(1), Some((1, Source::Joined)));
@@ -58,7 +58,7 @@ fn a_redirection_that_came_too_late_is_asked_about_again() {
         cache.handle_redirect(fetch.frame, 40).unwrap();
     }
     assert_eq!(cache.redirects_stale, 2);
-    cache.bytes().write(fetch.frame, 7);
+    cache.bytes.write(fetch.frame, 7);
     let next = cache.handle_read(fetch.frame, 0, [[7, 40], [7, 40]]);
     assert_eq!(next, Ok(None));
     assert_eq!(cache.poll_done(0), Some((0, Source::Remote)));
@@ -68,7 +68,7 @@ fn a_redirection_that_came_too_late_is_asked_about_again() {
 fn a_page_that_is_not_what_it_should_be_is_an_error() {
     let mut cache = cache(8);
     let fetch = asked(cache.access(7, FIRST));
-    cache.bytes().write(fetch.frame, 8);
+    cache.bytes.write(fetch.frame, 8);
     let result = cache.handle_loaded(fetch.frame, 0).unwrap_err();
     assert!(result.contains("page 7 is damaged"), "{result}");
 }
