@@ -10,17 +10,17 @@
 
 use super::cores::{self, TupleCost};
 use super::ends::{Failure, Outlet};
+use super::requests::{Remote, poll, post};
 use super::set_up::{SetUpError, Station, connect};
 use super::tuples;
 use super::worker::{Ledger, Production};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use rackweave_base::memory::{ReadSlots, WriteSlots};
-use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{Completion, CompletionStatus, Operation, PostError, WorkRequest};
 use std::rc::Rc;
 
 /// A cache line: footers and barrier words have one each.
@@ -49,23 +49,17 @@ struct Rank {
     plan: Plan,
     own: usize,
     ranks: usize,
+    layout: Layout,
     station: Station,
-    peers: Vec<Peer>,
+    /// The ways to all ranks, itself included.
+    peers: Vec<Remote>,
     buffers: Buffers,
     inputs: Vec<ReadSlots>,
     production: Production,
     /// The number of the round, from one.
     round: u64,
     state: State,
-    completions: Vec<Completion>,
     ledger: Rc<RefCell<Ledger>>,
-}
-
-/// The way to another rank (or to itself).
-struct Peer {
-    qpn: Qpn,
-    address: u64,
-    rkey: Rkey,
 }
 
 /// The buffers being filled.
@@ -142,20 +136,13 @@ pub fn spawn(
     assert!(count <= 1 << STEPS_MAX, "the barrier has {STEPS_MAX} steps");
     let layout = Layout::new(count, &plan);
     let sends = 3 * count as u32 + STEPS_MAX as u32;
-    let stations: Result<Vec<Station>, SetUpError> = ranks
-        .iter()
-        .map(|&node| Station::new(rack, node, layout.bytes(), 2 * sends))
-        .collect();
-    let stations = stations?;
+    let station = |&node: &NodeId| Station::new(rack, node, layout.bytes(), 2 * sends);
+    let stations = ranks.iter().map(station).collect::<Result<Vec<_>, _>>()?;
     for (own, station) in stations.iter().enumerate() {
         let mut peers = Vec::new();
         for far in &stations {
-            let (qpn, _) = connect(rack, station, far, 8)?;
-            peers.push(Peer {
-                qpn,
-                address: far.region.address,
-                rkey: far.region.rkey,
-            });
+            let (qpn, _) = connect(rack, station, far, (8, 1))?;
+            peers.push(Remote::new(qpn, &far.region));
         }
         let block = &station.region.block;
         let slots = |at| WriteSlots::new(block.clone(), at, layout.stride, 1);
@@ -164,6 +151,7 @@ pub fn spawn(
             plan,
             own,
             ranks: count,
+            layout,
             peers,
             buffers: Buffers {
                 slots: (0..count).map(|to| slots(layout.output(to))).collect(),
@@ -175,7 +163,6 @@ pub fn spawn(
             station: station.clone(),
             round: 1,
             state: State::Partition,
-            completions: Vec::new(),
             ledger: ledger.clone(),
         };
         rack.spawn(ranks[own], Box::new(rank));
@@ -201,10 +188,6 @@ impl Outlet for Buffers {
 }
 
 impl Rank {
-    fn layout(&self) -> Layout {
-        Layout::new(self.ranks, &self.plan)
-    }
-
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let again = Ok(Step::Compute(Duration::ZERO));
         match self.state {
@@ -219,7 +202,7 @@ impl Rank {
                 again
             }
             State::Barrier(step) => {
-                let word = self.layout().barrier_word(step);
+                let word = self.layout.barrier_word(step);
                 if self.word(word) < self.round {
                     context.charge(Category::Communication, cores::unchanged(context.cpu()));
                     return Ok(Step::WaitForPacket);
@@ -243,11 +226,11 @@ impl Rank {
         if distance >= self.ranks {
             return self.send_all(context);
         }
-        let source = self.layout().barrier_source(step, self.round);
+        let source = self.layout.barrier_source(step, self.round);
         let word = self.station.region.block.word(source);
         word.store(self.round.to_le(), Release);
         let to = (self.own + distance) % self.ranks;
-        let target = self.layout().barrier_word(step);
+        let target = self.layout.barrier_word(step);
         self.post(context, to, (source, target, 8), false)?;
         self.state = State::Barrier(step);
         Ok(())
@@ -255,7 +238,7 @@ impl Rank {
 
     /// Posts every buffer and its footer.
     fn send_all(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        let layout = self.layout();
+        let layout = self.layout;
         let is_last = u64::from(self.production.is_done());
         for distance in 1..=self.ranks {
             let to = (self.own + distance) % self.ranks;
@@ -287,17 +270,10 @@ impl Rank {
         signaled: bool,
     ) -> Result<(), Failure> {
         let peer = &self.peers[to];
-        let operation = Operation::Write {
-            address: peer.address + target as u64,
-            rkey: peer.rkey,
-            immediate: None,
-        };
         let segment = self.station.region.segment(source as u64, len as u32);
-        let mut request = WorkRequest::new(0, operation, &[segment]);
+        let mut request = peer.write(0, target as u64, segment);
         request.signaled = signaled;
-        context
-            .post_send(peer.qpn, request)
-            .map_err(|error: PostError| error.to_string())
+        post(context, peer.qpn, request)
     }
 
     fn exchange(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
@@ -305,16 +281,10 @@ impl Rank {
             return Ok(Step::Done);
         };
         if *completions > 0 {
-            self.completions.clear();
-            context.poll_cq(self.station.cq, self.ranks, &mut self.completions);
-            let failed = |c: &&Completion| c.status != CompletionStatus::Success;
-            if let Some(failed) = self.completions.iter().find(failed) {
-                return Err(format!("a WRITE ended with: {}", failed.status));
-            }
-            *completions -= self.completions.len();
+            *completions -= poll(context, self.station.cq, self.ranks)?.len();
         }
         let (completions, mut seen) = (*completions, *seen);
-        let layout = self.layout();
+        let layout = self.layout;
         while seen < self.ranks {
             // In the order in which the others send to this rank.
             let from = (self.own + self.ranks - seen - 1) % self.ranks;
@@ -338,7 +308,7 @@ impl Rank {
         if from == self.ranks {
             return Ok(self.end_round(context));
         }
-        let layout = self.layout();
+        let layout = self.layout;
         let head = self.word(layout.input(from) + layout.stride - LINE);
         let bytes = self.inputs[from].bytes(0, 1).to_vec();
         let used = bytes[..self.plan.buffer_bytes].get(..head as u32 as usize);
@@ -355,7 +325,7 @@ impl Rank {
 
     /// Begins the next round, or ends after a round that was the last of every rank.
     fn end_round(&mut self, context: &mut Context<'_>) -> Step {
-        let layout = self.layout();
+        let layout = self.layout;
         let is_last = |from| self.word(layout.input(from) + layout.stride - LINE) >> 32 == 1;
         if (0..self.ranks).all(is_last) {
             let mut ledger = self.ledger.borrow_mut();

@@ -15,15 +15,16 @@ mod receiver;
 pub use receiver::Receiver;
 
 use super::ends::{Failure, Outlet};
+use super::requests::{Remote, poll};
 use super::set_up::{SetUpError, Station, connect};
 use super::tuples;
 use core::sync::atomic::Ordering::Acquire;
 use rackweave_base::memory::WriteSlots;
-use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{Completion, CompletionStatus, Operation, PostError, WorkRequest};
+use rackweave_verbs::PostError;
 
 /// The shape of the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,20 +68,19 @@ pub struct Sender {
     shape: Shape,
     station: Station,
     outputs: Vec<Output>,
-    completions: Vec<Completion>,
     /// Outputs whose phase has ended.
     ended: usize,
 }
 
 /// What goes to one destination.
 struct Output {
-    qpn: Qpn,
+    /// The memory of the destination, and where this worker's ring begins there.
+    remote: Remote,
+    ring: u64,
     local: WriteSlots,
     local_offset: u64,
     /// Where the counter is READ into.
     counter_offset: u64,
-    remote: u64,
-    rkey: Rkey,
     /// Segments posted.
     written: u64,
     /// Segments whose WRITE is known to be complete.
@@ -113,79 +113,52 @@ pub fn mesh(
         };
         receivers.push(Receiver::new(station, producers.len(), shape));
     }
-    let local_bytes = (shape.stride() * shape.source_segments as usize + LINE) * consumers.len();
+    let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
     let sends = (shape.source_segments + 2) * consumers.len() as u32;
     let mut senders = Vec::new();
     for (producer, &node) in producers.iter().enumerate() {
-        let station = Station::new(rack, node, local_bytes, 2 * sends)?;
+        let bytes = local_bytes * consumers.len();
+        let station = Station::new(rack, node, bytes, 2 * sends)?;
         // One queue pair per worker and node, as DFI has it.
         let mut connected: Vec<(NodeId, Qpn)> = Vec::new();
         let mut outputs = Vec::new();
         for (consumer, receiver) in receivers.iter().enumerate() {
-            let far = receiver.station.node;
-            let known = connected.iter().find(|(node, _)| *node == far);
+            let target = &receiver.station;
+            let known = connected.iter().find(|(node, _)| *node == target.node);
             let qpn = match known {
                 Some(&(_, qpn)) => qpn,
-                None => {
-                    let target = &receiver.station;
-                    let (qpn, _) = connect(rack, &station, target, sends)?;
-                    connected.push((far, qpn));
-                    qpn
-                }
+                None => connect(rack, &station, target, (sends, 1))?.0,
             };
-            outputs.push(Output::new(
-                &station, consumer, qpn, receiver, producer, shape,
-            ));
+            connected.push((target.node, qpn));
+            let at = consumer * local_bytes;
+            let (block, count) = (station.region.block.clone(), shape.source_segments);
+            outputs.push(Output {
+                remote: Remote::new(qpn, &target.region),
+                ring: (producer * shape.ring_bytes()) as u64,
+                local: WriteSlots::new(block, at + LINE, shape.stride(), count),
+                local_offset: (at + LINE) as u64,
+                counter_offset: at as u64,
+                written: 0,
+                completed: 0,
+                used: 0,
+                asked_at: None,
+                reading: false,
+            });
         }
         senders.push(Sender {
             shape,
             station,
             outputs,
-            completions: Vec::new(),
             ended: 0,
         });
     }
     Ok((senders, receivers))
 }
 
-impl Output {
-    fn new(
-        station: &Station,
-        consumer: usize,
-        qpn: Qpn,
-        receiver: &Receiver,
-        producer: usize,
-        shape: Shape,
-    ) -> Self {
-        let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
-        let at = consumer * local_bytes;
-        let block = station.region.block.clone();
-        let remote = &receiver.station.region;
-        Self {
-            qpn,
-            local: WriteSlots::new(block, at + LINE, shape.stride(), shape.source_segments),
-            local_offset: (at + LINE) as u64,
-            counter_offset: at as u64,
-            remote: remote.address + (producer * shape.ring_bytes()) as u64,
-            rkey: remote.rkey,
-            written: 0,
-            completed: 0,
-            used: 0,
-            asked_at: None,
-            reading: false,
-        }
-    }
-}
-
 impl Sender {
     /// Takes completions that are there.
     fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        self.completions.clear();
-        context.poll_cq(self.station.cq, 32, &mut self.completions);
-        for completion in &self.completions {
-            if completion.status != CompletionStatus::Success {
-                return Err(format!("a WRITE or READ ended with: {}", completion.status));
-            }
+        for completion in poll(context, self.station.cq, 32)? {
             let output = (completion.id & !COUNTER_READ) >> 40;
             let output = &mut self.outputs[output as usize];
             if completion.id & COUNTER_READ != 0 {
@@ -242,15 +215,11 @@ impl Sender {
         signaled: bool,
     ) -> Result<(), Failure> {
         let output = &mut self.outputs[to];
-        let operation = Operation::Read {
-            address: output.remote,
-            rkey: output.rkey,
-        };
         let segment = self.station.region.segment(output.counter_offset, 8);
         let id = COUNTER_READ | (to as u64) << 40;
-        let mut request = WorkRequest::new(id, operation, &[segment]);
+        let mut request = output.remote.read(id, output.ring, &[segment]);
         request.signaled = signaled;
-        match context.post_send(output.qpn, request) {
+        match context.post_send(output.remote.qpn, request) {
             Ok(()) => {
                 output.asked_at = Some(output.written);
                 output.reading = signaled;
@@ -282,15 +251,11 @@ impl Sender {
             output.local_offset + local * stride,
             (shape.segment_bytes + FOOTER) as u32,
         );
-        let operation = Operation::Write {
-            address: output.remote + LINE as u64 + remote * stride,
-            rkey: output.rkey,
-            immediate: None,
-        };
         let id = (to as u64) << 40 | number;
-        let mut request = WorkRequest::new(id, operation, &[segment]);
+        let there = output.ring + LINE as u64 + remote * stride;
+        let mut request = output.remote.write(id, there, segment);
         request.signaled = number.is_multiple_of(u64::from(shape.source_segments / 2));
-        match context.post_send(output.qpn, request) {
+        match context.post_send(output.remote.qpn, request) {
             Ok(()) => {
                 output.written = number;
                 output.used = 0;

@@ -6,11 +6,19 @@
 use super::cores;
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, PushError, Taken};
 use rackweave_sim::Category;
-use rackweave_sim::world::Context;
+use rackweave_sim::world::{Context, Step};
 use std::collections::VecDeque;
 
 /// Why a shuffle came to no good end, in words.
 pub type Failure = String;
+
+/// What a step gave, or the end of the actor that failed; the first failure is kept.
+pub fn note(failure: &mut Option<Failure>, result: Result<Step, Failure>) -> Step {
+    result.unwrap_or_else(|found| {
+        failure.get_or_insert(found);
+        Step::Done
+    })
+}
 
 /// Where a worker puts tuples.
 pub trait Outlet {

@@ -9,10 +9,12 @@ use super::ends::{Failure, Inlet, Outlet, Took};
 use super::tuples;
 use super::worker::{Ledger, Production};
 use core::cell::RefCell;
+use core::hash::{BuildHasherDefault, Hasher};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::hash_key;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Bytes of a tuple: key and payload.
@@ -64,46 +66,21 @@ impl Tables {
     }
 }
 
-/// A hash table with linear probing, at most half full. Zero is no key.
-#[derive(Debug, Default)]
-struct HashTable {
-    slots: Vec<(u64, u64)>,
-    len: usize,
-}
+/// Payloads by key. Keys are hashed already, and spread over all 64 bits.
+type HashTable = HashMap<u64, u64, BuildHasherDefault<KeyHasher>>;
 
-impl HashTable {
-    /// The slot of `key`, or the free one where it belongs.
-    #[inline]
-    fn find(&self, key: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = key as usize & mask;
-        while self.slots[at].0 != key && self.slots[at].0 != 0 {
-            at = (at + 1) & mask;
-        }
-        at
+/// Takes a key for its own hash.
+#[derive(Default, Debug)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
     }
 
-    fn insert(&mut self, key: u64, payload: u64) {
-        if 2 * (self.len + 1) > self.slots.len() {
-            let grown = (4 * self.len).next_power_of_two().max(64);
-            let old = core::mem::replace(&mut self.slots, vec![(0, 0); grown]);
-            for (key, payload) in old.into_iter().filter(|slot| slot.0 != 0) {
-                let at = self.find(key);
-                self.slots[at] = (key, payload);
-            }
-        }
-        let at = self.find(key);
-        self.slots[at] = (key, payload);
-        self.len += 1;
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<u64> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let slot = self.slots[self.find(key)];
-        (slot.0 == key).then_some(slot.1)
+    fn write(&mut self, bytes: &[u8]) {
+        let word = bytes.first_chunk().copied().unwrap_or_default();
+        self.0 = u64::from_ne_bytes(word);
     }
 }
 
@@ -246,7 +223,7 @@ impl<I: Inlet> Joiner<I> {
                     *wrong += 1;
                 } else if !*is_probing {
                     table.insert(key, payload);
-                } else if let Some(build) = table.get(key) {
+                } else if let Some(&build) = table.get(&key) {
                     joined.add(build, payload);
                 }
             }
@@ -276,7 +253,7 @@ impl<I: Inlet> Joiner<I> {
     fn end_phase(&mut self, now: Instant) -> Step {
         let mut ledger = self.ledger.borrow_mut();
         if !self.is_probing {
-            ledger.built += self.table.len as u64;
+            ledger.built += self.table.len() as u64;
             ledger.built_at = ledger.built_at.max(now);
             self.is_probing = true;
             return Step::Compute(Duration::ZERO);
@@ -307,10 +284,9 @@ mod tests {
             table.insert(tuples::key_of(number), number);
         }
         for number in 0..1000 {
-            assert_eq!(table.get(tuples::key_of(number)), Some(number));
+            assert_eq!(table.get(&tuples::key_of(number)), Some(&number));
         }
-        assert_eq!(table.get(tuples::key_of(1000)), None);
-        assert!(2 * table.len <= table.slots.len());
+        assert_eq!(table.get(&tuples::key_of(1000)), None);
     }
 
     #[test]

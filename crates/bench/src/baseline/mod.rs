@@ -8,11 +8,12 @@ pub mod join;
 pub mod one_sided;
 pub mod put_shuffle;
 pub mod raw_writer;
+pub mod requests;
 pub mod scalestore;
 pub mod set_up;
 pub mod single_buffer;
-pub mod tuples;
 #[cfg(test)]
-mod two_nics;
+mod tests;
+pub mod tuples;
 pub mod two_sided;
 pub mod worker;

@@ -6,15 +6,15 @@
 //! destinations in turn, beginning with itself, so that no two kernels aim at one at a time.
 
 use super::ends::Failure;
+use super::requests::{Remote, poll, post};
 use super::set_up::{SetUpError, Station, connect};
 use super::tuples;
 use super::worker::Ledger;
 use core::cell::RefCell;
 use rackweave_base::memory::{ReadSlots, WriteSlots};
-use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{Completion, CompletionStatus, Operation, WorkRequest};
 use std::rc::Rc;
 
 /// Puts that a kernel has in flight, and items that it has memory for.
@@ -37,20 +37,14 @@ struct Kernel {
     own: usize,
     station: Station,
     slots: WriteSlots,
-    targets: Vec<Target>,
+    /// The landings of all kernels.
+    targets: Vec<Remote>,
     posted: u64,
     /// Puts that have completed with all before them.
     completed: u64,
     /// Those after them that have completed, a bit each.
     done: u64,
-    completions: Vec<Completion>,
     ledger: Rc<RefCell<Ledger>>,
-}
-
-struct Target {
-    qpn: Qpn,
-    address: u64,
-    rkey: Rkey,
 }
 
 /// The memory into which kernels put items, to be looked at in the end.
@@ -96,12 +90,8 @@ pub fn spawn(
     for (own, station) in sources.into_iter().enumerate() {
         let mut targets = Vec::new();
         for landing in &landings {
-            let (qpn, _) = connect(rack, &station, landing, DEPTH + 1)?;
-            targets.push(Target {
-                qpn,
-                address: landing.region.address + (own * plan.item_bytes) as u64,
-                rkey: landing.region.rkey,
-            });
+            let (qpn, _) = connect(rack, &station, landing, (DEPTH + 1, 1))?;
+            targets.push(Remote::new(qpn, &landing.region));
         }
         let block = station.region.block.clone();
         let kernel = Kernel {
@@ -113,7 +103,6 @@ pub fn spawn(
             posted: 0,
             completed: 0,
             done: 0,
-            completions: Vec::new(),
             ledger: ledger.clone(),
         };
         rack.spawn(kernels[own], Box::new(kernel));
@@ -148,16 +137,16 @@ impl Landing {
 
 impl Kernel {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        self.completions.clear();
-        context.poll_cq(self.station.cq, DEPTH as usize, &mut self.completions);
-        for completion in &self.completions {
-            if completion.status != CompletionStatus::Success {
-                return Err(format!("a put ended with: {}", completion.status));
-            }
+        for completion in poll(context, self.station.cq, DEPTH as usize)? {
+            self.done |= 1 << (completion.id - self.completed);
             let bytes = self.plan.item_bytes as u64;
             self.ledger.borrow_mut().add(context.now(), bytes);
         }
-        self.completed = self.in_order();
+        // Those to different destinations may overtake each other, but the memory of items is used in
+        // turn.
+        let run = self.done.trailing_ones();
+        self.done >>= run;
+        self.completed += u64::from(run);
         let count = self.targets.len() as u64;
         let total = self.plan.items_per_destination * count;
         if self.completed == total {
@@ -172,17 +161,6 @@ impl Kernel {
         Ok(Step::Compute(self.plan.fill_time))
     }
 
-    /// Puts that have completed with all before them. Those to different destinations may overtake
-    /// each other, but the memory of items is used in turn.
-    fn in_order(&mut self) -> u64 {
-        for completion in &self.completions {
-            self.done |= 1 << (completion.id - self.completed);
-        }
-        let run = self.done.trailing_ones();
-        self.done >>= run;
-        self.completed + u64::from(run)
-    }
-
     /// Fills the next item and puts it.
     fn put(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let count = self.targets.len();
@@ -192,21 +170,12 @@ impl Kernel {
         let mut item = vec![0; slot.len()];
         tuples::write(key, &mut item);
         slot.copy_from(&item);
-        let offset = self.posted % u64::from(DEPTH) * self.plan.item_bytes as u64;
-        let segment = self
-            .station
-            .region
-            .segment(offset, self.plan.item_bytes as u32);
+        let bytes = self.plan.item_bytes as u64;
+        let offset = self.posted % u64::from(DEPTH) * bytes;
+        let segment = self.station.region.segment(offset, bytes as u32);
         let target = &self.targets[to];
-        let operation = Operation::Write {
-            address: target.address,
-            rkey: target.rkey,
-            immediate: None,
-        };
-        let request = WorkRequest::new(self.posted, operation, &[segment]);
-        context
-            .post_send(target.qpn, request)
-            .map_err(|error| error.to_string())?;
+        let put = target.write(self.posted, self.own as u64 * bytes, segment);
+        post(context, target.qpn, put)?;
         self.posted += 1;
         Ok(())
     }

@@ -9,12 +9,11 @@
 //! With one receive buffer and one part it is the single buffer's throughput test (figure 4a); one
 //! per thread, each with a buffer of its own, is the multi-threaded one (section 4.1.1).
 
+use super::requests::{Remote, ended};
 use super::single_buffer::{HEADER_BYTES, PackageHeader};
 use rackweave_base::Qpn;
 use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{
-    Completion, CompletionStatus, CqId, Operation, PostError, Region, Verbs, WorkRequest,
-};
+use rackweave_verbs::{Completion, CompletionStatus, CqId, PostError, Region, Verbs};
 
 /// Bytes from one word to the next.
 pub const WORD_SPACING: u64 = 64;
@@ -75,7 +74,7 @@ pub struct RawWriter {
     region: Region,
     parts: u64,
     target: RawTarget,
-    qpn: Qpn,
+    remote: Remote,
     cq: CqId,
     /// The package to be filled in next, to be posted next, and the oldest under way.
     filling: u64,
@@ -99,7 +98,11 @@ impl RawWriter {
             region,
             parts,
             target,
-            qpn,
+            remote: Remote {
+                qpn,
+                address: target.at.address,
+                rkey: target.at.rkey,
+            },
             cq,
             filling: 0,
             posting: 0,
@@ -153,14 +156,7 @@ impl RawWriter {
         assert!(header.length <= self.payload_max() as u64);
         let (block, part) = (&self.region.block, self.filling % self.parts);
         let begin = (part * self.target.buffer_bytes) as usize;
-        block.write(begin, &header.to_bytes());
-        let mut at = begin + HEADER_BYTES;
-        for piece in pieces {
-            block.write(at, piece);
-            at += piece.len();
-        }
-        assert_eq!((at - begin - HEADER_BYTES) as u64, header.length);
-        self.filled = (at - begin) as u32;
+        self.filled = header.write(block, begin, pieces) as u32;
         self.filling += 1;
         let word = self.filling << 32 | u64::from(self.filled);
         block.write(self.own_word(part) as usize, &word.to_le_bytes());
@@ -184,20 +180,15 @@ impl RawWriter {
             self.target.buffer_of(self.posting),
         );
         let write = |at: u64, from: u64, length: u32| {
-            let to = Operation::Write {
-                address: self.target.at.address + at,
-                rkey: self.target.at.rkey,
-                immediate: None,
-            };
-            WorkRequest::new(0, to, &[self.region.segment(from, length)])
+            let segment = self.region.segment(from, length);
+            self.remote.write(0, at, segment)
         };
         let from = part * self.target.buffer_bytes;
         let mut data = write(self.target.offset_of(buffer), from, self.filled);
         data.signaled = false;
         let word = write(self.target.word_of(buffer), self.own_word(part), 8);
-        verbs
-            .post_sends(self.qpn, &[data, word])
-            .map_err(|(_, error)| error)?;
+        let posted = verbs.post_sends(self.remote.qpn, &[data, word]);
+        posted.map_err(|(_, error)| error)?;
         self.posting += 1;
         Ok(())
     }
@@ -210,108 +201,11 @@ impl RawWriter {
         if self.ending == self.posting {
             return Ok(false);
         }
-        verbs.poll_cq(self.cq, 16, &mut self.completions);
-        let any = !self.completions.is_empty();
-        for completion in self.completions.drain(..) {
-            if completion.status != CompletionStatus::Success {
-                return Err(RawWriterError::Broken(completion.status));
-            }
-            self.ending += 1;
-        }
-        Ok(any)
+        let ended = ended(verbs, self.cq, &mut self.completions).map_err(RawWriterError::Broken)?;
+        self.ending += u64::from(ended);
+        Ok(ended > 0)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::baseline::two_nics::TwoNics;
-
-    const BYTES: u64 = 128;
-
-    fn package(number: u64) -> Vec<u8> {
-        let len = 1 + number as usize % (BYTES as usize - HEADER_BYTES);
-        (0..len)
-            .map(|at| (number as usize * 31 + at) as u8)
-            .collect()
-    }
-
-    fn header(bytes: &[u8]) -> PackageHeader {
-        PackageHeader {
-            code: 1,
-            length: bytes.len() as u64,
-            total: bytes.len() as u64,
-            offset: 0,
-        }
-    }
-
-    #[test]
-    fn buffers_are_written_in_turn_without_a_receiver() {
-        for (parts, own, count) in [(1, (0, 1), 5), (3, (0, 3), 20), (2, (1, 2), 7)] {
-            let mut nics = TwoNics::new(11);
-            let made = nics.pair(4096, 2 * parts as u32);
-            let target = RawTarget {
-                at: made[1].keyed(),
-                buffers: 3,
-                buffer_bytes: BYTES,
-                own,
-            };
-            let ends = (made[0].qpn, made[0].cq);
-            let mut writer = RawWriter::new(made[0].region.clone(), parts, target, ends);
-            let mut number = 0;
-            while number < count || !writer.is_idle() {
-                writer.poll(&mut nics.nics[0]).expect("nothing breaks");
-                while number < count && writer.has_room() {
-                    let bytes = package(number);
-                    writer.fill(header(&bytes), [&bytes[..]]);
-                    writer.post(&mut nics.nics[0]).expect("there is room");
-                    number += 1;
-                    assert!(writer.packages() == number);
-                }
-                nics.settle();
-            }
-            for number in count.saturating_sub(own.1)..count {
-                let expect = package(number);
-                let buffer = target.buffer_of(number);
-                let mut found = vec![0; expect.len()];
-                let at = target.offset_of(buffer) as usize + HEADER_BYTES;
-                made[1].region.block.read(at, &mut found);
-                assert_eq!(found, expect, "package {number}");
-                let mut word = [0; 8];
-                let at = target.word_of(buffer) as usize;
-                made[1].region.block.read(at, &mut word);
-                let length = expect.len() as u64 + HEADER_BYTES as u64;
-                assert_eq!(u64::from_le_bytes(word), (number + 1) << 32 | length);
-            }
-        }
-    }
-
-    #[test]
-    fn a_part_is_not_filled_again_before_its_write_has_ended() {
-        let mut nics = TwoNics::new(12);
-        let made = nics.pair(4096, 2);
-        let target = RawTarget {
-            at: made[1].keyed(),
-            buffers: 1,
-            buffer_bytes: BYTES,
-            own: (0, 1),
-        };
-        let ends = (made[0].qpn, made[0].cq);
-        let mut writer = RawWriter::new(made[0].region.clone(), 1, target, ends);
-        writer.fill(header(b"x"), [&b"x"[..]]);
-        assert!(!writer.has_room() && writer.is_filled());
-        writer.post(&mut nics.nics[0]).expect("there is room");
-        assert_eq!(writer.poll(&mut nics.nics[0]), Ok(false));
-        assert!(!writer.has_room() && !writer.is_idle());
-        nics.settle();
-        assert_eq!(writer.poll(&mut nics.nics[0]), Ok(true));
-        assert!(writer.has_room() && writer.is_idle());
-        // A target that is no longer there.
-        assert!(nics.nics[1].deregister(&made[1].region));
-        writer.fill(header(b"y"), [&b"y"[..]]);
-        writer.post(&mut nics.nics[0]).expect("there is room");
-        nics.settle();
-        let expect = RawWriterError::Broken(CompletionStatus::RemoteAccess);
-        assert_eq!(writer.poll(&mut nics.nics[0]), Err(expect));
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! Regions and connected queue pairs for baselines, made before their time is taken.
 
 use core::cell::RefMut;
+use core::ops::RangeInclusive;
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_controller::LaneError;
@@ -9,7 +10,7 @@ use rackweave_nic::Nic;
 use rackweave_rack::SimulatedRack;
 use rackweave_rack::testing::SimulatedMachines;
 use rackweave_verbs::{
-    Access, CqError, CqId, PdId, QpCapabilities, QpError, Region, RegisterError, Verbs,
+    Access, CqError, CqId, PdId, PostError, QpCapabilities, QpError, Region, RegisterError, Verbs,
 };
 
 /// Why a baseline could not be set up.
@@ -33,6 +34,46 @@ pub enum SetUpError {
     /// Two queue pairs could not be connected.
     #[error(transparent)]
     Connect(#[from] LaneError),
+    /// A receive could not be posted.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// A setting makes no sense.
+    #[error("{what} is {value}; {least} to {most} in steps of {step} are possible")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that it may be.
+        least: u64,
+        /// The most that it may be.
+        most: u64,
+        /// Of what it has to be a multiple.
+        step: u64,
+    },
+}
+
+/// What is possible of a setting: its name, its value, a range, and of what it has to be a multiple.
+pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
+
+/// Whether settings make sense.
+///
+/// # Errors
+/// If one does not.
+pub fn check(settings: &[Setting]) -> Result<(), SetUpError> {
+    let is_wrong = |(_, value, range, step): &&Setting| {
+        !(range.contains(value) && value.is_multiple_of(*step))
+    };
+    match settings.iter().find(is_wrong) {
+        None => Ok(()),
+        Some(&(what, value, ref range, step)) => Err(SetUpError::Setting {
+            what,
+            value,
+            least: *range.start(),
+            most: *range.end(),
+            step,
+        }),
+    }
 }
 
 /// A thread's own part of a NIC.
@@ -75,10 +116,8 @@ impl Station {
         bytes: usize,
         completions: u32,
     ) -> Result<Self, SetUpError> {
-        let block = rack.memory().allocate(bytes)?;
-        let mut nic = nic(rack, node)?;
-        let cq = nic.create_cq(completions)?;
-        let region = nic.register(pd, block, Access::all())?;
+        let cq = nic(rack, node)?.create_cq(completions)?;
+        let region = region(rack, node, pd, bytes)?;
         Ok(Self {
             node,
             pd,
@@ -88,7 +127,22 @@ impl Station {
     }
 }
 
-/// Connects a queue pair of `a` with one of `b` for one-sided requests; each takes up to `sends`.
+/// Memory of a node, of `bytes` bytes.
+///
+/// # Errors
+/// If the node or the rack lacks room.
+pub fn region(
+    rack: &mut SimulatedRack,
+    node: NodeId,
+    pd: PdId,
+    bytes: usize,
+) -> Result<Region, SetUpError> {
+    let block = rack.memory().allocate(bytes)?;
+    Ok(nic(rack, node)?.register(pd, block, Access::all())?)
+}
+
+/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
+/// receive, of which one-sided requests need none.
 ///
 /// # Errors
 /// If a node lacks room.
@@ -96,39 +150,39 @@ pub fn connect(
     rack: &mut SimulatedRack,
     a: &Station,
     b: &Station,
-    sends: u32,
+    room: (u32, u32),
 ) -> Result<(Qpn, Qpn), SetUpError> {
-    connect_two_sided(rack, a, b, (sends, 1))
-}
-
-/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
-/// receive.
-///
-/// # Errors
-/// If a node lacks room.
-pub fn connect_two_sided(
-    rack: &mut SimulatedRack,
-    a: &Station,
-    b: &Station,
-    (sends, receives): (u32, u32),
-) -> Result<(Qpn, Qpn), SetUpError> {
-    let capabilities = QpCapabilities {
-        send_max: sends,
-        receive_max: receives,
-        segments_max: 1,
-    };
-    let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
-        let mut nic = nic(rack, station.node)?;
-        Ok(nic.create_qp(station.pd, station.cq, station.cq, capabilities)?)
-    };
-    let (near, far) = (make(a)?, make(b)?);
     let attributes = PairAttributes {
         timeout: TIMEOUT,
         // A receiver that is late is waited for.
         rnr_retries: 7,
         ..PairAttributes::default()
     };
-    rack.connect((a.node, near), (b.node, far), &attributes)?;
+    connect_with(rack, a, b, room, &attributes)
+}
+
+/// The same for a connection with these attributes.
+///
+/// # Errors
+/// If a node lacks room.
+pub fn connect_with(
+    rack: &mut SimulatedRack,
+    a: &Station,
+    b: &Station,
+    (sends, receives): (u32, u32),
+    attributes: &PairAttributes,
+) -> Result<(Qpn, Qpn), SetUpError> {
+    let capabilities = QpCapabilities {
+        send_max: sends,
+        receive_max: receives,
+        segments_max: 2,
+    };
+    let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
+        let mut nic = nic(rack, station.node)?;
+        Ok(nic.create_qp(station.pd, station.cq, station.cq, capabilities)?)
+    };
+    let (near, far) = (make(a)?, make(b)?);
+    rack.connect((a.node, near), (b.node, far), attributes)?;
     Ok((near, far))
 }
 

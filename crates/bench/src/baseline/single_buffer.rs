@@ -19,12 +19,11 @@
 //! It is a machine over [`Verbs`]: it knows no clock and never waits. What a peer writes is
 //! believed as far as it makes sense, and named by [`SingleBufferError`] where not.
 
+use super::requests::{Remote, ended};
 use core::sync::atomic::Ordering;
-use rackweave_base::Qpn;
+use rackweave_base::{Block, Qpn};
 use rackweave_endpoint::messaging::KeyedAddress;
-use rackweave_verbs::{
-    Completion, CompletionStatus, CqId, Operation, PostError, Region, Verbs, WorkRequest,
-};
+use rackweave_verbs::{Completion, CompletionStatus, CqId, PostError, Region, Verbs, WorkRequest};
 
 /// Bytes of code, length, total and offset.
 pub const HEADER_BYTES: usize = 32;
@@ -60,6 +59,30 @@ impl PackageHeader {
             at.copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    /// Writes a package: the header, then its bytes, one piece behind the other. Returns its bytes.
+    ///
+    /// # Panics
+    /// If the pieces are not `length` bytes, or do not fit.
+    pub fn write<'a>(
+        self,
+        block: &Block,
+        begin: usize,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> usize {
+        block.write(begin, &self.to_bytes());
+        let mut at = begin + HEADER_BYTES;
+        for piece in pieces {
+            block.write(at, piece);
+            at += piece.len();
+        }
+        assert_eq!(
+            (at - begin - HEADER_BYTES) as u64,
+            self.length,
+            "as announced"
+        );
+        at - begin
     }
 }
 
@@ -107,10 +130,9 @@ pub enum SingleBufferError {
 pub struct SingleBuffer {
     region: Region,
     half: usize,
-    qpn: Qpn,
     cq: CqId,
     /// The peer's region.
-    peer: KeyedAddress,
+    peer: Remote,
     /// The package that has been filled in or sent and is not known to be consumed.
     sent: Option<PackageHeader>,
     /// Whether that has been posted.
@@ -138,9 +160,12 @@ impl SingleBuffer {
         Self {
             region,
             half,
-            qpn,
             cq,
-            peer,
+            peer: Remote {
+                qpn,
+                address: peer.address,
+                rkey: peer.rkey,
+            },
             sent: None,
             posted: false,
             pending: 0,
@@ -175,15 +200,8 @@ impl SingleBuffer {
         assert_ne!(header.code, 0, "zero is no operation code");
         let most = self.payload_max() as u64;
         assert!(header.length <= most, "{} bytes", header.length);
-        let block = &self.region.block;
         // The code is there at once; the peer sees it when it is written there.
-        block.write(0, &header.to_bytes());
-        let mut at = HEADER_BYTES;
-        for piece in pieces {
-            block.write(at, piece);
-            at += piece.len();
-        }
-        assert_eq!((at - HEADER_BYTES) as u64, header.length, "as announced");
+        header.write(&self.region.block, 0, pieces);
         (self.sent, self.posted) = (Some(header), false);
     }
 
@@ -198,25 +216,19 @@ impl SingleBuffer {
         let filled = self.sent.filter(|_| !self.posted);
         let filled = filled.expect("a package is filled in");
         let bytes = HEADER_BYTES as u64 - 8 + filled.length;
-        let there = self.peer.address + self.half as u64;
+        let there = self.half as u64;
         let mut data = self.write(there + 8, 8, bytes as u32);
         data.signaled = false;
         let code = self.write(there, 0, 8);
-        verbs
-            .post_sends(self.qpn, &[data, code])
-            .map_err(|(_, error)| error)?;
+        let posted = verbs.post_sends(self.peer.qpn, &[data, code]);
+        posted.map_err(|(_, error)| error)?;
         self.pending += 1;
         self.posted = true;
         Ok(())
     }
 
-    fn write(&self, address: u64, from: u64, length: u32) -> WorkRequest {
-        let to = Operation::Write {
-            address,
-            rkey: self.peer.rkey,
-            immediate: None,
-        };
-        WorkRequest::new(0, to, &[self.region.segment(from, length)])
+    fn write(&self, there: u64, from: u64, length: u32) -> WorkRequest {
+        self.peer.write(0, there, self.region.segment(from, length))
     }
 
     /// Takes completions, and notice of a package that was consumed. True if anything happened.
@@ -226,14 +238,10 @@ impl SingleBuffer {
     pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, SingleBufferError> {
         let mut any = false;
         if self.pending > 0 {
-            verbs.poll_cq(self.cq, SEND_REQUESTS as usize, &mut self.completions);
-            for completion in self.completions.drain(..) {
-                if completion.status != CompletionStatus::Success {
-                    return Err(SingleBufferError::Broken(completion.status));
-                }
-                self.pending -= 1;
-                any = true;
-            }
+            let ended =
+                ended(verbs, self.cq, &mut self.completions).map_err(SingleBufferError::Broken)?;
+            self.pending -= ended;
+            any = ended > 0;
         }
         let word = u64::from_le(self.region.block.word(0).load(Ordering::Acquire));
         match self.sent {
@@ -326,8 +334,8 @@ impl SingleBuffer {
             self.received = 0;
         }
         let zero = 2 * self.half as u64;
-        let notice = self.write(self.peer.address, zero, 8);
-        verbs.post_send(self.qpn, notice)?;
+        let notice = self.write(0, zero, 8);
+        verbs.post_send(self.peer.qpn, notice)?;
         self.pending += 1;
         Ok(())
     }

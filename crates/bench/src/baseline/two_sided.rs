@@ -20,28 +20,29 @@
 //! from being overrun.
 
 mod actors;
+mod edge;
 pub mod log;
 pub mod message;
-mod station;
 
-use crate::baseline::set_up::SetUpError;
-use crate::experiment::Scale;
-use actors::{Common, Consumer, Problem, Producer, Sequencer};
+use crate::baseline::requests::Remote;
+use crate::baseline::set_up::{self, SetUpError, Station, connect, region};
+use crate::experiment::drive::{Problem, Until, drive};
+use crate::experiment::{ExperimentError, Run, Scale};
+use actors::{Common, Consumer, Producer, Sequencer};
+use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};
-use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, RackError, RunEnd, SimulatedRack};
+use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::CpuReport;
-use rackweave_verbs::{CompletionStatus, PostError};
-use station::{Inlet, Outlet, Station, WINDOW};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes of a message: DFI's segment.
 pub const MESSAGE_BYTES: u32 = 8 << 10;
 
-/// Virtual time between two looks at the cores.
-const SLICE: Duration = Duration::from_millis(1);
+/// Completions that wait to be taken at a node at most.
+const COMPLETIONS: u32 = 4096;
 
 /// Virtual time after which a run has failed. Even one message at a time takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -95,50 +96,6 @@ pub struct Outcome {
     pub consumers: Vec<CpuReport>,
 }
 
-/// Why a replication failed.
-#[derive(Debug, thiserror::Error)]
-pub enum TwoSidedError {
-    /// The plan makes no sense.
-    #[error("{what} is {value}; {rule}")]
-    Plan {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        value: u32,
-        /// What it should be.
-        rule: &'static str,
-    },
-    /// The rack could not be built.
-    #[error(transparent)]
-    Rack(#[from] RackError),
-    /// A node's part could not be set up.
-    #[error(transparent)]
-    SetUp(#[from] SetUpError),
-    /// A request was refused.
-    #[error(transparent)]
-    Post(#[from] PostError),
-    /// A request failed.
-    #[error("queue pair {qpn}: {status}")]
-    Completion {
-        /// The queue pair.
-        qpn: Qpn,
-        /// How it ended.
-        status: CompletionStatus,
-    },
-    /// A message was not what its producer wrote.
-    #[error("a message came damaged")]
-    Damaged,
-    /// A sequence number came twice.
-    #[error("sequence number {0} came twice")]
-    Twice(u64),
-    /// A consumer delivered a producer's messages out of order, or not all of them.
-    #[error("consumer {0} delivered a producer's messages out of order or not all of them")]
-    Order(usize),
-    /// Nothing moves any more.
-    #[error("the replication has come to no end in {0} of virtual time")]
-    Stuck(Duration),
-}
-
 impl Plan {
     /// One producer and DFI's segments, as many as `scale` says.
     pub fn new(consumers: u32, ordered: bool, scale: Scale) -> Self {
@@ -157,96 +114,56 @@ impl Plan {
         }
     }
 
-    fn check(&self) -> Result<(), TwoSidedError> {
-        let (least, most) = (message::HEADER as u32, 1 << 20);
-        let bytes = self.message_bytes;
-        let is_size = (least..=most).contains(&bytes) && bytes.is_multiple_of(8);
-        let count = "1 to 16 are possible";
-        let size = "a multiple of 8 from 24 to 1048576 is possible";
-        let is_count = |count| (1..=16).contains(&count);
-        let (producers, consumers) = (self.producers, self.consumers);
-        let (ahead, cores) = (self.numbers_ahead, self.cores);
-        for (what, value, is_good, rule) in [
-            (
-                "the number of producers",
-                producers,
-                is_count(producers),
-                count,
-            ),
-            (
-                "the number of consumers",
-                consumers,
-                is_count(consumers),
-                count,
-            ),
-            ("the number of numbers ahead", ahead, is_count(ahead), count),
-            ("the number of cores", cores, is_count(cores), count),
-            ("the size of a message", bytes, is_size, size),
-        ] {
-            if !is_good {
-                return Err(TwoSidedError::Plan { what, value, rule });
-            }
-        }
-        Ok(())
+    fn check(&self) -> Result<(), SetUpError> {
+        let (least, bytes) = (message::HEADER as u64, self.message_bytes.into());
+        let ahead = self.numbers_ahead.into();
+        set_up::check(&[
+            ("the number of producers", self.producers.into(), 1..=16, 1),
+            ("the number of consumers", self.consumers.into(), 1..=16, 1),
+            ("the number of numbers ahead", ahead, 1..=16, 1),
+            ("the number of cores", self.cores.into(), 1..=16, 1),
+            ("the size of a message", bytes, least..=1 << 20, 8),
+        ])
     }
-}
-
-/// Replicates with one producer, one SEND per consumer.
-///
-/// # Errors
-/// As for [`run`].
-pub fn replicate(
-    consumers: u32,
-    ordered: bool,
-    scale: Scale,
-    seed: u64,
-) -> Result<Outcome, TwoSidedError> {
-    run(&Plan::new(consumers, ordered, scale), seed)
 }
 
 /// Replicates as the plan says, on a rack of its own.
 ///
 /// # Errors
-/// If the plan makes no sense, the rack cannot be built, or a message is lost, damaged, doubled or
-/// out of order.
-pub fn run(plan: &Plan, seed: u64) -> Result<Outcome, TwoSidedError> {
-    run_with_faults(plan, seed, FaultSection::default())
+/// If the plan makes no sense, the rack cannot be built, a message is lost, damaged, doubled or out
+/// of order, or the user wishes to stop.
+pub fn run(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+    run_with_faults(run, plan, FaultSection::default())
 }
 
-fn run_with_faults(plan: &Plan, seed: u64, faults: FaultSection) -> Result<Outcome, TwoSidedError> {
+fn run_with_faults(
+    run: &mut Run<'_>,
+    plan: &Plan,
+    faults: FaultSection,
+) -> Result<Outcome, ExperimentError> {
     plan.check()?;
-    let mut world = SetUp::new(plan, seed, faults)?;
+    let mut world = SetUp::new(plan, run.seed, faults)?;
     world.spawn()?;
-    let until = world.rack.now() + PATIENCE;
-    loop {
-        let end = world.rack.run(world.rack.now() + SLICE);
-        if let Some(error) = world.problem.borrow_mut().take() {
-            return Err(error);
-        }
-        match end {
-            RunEnd::Done => break,
-            RunEnd::Stalled => return Err(TwoSidedError::Stuck(PATIENCE)),
-            _ if world.rack.now() > until => return Err(TwoSidedError::Stuck(PATIENCE)),
-            _ => {}
-        }
-    }
+    let SetUp { rack, problem, .. } = &mut world;
+    drive(run, rack, Until::Done(PATIENCE), &|| {
+        problem.borrow().clone()
+    })?;
     world.outcome()
 }
 
-/// Nodes in the order of their numbers: producers, consumers, the sequencer.
+/// What a run is made of.
 struct SetUp<'a> {
     plan: &'a Plan,
     seed: u64,
     rack: SimulatedRack,
-    producers: Vec<Station>,
-    consumers: Vec<Station>,
-    sequencer: Option<Station>,
+    /// Of the producers, the consumers and the sequencer, in this order.
+    stations: Vec<Station>,
     logs: Vec<Rc<RefCell<Log>>>,
     problem: Problem,
 }
 
 impl<'a> SetUp<'a> {
-    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, TwoSidedError> {
+    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, ExperimentError> {
         let count = plan.producers + plan.consumers + u32::from(plan.ordered);
         let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
         let config = RackConfig {
@@ -256,21 +173,14 @@ impl<'a> SetUp<'a> {
             ..RackConfig::default()
         };
         let mut rack = SimulatedRack::new(&config)?;
-        let mut station = |at: u32, windows: u32| {
-            let buffers = u64::from(windows) * WINDOW;
-            Station::new(&mut rack, NodeId(at as u16), plan.message_bytes, buffers)
-        };
-        let producers: Result<_, _> = (0..plan.producers).map(|at| station(at, 1)).collect();
-        let consumers: Result<_, _> = (0..plan.consumers)
-            .map(|at| station(plan.producers + at, plan.producers))
-            .collect();
-        let sequencer = plan.ordered.then(|| station(count - 1, 0)).transpose()?;
+        // A producer makes messages in its memory, and the first word of the sequencer's is raised.
+        let bytes = WINDOW as usize * plan.message_bytes as usize;
+        let nodes = (0..count).map(|at| NodeId(at as u16));
+        let stations = nodes.map(|node| Station::new(&mut rack, node, bytes, COMPLETIONS));
         Ok(Self {
             plan,
             seed,
-            producers: producers?,
-            consumers: consumers?,
-            sequencer,
+            stations: stations.collect::<Result<_, _>>()?,
             logs: Vec::new(),
             problem: Problem::default(),
             rack,
@@ -279,8 +189,7 @@ impl<'a> SetUp<'a> {
 
     fn common(&self, station: &Station) -> Common {
         Common {
-            cq: station.base.cq,
-            region: station.base.region.clone(),
+            cq: station.cq,
             message: self.plan.message_bytes,
             cores: self.plan.cores,
             seed: self.seed,
@@ -289,59 +198,50 @@ impl<'a> SetUp<'a> {
     }
 
     /// Connects all nodes and lets their cores run.
-    fn spawn(&mut self) -> Result<(), TwoSidedError> {
-        let count = self.consumers.len();
+    fn spawn(&mut self) -> Result<(), ExperimentError> {
+        let (producers, others) = self.stations.split_at(self.plan.producers as usize);
+        let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);
+        let count = consumers.len();
         let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
         let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
         let direct = match self.plan.fanout {
             Fanout::Each => count,
             Fanout::Chain => 1,
         };
-        let word = self.sequencer.as_mut().map(Station::word);
-        for at in 0..self.producers.len() {
-            let from = &mut self.producers[at];
+        let bytes = self.plan.message_bytes;
+        for (at, from) in producers.iter().enumerate() {
             let mut outlets = Vec::new();
-            for (to, inlets) in self.consumers[..direct].iter_mut().zip(&mut inlets) {
-                let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets.len())?;
+            for (to, inlets) in consumers[..direct].iter().zip(&mut inlets) {
+                let (outlet, inlet) = edge(&mut self.rack, from, to, inlets.len(), bytes)?;
                 outlets.push(outlet);
                 inlets.push(inlet);
             }
-            let sequencer = match (&self.sequencer, word) {
-                (Some(station), Some(word)) => Some(Sequencer {
-                    qpn: station::connect(&mut self.rack, from, station)?.0,
-                    address: station.base.region.address + word,
-                    rkey: station.base.region.rkey,
-                    answers: (0..self.plan.numbers_ahead).map(|_| from.word()).collect(),
-                    asked: 0,
-                    answered: 0,
-                    numbers: Default::default(),
-                }),
-                _ => None,
+            let sequencer = match sequencers.first() {
+                Some(to) => Some(sequencer(&mut self.rack, self.plan, from, to)?),
+                None => None,
             };
-            let (node, buffers) = (from.base.node, from.buffers(WINDOW));
             let producer = Producer {
-                common: self.common(&self.producers[at]),
+                common: self.common(from),
                 index: at as u32,
                 outlets,
                 sequencer,
-                buffers,
+                buffers: from.region.clone(),
                 pending: [0; WINDOW as usize],
                 next: 0,
                 total: self.plan.messages,
             };
-            self.rack.spawn(node, Box::new(producer));
+            self.rack.spawn(from.node, Box::new(producer));
         }
         for at in direct..count {
-            let (before, after) = self.consumers.split_at_mut(at);
-            let (from, to) = (&mut before[at - 1], &mut after[0]);
-            let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets[at].len())?;
+            let (from, to) = (&consumers[at - 1], &consumers[at]);
+            let (outlet, inlet) = edge(&mut self.rack, from, to, inlets[at].len(), bytes)?;
             next[at - 1] = Some(outlet);
             inlets[at].push(inlet);
         }
         for (at, (inlets, outlet)) in inlets.into_iter().zip(next).enumerate() {
             let log = Rc::new(RefCell::new(Log::default()));
             let consumer = Consumer {
-                common: self.common(&self.consumers[at]),
+                common: self.common(&consumers[at]),
                 inlets,
                 outlet,
                 to_forward: Default::default(),
@@ -353,21 +253,23 @@ impl<'a> SetUp<'a> {
                 log: log.clone(),
             };
             self.logs.push(log);
-            self.rack
-                .spawn(self.consumers[at].base.node, Box::new(consumer));
+            let node = consumers[at].node;
+            self.rack.spawn(node, Box::new(consumer));
         }
         Ok(())
     }
 
-    fn outcome(self) -> Result<Outcome, TwoSidedError> {
+    fn outcome(self) -> Result<Outcome, ExperimentError> {
         let logs: Vec<Log> = self.logs.iter().map(|log| log.take()).collect();
         let total = self.plan.messages * u64::from(self.plan.producers);
         let is_whole = |log: &Log| log.count() == total && log.is_in_order_per_producer();
         if let Some(at) = logs.iter().position(|log| !is_whole(log)) {
-            return Err(TwoSidedError::Order(at));
+            return Err(ExperimentError::Run(format!(
+                "consumer {at} delivered a producer's messages out of order or not all of them"
+            )));
         }
-        let report =
-            |station: &Station| self.rack.cpu_report(station.base.node).unwrap_or_default();
+        let (producers, consumers) = self.stations.split_at(self.plan.producers as usize);
+        let report = |station: &Station| self.rack.cpu_report(station.node).unwrap_or_default();
         let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
         let last = logs.iter().map(Log::last).max().unwrap_or_default();
         Ok(Outcome {
@@ -375,10 +277,28 @@ impl<'a> SetUp<'a> {
             seconds: (last - Default::default()).as_secs_f64(),
             messages: total,
             same_order: same_order(&logs),
-            producers: self.producers.iter().map(report).collect(),
-            consumers: self.consumers.iter().map(report).collect(),
+            producers: producers.iter().map(report).collect(),
+            consumers: consumers[..logs.len()].iter().map(report).collect(),
         })
     }
+}
+
+/// Connects a producer with the sequencer.
+fn sequencer(
+    rack: &mut SimulatedRack,
+    plan: &Plan,
+    from: &Station,
+    to: &Station,
+) -> Result<Sequencer, SetUpError> {
+    let (qpn, _) = connect(rack, from, to, ROOM)?;
+    let answers = plan.numbers_ahead as usize * 8;
+    Ok(Sequencer {
+        word: Remote::new(qpn, &to.region),
+        answers: region(rack, from.node, from.pd, answers)?,
+        asked: 0,
+        answered: 0,
+        numbers: Default::default(),
+    })
 }
 
 #[cfg(test)]

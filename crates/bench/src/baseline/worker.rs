@@ -1,7 +1,7 @@
 //! A worker of a shuffle between CPUs: one thread on one core that produces and consumes.
 
 use super::cores::TupleCost;
-use super::ends::{Failure, Inlet, Outlet, Took};
+use super::ends::{Failure, Inlet, Outlet, Took, note};
 use super::tuples::{self, Tally};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -92,10 +92,7 @@ impl Ledger {
 
     /// What a step gave, or the end of the actor that failed.
     pub fn note(&mut self, result: Result<Step, Failure>) -> Step {
-        result.unwrap_or_else(|failure| {
-            self.failure.get_or_insert(failure);
-            Step::Done
-        })
+        note(&mut self.failure, result)
     }
 }
 

@@ -156,33 +156,30 @@ fn run_software(
         compute_nodes: load.nodes,
         workers: load.workers,
         depth: load.depth,
+        handlers: devices::HOST_CORES,
         ssds: SSDS as u32,
         congestion_control: load.congestion_control,
         work: load.work,
-        seed: run.seed,
         warm_up: load.warm_up,
         window: load.window,
-        ..scalestore::Config::default()
     };
     let workers = u32::from(load.nodes) * u32::from(load.workers);
-    let streams: Result<Vec<_>, String> = (0..workers).map(|at| traffic.stream(at)).collect();
-    let mut streams: Vec<_> = streams
-        .map_err(ExperimentError::Run)?
-        .into_iter()
-        .map(Some)
-        .collect();
-    let mut accesses = |worker: usize| -> scalestore::Accesses {
-        let mut stream = streams[worker].take().expect("each worker asks once");
-        Box::new(move || stream.access())
+    let streams = (0..workers).map(|at| traffic.stream(at));
+    let streams = streams.collect::<Result<Vec<_>, String>>();
+    let mut streams = streams.map_err(ExperimentError::Run)?.into_iter();
+    let mut pages = |_| -> scalestore::Pages {
+        let mut stream = streams.next().expect("there is one for each worker");
+        Box::new(move || Some(stream.next()))
     };
-    let outcome = scalestore::run_simulated(&config, &mut accesses)
-        .map_err(|error| ExperimentError::Run(error.to_string()))?;
-    let part = |count: u64| count as f64 / outcome.operations.max(1) as f64;
+    let outcome = scalestore::run(run, &config, &mut pages)?;
+    let [local, joined, remote, storage] = outcome.found;
+    let all = outcome.found.iter().sum::<u64>().max(1);
+    let part = |count: u64| count as f64 / all as f64;
     Ok(Seen {
-        per_second: outcome.rate(),
-        local: part(outcome.local_hits + outcome.joined),
-        remote: part(outcome.remote_hits),
-        storage: part(outcome.ssd_reads),
+        per_second: outcome.per_second,
+        local: part(local + joined),
+        remote: part(remote),
+        storage: part(storage),
         drops: outcome.packets_dropped,
     })
 }

@@ -2,7 +2,7 @@
 //! buffer pool: latencies of SSD reads, remote reads and latch checks, over the rate at which they
 //! are due (open loop, Poisson), with the table in the switch and in a memory server.
 
-pub(super) mod blank;
+pub(crate) mod blank;
 mod filler;
 pub(crate) mod metered;
 pub(super) mod models;

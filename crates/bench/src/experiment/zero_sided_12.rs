@@ -70,8 +70,7 @@ fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point, E
                 fanout,
                 ..two_sided::Plan::new(consumers, ordered, run.scale)
             };
-            let failed = |error: two_sided::TwoSidedError| ExperimentError::Run(error.to_string());
-            let seen = two_sided::run(&plan, run.seed).map_err(failed)?;
+            let seen = two_sided::run(run, &plan)?;
             let cpus = [seen.producers, seen.consumers];
             (seen.goodput, seen.same_order, cpus, seen.seconds)
         }

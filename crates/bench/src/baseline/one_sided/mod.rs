@@ -10,28 +10,29 @@
 //! when half the ring is used up: the consumer's CPU has no part, as in the paper.
 //!
 //! What this takes on the core is charged: looking at the head, posting, polling for completions
-//! and moving the tail. `ring` has the rings and the kernels, `server` the cores.
+//! and moving the tail. The rings and the kernels are those of zero-sided flows, with the core in
+//! place of the switch; `server` has the cores.
 
-use rackweave_rack::testing::SimulatedMachines;
-mod ring;
 mod server;
 
-use crate::experiment::one_to_one::{self, ENDS, Flows, MTU};
+use crate::baseline::set_up::{Station, connect_with, region};
+use crate::experiment::drive::OrFailed;
+use crate::experiment::one_to_one::{self, ENDS, Flows, MTU, Sink, Source};
 use crate::experiment::tally::{Span, Tally};
 use crate::experiment::{ExperimentError, Run};
-use core::cell::RefMut;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, Instant};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
-use rackweave_rack::SimulatedRack;
+use rackweave_endpoint::flow::{Consumer, Producer, RingLayout};
 use rackweave_sim::{CpuModel, NicModel};
-use rackweave_verbs::{Access, CqId, Mtu, PdId, QpCapabilities, Region, Verbs};
-use ring::{Kernels, RingShape, Sink, Source};
+use rackweave_verbs::Mtu;
+use rackweave_wire::fabric::ring::{ByteOrder, region_bytes};
 use server::{Link, Server};
-use std::fmt::Display;
 
 /// WRITEs of items that one flow has under way.
 const WINDOW: u32 = 32;
+
+/// Completions that wait for a core at most.
+const COMPLETIONS: u32 = 4096;
 
 /// Where head and tail of the producers' rings lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,119 +79,60 @@ pub fn run(
 ) -> Result<f64, ExperimentError> {
     let mut rack = one_to_one::rack(run.seed)?;
     let tally = Tally::new(Instant::ZERO, span);
-    let shape = RingShape::new(flows.item_size, flows.ring_bytes());
+    let layout = layout(flows);
+    let bytes = region_bytes(layout.item_size, layout.slots) as usize;
     let count = flows.count as usize;
-    let bytes = shape.bytes() * u64::from(flows.count);
-    let near = Side::new(&mut rack, ENDS.0, bytes)?;
-    let far = Side::new(&mut rack, ENDS.1, bytes)?;
-    let cores = (driving.cores as usize).clamp(1, count.max(1));
-    let scratch = server::scratch_bytes(shape) * u64::from(flows.count);
-    let scratch = near.region(&mut rack, scratch)?;
-    let kernels = |side: &Side| Kernels::new(side.rings.block.clone(), shape, count, tally.clone());
-    rack.spawn(ENDS.0, Box::new(Source(kernels(&near))));
-    for core in 0..cores {
-        let cq = near.cq(&mut rack)?;
-        let mut links = Vec::new();
-        for flow in (core..count).step_by(cores) {
-            let qpn = connect(&mut rack, &near, cq, &far)?;
-            links.push(Link::new(qpn, flow, shape));
-        }
-        let server = Server {
-            shape,
-            batch: (flows.batch_bytes / flows.item_size).max(1),
-            words: driving.words,
-            window: WINDOW,
-            cq,
-            rings: near.rings.clone(),
-            scratch: scratch.clone(),
-            remote: far.rings.clone(),
-            links,
-            turn: 0,
-            tally: tally.clone(),
-            completions: Vec::new(),
-        };
-        rack.spawn(ENDS.0, Box::new(server));
-    }
-    rack.spawn(ENDS.1, Box::new(Sink(kernels(&far))));
-    Tally::run(&tally, run, &mut rack)?;
-    tally.borrow_mut().bytes_per_second()
-}
-
-/// One of the two nodes: its rings and what its queue pairs need.
-struct Side {
-    node: NodeId,
-    pd: PdId,
-    rings: Region,
-}
-
-impl Side {
-    fn new(rack: &mut SimulatedRack, node: NodeId, bytes: u64) -> Result<Self, ExperimentError> {
-        let pd = nic(rack, node)?.create_pd();
-        let rings = make_region(rack, node, pd, bytes)?;
-        Ok(Self { node, pd, rings })
-    }
-
-    fn region(&self, rack: &mut SimulatedRack, bytes: u64) -> Result<Region, ExperimentError> {
-        make_region(rack, self.node, self.pd, bytes)
-    }
-
-    /// A completion queue for all that one core has under way.
-    fn cq(&self, rack: &mut SimulatedRack) -> Result<CqId, ExperimentError> {
-        nic(rack, self.node)?.create_cq(4096).map_err(set_up)
-    }
-
-    fn qp(
-        &self,
-        rack: &mut SimulatedRack,
-        cq: CqId,
-    ) -> Result<rackweave_base::Qpn, ExperimentError> {
-        let capabilities = QpCapabilities {
-            // An item, a head, and the READ of the tail.
-            send_max: 2 * WINDOW + 1,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        let mut nic = nic(rack, self.node)?;
-        nic.create_qp(self.pd, cq, cq, capabilities).map_err(set_up)
-    }
-}
-
-fn make_region(
-    rack: &mut SimulatedRack,
-    node: NodeId,
-    pd: PdId,
-    bytes: u64,
-) -> Result<Region, ExperimentError> {
-    let block = rack.memory().allocate(bytes as usize).map_err(set_up)?;
-    let mut nic = nic(rack, node)?;
-    nic.register(pd, block, Access::all()).map_err(set_up)
-}
-
-/// A queue pair of the near side, connected with a new one of the far side.
-fn connect(
-    rack: &mut SimulatedRack,
-    near: &Side,
-    cq: CqId,
-    far: &Side,
-) -> Result<rackweave_base::Qpn, ExperimentError> {
-    let far_cq = nic(rack, far.node)?.create_cq(1).map_err(set_up)?;
-    let (a, b) = (near.qp(rack, cq)?, far.qp(rack, far_cq)?);
+    let near = Station::new(&mut rack, ENDS.0, 1, 1)?;
+    let far = Station::new(&mut rack, ENDS.1, 1, 1)?;
     let attributes = PairAttributes {
         mtu: Mtu::from_bytes(MTU).unwrap_or_default(),
         ..PairAttributes::default()
     };
-    rack.connect((near.node, a), (far.node, b), &attributes)
-        .map_err(set_up)?;
-    Ok(a)
+    // An item, a head, and the READ of the tail.
+    let room = (2 * WINDOW + 1, 1);
+    let cores = (driving.cores as usize).clamp(1, count.max(1));
+    let (mut sources, mut sinks, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+    for core in 0..cores {
+        let flows_here = (core..count).step_by(cores);
+        let scratch = server::scratch_bytes(layout) as usize * flows_here.len();
+        let station = Station::in_domain(&mut rack, ENDS.0, near.pd, scratch, COMPLETIONS)?;
+        let mut links = Vec::new();
+        for _ in flows_here {
+            let from = region(&mut rack, ENDS.0, near.pd, bytes)?;
+            let to = region(&mut rack, ENDS.1, far.pd, bytes)?;
+            let (qpn, _) = connect_with(&mut rack, &station, &far, room, &attributes)?;
+            links.push(Link::new(qpn, (&from, &to), links.len(), layout));
+            sources.push(Producer::new(&from.block, layout).or_failed("a ring")?);
+            sinks.push(Consumer::new(&to.block, layout).or_failed("a ring")?);
+        }
+        servers.push(Server {
+            layout,
+            batch: (flows.batch_bytes / flows.item_size).max(1),
+            words: driving.words,
+            window: WINDOW,
+            station,
+            links,
+            turn: 0,
+            tally: tally.clone(),
+        });
+    }
+    rack.spawn(ENDS.0, Box::new(Source::new(sources, None, &tally)));
+    for server in servers {
+        rack.spawn(ENDS.0, Box::new(server));
+    }
+    rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
+    Tally::run(&tally, run, &mut rack)?;
+    tally.borrow_mut().bytes_per_second()
 }
 
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, ExperimentError> {
-    let gone = || ExperimentError::Run(format!("{node:?} has no NIC"));
-    rack.nic_mut(node).ok_or_else(gone)
-}
-
-fn set_up(error: impl Display) -> ExperimentError {
-    ExperimentError::Run(format!("the baseline cannot be set up: {error}"))
+/// Rings of as many slots as fit the bytes of a ring, rounded down to a power of two, two at least.
+fn layout(flows: Flows) -> RingLayout {
+    let slots = (flows.ring_bytes() / flows.item_size).max(2);
+    RingLayout {
+        item_size: flows.item_size,
+        slots: 1 << slots.ilog2(),
+        order: ByteOrder::Little,
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! A core that serves flows: the CPU's part.
 
 use super::Words;
-use super::ring::RingShape;
-use crate::experiment::tally::Shared;
+use crate::baseline::ends::Failure;
+use crate::baseline::requests::{Remote, poll, post};
+use crate::baseline::set_up::Station;
+use crate::experiment::tally::{Shared, broken};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Qpn};
+use rackweave_endpoint::flow::RingLayout;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{
-    Completion, CompletionOpcode, CompletionStatus, CqId, Operation, PostError, Region, WorkRequest,
+use rackweave_verbs::{CompletionOpcode, Region};
+use rackweave_wire::fabric::ring::{
+    ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitWord, run_length,
 };
 use std::collections::VecDeque;
 
@@ -18,76 +22,69 @@ const POLL: usize = 4;
 
 /// Bytes of the host's memory that one flow needs: a word that READs of the consumer's tail bring,
 /// and a word for each head that may be under way. What is under way must not change.
-pub fn scratch_bytes(shape: RingShape) -> u64 {
-    8 + 8 * u64::from(shape.slots)
+pub fn scratch_bytes(layout: RingLayout) -> u64 {
+    8 + 8 * u64::from(layout.slots)
 }
 
-/// One flow as its core knows it.
+/// One flow as its core knows it. Items are counted modulo 2^32, as in the rings' words.
 pub struct Link {
-    qpn: Qpn,
-    /// Its number, which says where its rings are.
-    flow: usize,
+    /// The producer's ring.
+    ring: Region,
+    /// The consumer's ring.
+    remote: Remote,
     /// Items posted.
-    sent: u64,
-    /// Items acknowledged.
-    done: u64,
+    sent: u32,
     /// The consumer's tail when last read.
-    tail_seen: u64,
+    tail_seen: u32,
     reading: bool,
     /// Up to which item each WRITE under way goes, oldest first.
-    under_way: VecDeque<u64>,
+    under_way: VecDeque<u32>,
+    /// Where its words in the host's memory begin.
     scratch: u64,
 }
 
 impl Link {
-    /// A flow of which nothing was sent.
-    pub fn new(qpn: Qpn, flow: usize, shape: RingShape) -> Self {
+    /// The how many-th flow of its core, from the ring in `from` to the one in `to`, which `qpn`
+    /// leads to. Opens both, as the controller does for zero-sided flows.
+    pub fn new(qpn: Qpn, (from, to): (&Region, &Region), at: usize, layout: RingLayout) -> Self {
+        store(from, SWITCH_WORD, 0);
+        store(to, SWITCH_WORD, 0);
         Self {
-            qpn,
-            flow,
+            ring: from.clone(),
+            remote: Remote::new(qpn, to),
             sent: 0,
-            done: 0,
             tail_seen: 0,
             reading: false,
             under_way: VecDeque::new(),
-            scratch: flow as u64 * scratch_bytes(shape),
+            scratch: at as u64 * scratch_bytes(layout),
         }
     }
 }
 
 /// A core with its flows.
 pub struct Server {
-    pub shape: RingShape,
+    pub layout: RingLayout,
     /// Items of one WRITE at most.
     pub batch: u32,
     pub words: Words,
     /// WRITEs of items under way at most, per flow.
     pub window: u32,
-    pub cq: CqId,
-    /// The producers' rings.
-    pub rings: Region,
-    /// See [`scratch_bytes`].
-    pub scratch: Region,
-    /// The consumers' rings.
-    pub remote: Region,
+    /// Its completions, and its memory: see [`scratch_bytes`].
+    pub station: Station,
     pub links: Vec<Link>,
     /// Which flow is next.
     pub turn: usize,
     pub tally: Shared,
-    pub completions: Vec<Completion>,
 }
 
 impl Actor for Server {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let result = if self.turn == 0 {
-            self.complete(context)
-        } else {
-            Ok(())
+        let completed = match self.turn {
+            0 => self.complete(context),
+            _ => Ok(()),
         };
-        let result = result.and_then(|()| self.visit(context).map_err(|e| e.to_string()));
-        if let Err(error) = result {
-            self.tally.borrow_mut().fail(error);
-            return Step::Done;
+        if let Err(failure) = completed.and_then(|()| self.visit(context)) {
+            return broken(&self.tally, failure);
         }
         self.turn = (self.turn + 1) % self.links.len();
         Step::Compute(Duration::ZERO)
@@ -96,24 +93,17 @@ impl Actor for Server {
 
 impl Server {
     /// Takes completions: WRITEs free slots of the producer, READs bring the consumer's tail.
-    fn complete(&mut self, context: &mut Context<'_>) -> Result<(), String> {
-        self.completions.clear();
+    fn complete(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let limit = POLL * self.links.len();
-        context.poll_cq(self.cq, limit, &mut self.completions);
-        for at in 0..self.completions.len() {
-            let completion = self.completions[at];
-            if completion.status != CompletionStatus::Success {
-                return Err(format!("a work request failed: {}", completion.status));
-            }
+        for completion in poll(context, self.station.cq, limit)? {
             let link = &mut self.links[completion.id as usize];
             if completion.opcode == CompletionOpcode::Read {
                 link.reading = false;
-                link.tail_seen = load(&self.scratch, link.scratch);
+                link.tail_seen = counter(&self.station.region, link.scratch);
                 continue;
             }
-            link.done = link.under_way.pop_front().ok_or("a completion too many")?;
-            let tail = self.shape.tail(link.flow);
-            store(&self.rings, tail, link.done);
+            let done = link.under_way.pop_front().ok_or("a completion too many")?;
+            store(&link.ring, SWITCH_WORD, done);
             // A store to another memory than the core's own goes out without an answer; what it
             // takes to issue it is about a cache's latency.
             let cost = context.cpu().cache_latency;
@@ -125,63 +115,53 @@ impl Server {
     }
 
     /// Looks at one flow and posts what can be posted.
-    fn visit(&mut self, context: &mut Context<'_>) -> Result<(), PostError> {
+    fn visit(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let look = self.words.look(context.cpu());
         context.charge(Category::Communication, look);
-        let (shape, id) = (self.shape, self.turn as u64);
+        let RingLayout { slots, .. } = self.layout;
+        let (id, scratch) = (self.turn as u64, &self.station.region);
         let link = &mut self.links[self.turn];
-        let slots = u64::from(shape.slots);
-        let ready = load(&self.rings, shape.head(link.flow)) - link.sent;
-        let room = slots - (link.sent - link.tail_seen);
-        let before_end = slots - link.sent % slots;
-        let items = ready.min(room).min(before_end).min(u64::from(self.batch));
+        let ready = counter(&link.ring, UNIT_WORD).wrapping_sub(link.sent);
+        let room = slots - link.sent.wrapping_sub(link.tail_seen);
+        let both = (link.sent, slots);
+        let items = run_length(ready, room, both, both, self.batch);
         if items > 0 && link.under_way.len() < self.window as usize {
-            let at = shape.slot(link.flow, link.sent);
-            let length = items as u32 * shape.item_size;
-            let mut data =
-                WorkRequest::new(id, self.write_to(at), &[self.rings.segment(at, length)]);
+            let size = u64::from(self.layout.item_size);
+            let at = ITEMS + u64::from(link.sent % slots) * size;
+            let segment = link.ring.segment(at, items * self.layout.item_size);
+            let mut data = link.remote.write(id, at, segment);
             data.signaled = false;
-            let link = &mut self.links[self.turn];
-            context.post_send(link.qpn, data)?;
-            link.sent += items;
+            post(context, link.remote.qpn, data)?;
+            link.sent = link.sent.wrapping_add(items);
             link.under_way.push_back(link.sent);
-            let word = link.scratch + 8 + 8 * (link.sent % slots);
-            store(&self.scratch, word, link.sent);
-            let (qpn, head) = (link.qpn, shape.head(link.flow));
-            let segment = self.scratch.segment(word, 8);
-            let head = WorkRequest::new(id, self.write_to(head), &[segment]);
-            context.post_send(qpn, head)?;
+            let word = link.scratch + 8 + 8 * u64::from(link.sent % slots);
+            store(scratch, word, link.sent);
+            let head = link.remote.write(id, SWITCH_WORD, scratch.segment(word, 8));
+            post(context, link.remote.qpn, head)?;
         }
-        let link = &mut self.links[self.turn];
-        let room = slots - (link.sent - link.tail_seen);
+        let room = slots - link.sent.wrapping_sub(link.tail_seen);
         if room <= slots / 2 && !link.reading {
             link.reading = true;
-            let read = Operation::Read {
-                address: self.remote.address + shape.tail(link.flow),
-                rkey: self.remote.rkey,
-            };
-            let segment = self.scratch.segment(link.scratch, 8);
-            context.post_send(link.qpn, WorkRequest::new(id, read, &[segment]))?;
+            let segment = scratch.segment(link.scratch, 8);
+            let read = link.remote.read(id, UNIT_WORD, &[segment]);
+            post(context, link.remote.qpn, read)?;
         }
         Ok(())
     }
-
-    fn write_to(&self, offset: u64) -> Operation {
-        Operation::Write {
-            address: self.remote.address + offset,
-            rkey: self.remote.rkey,
-            immediate: None,
-        }
-    }
 }
 
-fn load(region: &Region, offset: u64) -> u64 {
-    region.block.word(offset as usize).load(Ordering::Acquire)
+/// The counter of the word that an end of a ring has written, zero if it has not yet.
+fn counter(region: &Region, offset: u64) -> u32 {
+    let word = region.block.word(offset as usize).load(Ordering::Acquire);
+    UnitWord::try_from(u64::from_le(word)).map_or(0, |word| word.counter)
 }
 
-fn store(region: &Region, offset: u64, value: u64) {
+/// Writes the word that is the switch's in a zero-sided flow.
+fn store(region: &Region, offset: u64, counter: u32) {
+    let state = SwitchState::Open;
+    let word = u64::from(SwitchWord { counter, state }).to_le();
     region
         .block
         .word(offset as usize)
-        .store(value, Ordering::Release);
+        .store(word, Ordering::Release);
 }

@@ -63,13 +63,9 @@ fn more_cores_and_larger_writes_fill_the_link() {
 }
 
 #[test]
-fn rings_of_several_flows_lie_side_by_side() {
-    let shape = RingShape::new(4096, 20_000);
-    assert_eq!(shape.slots, 4, "20000 bytes hold four items");
-    assert_eq!(shape.head(1), shape.slot(0, 3) + 4096);
-    assert_eq!(
-        shape.slot(1, 5),
-        shape.slot(1, 1),
-        "the fifth is in the second slot"
-    );
+fn a_ring_has_as_many_slots_as_fit() {
+    for (item_size, slots) in [(4096, 256), (4096 * 3, 64), (1 << 20, 8)] {
+        let layout = layout(Flows { item_size, ..SMALL });
+        assert_eq!((layout.item_size, layout.slots), (item_size, slots));
+    }
 }

@@ -1,113 +1,105 @@
-//! A compute node's cache: what lies in its frames, what its workers wait for, and what the owner
-//! wants back.
+//! A compute node's cache: what lies in its frames, and what its workers wait for.
 //!
 //! A machine without input or output of its own, shared by the node's workers and its housekeeper.
-//! Shared copies are used without asking anybody: the owner revokes them before somebody may change
-//! the page. A page that is being fetched is fetched once; others who want it join. Whoever waited
-//! for a page gets at it before it can be revoked again, so that two nodes cannot take it from each
-//! other for ever without anybody getting on.
+//! Copies are used without asking anybody. A page that is being fetched is fetched once; others who
+//! want it join.
 
-mod evict;
-mod orders;
-mod words;
-
-use super::frames::{Frames, Hand};
-use super::message::{DROPS_MAX, Message, Place};
+use super::frames::Frames;
+use super::message::{DROPS_MAX, Fetch, Message};
+use crate::baseline::ends::Failure;
 use std::collections::VecDeque;
 
-pub use words::{Attempt, CacheCounters, CacheError, Chore, Event, Next, Source, Waiter};
+/// Frames that the hand passes at most before others may use the cache.
+const LOOKS_MAX: u32 = 256;
+
+const NONE: u32 = u32::MAX;
+
+/// One access that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    /// The worker.
+    pub worker: u16,
+    /// Which of its accesses.
+    pub slot: u16,
+}
+
+/// Where the page of an access was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// In the node's own frame.
+    Local,
+    /// It was being fetched for another access already.
+    Joined,
+    /// In another node's frame.
+    Remote,
+    /// In storage.
+    Storage,
+}
+
+/// What became of an access.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// It is done.
+    Hit,
+    /// It waits for what another access has started.
+    Waits,
+    /// It waits; this has to be sent to the owner under the tag of its slot.
+    Ask(Fetch),
+    /// There is no free frame; the housekeeper makes some.
+    NoFrame,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
-    /// Reserved for what is being fetched.
-    Void,
-    Shared,
-    Exclusive,
-    /// Revoked; it is still being written elsewhere.
-    Leaving,
-    /// The owner was asked to fetch and store it.
-    Evicting,
-    /// That, but it was revoked meanwhile.
-    Superseded,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Order {
-    tag: u16,
-    page: u64,
-    id: u64,
-    downgrade: bool,
-    push: Option<Place>,
-}
-
-#[derive(Debug)]
-struct Fault {
-    id: u64,
-    exclusive: bool,
-    /// What the other node's header has to say.
-    remote_id: u64,
-    /// An order about what this fetch will bring.
-    deferred: Option<Order>,
+    /// Reserved for what is being fetched; what the header of the frame that it is read from has to
+    /// say, if another node has the page.
+    Fetching {
+        remote_id: u64,
+    },
+    Here,
 }
 
 #[derive(Debug)]
 struct Frame {
     page: u64,
+    /// Of the request by which the page came, or is coming.
     id: u64,
     state: State,
+    /// Whether it was used since the hand passed it last.
     referenced: bool,
-    dirty: bool,
-    pushes: u32,
-    fault: Option<Fault>,
     waiters: Vec<Waiter>,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// A node's cache.
 #[derive(Debug)]
 pub struct Cache {
-    bytes: Frames,
+    /// The frames' bytes.
+    pub bytes: Frames,
     frames: Vec<Frame>,
     /// The frame of each page.
     table: Vec<u32>,
     free: Vec<u32>,
     /// As many free frames as the housekeeper provides.
     free_low: usize,
-    evicting: usize,
-    hand: Hand,
+    /// The frame that is looked at next when one is to be freed (second chance).
+    hand: u32,
     ids: u64,
-    depth: usize,
-    /// The frame that each slot of each worker has asked for.
-    asked: Vec<u32>,
-    events: Vec<VecDeque<Event>>,
-    chores: VecDeque<Chore>,
+    /// Accesses of each worker that have waited and are done.
+    done: Vec<VecDeque<(u16, Source)>>,
     stirred: bool,
-    counters: CacheCounters,
-    #[cfg(test)]
-    witness: Option<Witness>,
-    /// Says that it gives pages up and does not.
-    #[cfg(test)]
-    pub lies: bool,
+    /// Redirections that came too late.
+    pub redirects_stale: u64,
 }
 
-/// How often each page was changed, by whomever: what every access must find.
-#[cfg(test)]
-pub type Witness = std::sync::Arc<std::sync::Mutex<Vec<u64>>>;
-
 impl Cache {
-    /// An empty cache of `count` frames for `workers` workers with `depth` slots each, and for
-    /// pages below `pages`.
-    pub fn new(bytes: Frames, count: u32, pages: u64, workers: u16, depth: u16) -> Self {
+    /// An empty cache of `count` frames for `workers` workers, and for pages below `pages`.
+    pub fn new(bytes: Frames, count: u32, pages: u64, workers: u16) -> Self {
         let frame = |_| Frame {
             page: 0,
             id: 0,
             state: State::Free,
             referenced: false,
-            dirty: false,
-            pushes: 0,
-            fault: None,
             waiters: Vec::new(),
         };
         let share = count as usize / 100;
@@ -118,50 +110,22 @@ impl Cache {
             table: vec![NONE; pages as usize],
             free: (0..count).rev().collect(),
             free_low: share.max(batches).max(1),
-            evicting: 0,
-            hand: Hand::default(),
+            hand: 0,
             ids: 0,
-            depth: usize::from(depth),
-            asked: vec![NONE; usize::from(workers) * usize::from(depth)],
-            events: (0..workers).map(|_| VecDeque::new()).collect(),
-            chores: VecDeque::new(),
+            done: (0..workers).map(|_| VecDeque::new()).collect(),
             stirred: false,
-            counters: CacheCounters::default(),
-            #[cfg(test)]
-            witness: None,
-            #[cfg(test)]
-            lies: false,
+            redirects_stale: 0,
         }
     }
 
-    /// The frames' bytes.
-    pub fn bytes(&self) -> &Frames {
-        &self.bytes
-    }
-
-    /// What it has done so far.
-    pub fn counters(&self) -> CacheCounters {
-        self.counters
-    }
-
-    /// What became of an access of a worker that waited.
-    pub fn poll_event(&mut self, worker: u16) -> Option<Event> {
-        self.events[usize::from(worker)].pop_front()
-    }
-
-    /// What the housekeeper has to do next.
-    pub fn poll_chore(&mut self) -> Option<Chore> {
-        self.chores.pop_front()
+    /// An access of a worker that has waited and is done: its slot, and where the page was.
+    pub fn poll_done(&mut self, worker: u16) -> Option<(u16, Source)> {
+        self.done[usize::from(worker)].pop_front()
     }
 
     /// Whether there is news, since the last call, for others than the one who made it.
     pub fn take_stirred(&mut self) -> bool {
         core::mem::take(&mut self.stirred)
-    }
-
-    /// Whether the housekeeper has something to do.
-    pub fn has_chores(&self) -> bool {
-        !self.chores.is_empty() || self.free.len() + self.evicting < self.free_low
     }
 
     /// Whether there is a free frame.
@@ -173,220 +137,156 @@ impl Cache {
     ///
     /// # Errors
     /// If the page is damaged.
-    pub fn access(&mut self, page: u64, waiter: Waiter) -> Result<Attempt, CacheError> {
+    pub fn access(&mut self, page: u64, waiter: Waiter) -> Result<Attempt, Failure> {
         let at = self.table[page as usize];
         if at == NONE {
-            let Some(frame) = self.free.pop() else {
+            let Some(at) = self.free.pop() else {
                 return Ok(Attempt::NoFrame);
             };
-            self.table[page as usize] = frame;
-            let slot = &mut self.frames[frame as usize];
-            (slot.page, slot.state, slot.dirty) = (page, State::Void, false);
-            self.stirred |= self.has_chores();
-            return Ok(Attempt::Ask(self.fetch(frame, waiter, false)));
+            self.table[page as usize] = at;
+            let frame = &mut self.frames[at as usize];
+            frame.page = page;
+            frame.waiters.push(waiter);
+            self.stirred |= self.free.len() < self.free_low;
+            return Ok(Attempt::Ask(self.fetch(at, false)));
         }
-        let frame = &mut self.frames[at as usize];
-        if frame.state == State::Exclusive || (frame.state == State::Shared && !waiter.write) {
-            self.touch(at, waiter.write)?;
+        if self.frames[at as usize].state == State::Here {
+            self.touch(at)?;
             return Ok(Attempt::Hit);
         }
-        if frame.fault.is_none() && frame.state == State::Shared {
-            return Ok(Attempt::Ask(self.fetch(at, waiter, false)));
-        }
-        frame.waiters.push(waiter);
+        self.frames[at as usize].waiters.push(waiter);
         Ok(Attempt::Waits)
     }
 
-    /// An answer of the owner to a fetch of a worker.
+    /// The page that `worker` has fetched into a frame is there.
     ///
     /// # Errors
     /// If nothing was asked, or the page is damaged.
-    pub fn handle_answer(
-        &mut self,
-        worker: u16,
-        slot: u16,
-        answer: &Message,
-    ) -> Result<Next, CacheError> {
-        let at = self.asked_by(worker, slot)?;
-        match *answer {
-            Message::Granted {
-                dirty, from_home, ..
-            } => {
-                let kept = self.frames[at as usize].state == State::Shared;
-                self.frames[at as usize].dirty |= dirty;
-                let source = match (kept, from_home) {
-                    (true, _) => Source::Kept,
-                    (false, true) => Source::Home,
-                    (false, false) => Source::Remote,
-                };
-                self.install(at, worker, source)?;
-                Ok(Next::Nothing)
-            }
-            Message::Redirect { place, id, .. } => {
-                let fault = self.frames[at as usize].fault.as_mut();
-                fault.ok_or(CacheError::Unasked)?.remote_id = id;
-                Ok(Next::Read {
-                    from: place,
-                    frame: at,
-                })
-            }
-            _ => Err(CacheError::Unasked),
-        }
+    pub fn handle_loaded(&mut self, at: u32, worker: u16) -> Result<(), Failure> {
+        self.fetching(at)?;
+        self.install(at, worker, Source::Storage)
     }
 
-    /// A frame of another node has been read for a worker; its header was `before` and `after`.
+    /// The page that is fetched into a frame lies in a frame whose header has to bear this id. That
+    /// is to be read: header and page into our frame, then its header again.
     ///
     /// # Errors
-    /// As for [`Cache::handle_answer`].
+    /// If nothing was asked.
+    pub fn handle_redirect(&mut self, at: u32, id: u64) -> Result<(), Failure> {
+        *self.fetching(at)? = id;
+        Ok(())
+    }
+
+    /// A frame of another node has been read into one of ours for `worker`; its header was `before`
+    /// and `after`. If the page had gone meanwhile, returns what has to be sent to the owner.
+    ///
+    /// # Errors
+    /// As for [`Cache::handle_loaded`].
     pub fn handle_read(
         &mut self,
+        at: u32,
         worker: u16,
-        slot: u16,
-        before: [u64; 2],
-        after: [u64; 2],
-    ) -> Result<Next, CacheError> {
-        let at = self.asked_by(worker, slot)?;
-        let frame = &mut self.frames[at as usize];
-        let fault = frame.fault.as_mut().ok_or(CacheError::Unasked)?;
-        if before == after && after == [frame.page, fault.remote_id] {
+        [before, after]: [[u64; 2]; 2],
+    ) -> Result<Option<Fetch>, Failure> {
+        let id = *self.fetching(at)?;
+        if before == after && after == [self.frames[at as usize].page, id] {
             self.install(at, worker, Source::Remote)?;
-            return Ok(Next::Nothing);
+            return Ok(None);
         }
-        self.counters.redirects_stale += 1;
-        // What it would have brought was never here.
-        let deferred = fault.deferred.take();
-        let write = fault.exclusive;
-        if let Some(order) = deferred {
-            self.comply(order, false, false);
-        }
-        let waiter = Waiter {
-            worker,
-            slot,
-            write,
-        };
-        let waiters = core::mem::take(&mut self.frames[at as usize].waiters);
-        let message = self.fetch(at, waiter, true);
-        self.frames[at as usize].waiters = waiters;
-        Ok(Next::Ask(message))
+        self.redirects_stale += 1;
+        Ok(Some(self.fetch(at, true)))
     }
 
-    /// The frame of a page that was changed and is not stored yet; for tests.
+    /// Makes free frames, if there are few. Says at how many frames it had to look, and what the
+    /// owner is to be told of.
+    pub fn evict(&mut self) -> (u32, Option<Message>) {
+        let (mut looks, mut dropped) = (0, Vec::new());
+        while self.free.len() < self.free_low && dropped.len() < DROPS_MAX && looks < LOOKS_MAX {
+            looks += 1;
+            let at = self.hand;
+            self.hand = (at + 1) % self.frames.len() as u32;
+            let frame = &mut self.frames[at as usize];
+            if frame.state != State::Here || core::mem::take(&mut frame.referenced) {
+                continue;
+            }
+            frame.state = State::Free;
+            dropped.push((frame.page, frame.id));
+            self.bytes.void(at);
+            self.table[frame.page as usize] = NONE;
+            self.free.push(at);
+        }
+        self.stirred |= !dropped.is_empty();
+        (
+            looks,
+            (!dropped.is_empty()).then_some(Message::Drop(dropped)),
+        )
+    }
+
+    /// The pages that are here, with their frames and ids; for tests. All other frames are free.
     #[cfg(test)]
-    pub fn dirty_frame(&self, page: u64) -> Option<u32> {
-        let at = self.table[page as usize];
-        (at != NONE && self.frames[at as usize].dirty).then_some(at)
+    pub fn held(&self) -> Vec<(u64, u32, u64)> {
+        let frames = (0..).zip(&self.frames);
+        let here = frames.filter(|(_, frame)| frame.state == State::Here);
+        let held: Vec<_> = here.map(|(at, frame)| (frame.page, at, frame.id)).collect();
+        assert_eq!(held.len() + self.free.len(), self.frames.len());
+        assert!(
+            held.iter()
+                .all(|&(page, at, _)| self.table[page as usize] == at)
+        );
+        held
     }
 
-    /// From now on, every access must find what `witness` says; for tests.
-    #[cfg(test)]
-    pub fn set_witness(&mut self, witness: &Witness) {
-        self.witness = Some(witness.clone());
-    }
-
-    fn asked_by(&self, worker: u16, slot: u16) -> Result<u32, CacheError> {
-        let at = usize::from(worker) * self.depth + usize::from(slot);
-        let frame = self.asked.get(at).copied().unwrap_or(NONE);
-        if frame == NONE || self.frames[frame as usize].fault.is_none() {
-            return Err(CacheError::Unasked);
+    /// The id that the header of another node's frame has to bear.
+    fn fetching(&mut self, at: u32) -> Result<&mut u64, Failure> {
+        match self
+            .frames
+            .get_mut(at as usize)
+            .map(|frame| &mut frame.state)
+        {
+            Some(State::Fetching { remote_id }) => Ok(remote_id),
+            _ => Err("an answer came that nobody waits for".into()),
         }
-        Ok(frame)
     }
 
     /// Begins to fetch the page of a frame; returns what to send.
-    fn fetch(&mut self, at: u32, waiter: Waiter, from_home: bool) -> Message {
+    fn fetch(&mut self, at: u32, from_storage: bool) -> Fetch {
         self.ids += 1;
-        let asked = usize::from(waiter.worker) * self.depth + usize::from(waiter.slot);
-        self.asked[asked] = at;
         let frame = &mut self.frames[at as usize];
-        let kept = if frame.state == State::Shared {
-            frame.id
-        } else {
-            0
-        };
-        frame.waiters.push(waiter);
-        frame.fault = Some(Fault {
-            id: self.ids,
-            exclusive: waiter.write,
-            remote_id: 0,
-            deferred: None,
-        });
-        Message::Fetch {
+        (frame.id, frame.state) = (self.ids, State::Fetching { remote_id: 0 });
+        Fetch {
             page: frame.page,
-            id: self.ids,
-            kept,
+            id: frame.id,
             frame: at,
-            exclusive: waiter.write,
-            from_home,
+            from_storage,
         }
     }
 
-    /// What was fetched is here: everybody who waited gets at it, then the owner.
-    fn install(&mut self, at: u32, worker: u16, source: Source) -> Result<(), CacheError> {
+    /// What was fetched is here: everybody who waited gets at it.
+    fn install(&mut self, at: u32, worker: u16, source: Source) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
-        let fault = frame.fault.take().ok_or(CacheError::Unasked)?;
-        frame.id = fault.id;
-        frame.state = if fault.exclusive {
-            State::Exclusive
-        } else {
-            State::Shared
-        };
+        frame.state = State::Here;
         self.bytes.name(at, frame.page, frame.id);
         let mut source = source;
         for waiter in core::mem::take(&mut frame.waiters) {
+            self.touch(at)?;
             self.stirred |= waiter.worker != worker;
-            let event = if fault.exclusive || !waiter.write {
-                self.touch(at, waiter.write)?;
-                Event::Done(waiter.slot, core::mem::replace(&mut source, Source::Joined))
-            } else {
-                Event::Retry(waiter.slot)
-            };
-            self.events[usize::from(waiter.worker)].push_back(event);
-        }
-        if let Some(order) = fault.deferred {
-            self.obey(order);
+            let done = &mut self.done[usize::from(waiter.worker)];
+            done.push_back((waiter.slot, core::mem::replace(&mut source, Source::Joined)));
         }
         Ok(())
     }
 
-    /// Reads or changes a page that is here.
-    fn touch(&mut self, at: u32, write: bool) -> Result<(), CacheError> {
+    /// Reads a page that is here.
+    fn touch(&mut self, at: u32) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
-        let damaged = CacheError::Damaged(frame.page);
-        let stamp = self.bytes.read(at).ok_or(damaged)?;
-        if stamp.page != frame.page {
-            return Err(damaged);
-        }
-        #[cfg(test)]
-        if let Some(witness) = &self.witness {
-            let changes = &mut witness.lock().unwrap()[stamp.page as usize];
-            assert_eq!(stamp.version, *changes, "page {} is old", stamp.page);
-            *changes += u64::from(write);
-        }
         frame.referenced = true;
-        if write {
-            frame.dirty = true;
-            self.bytes.write(at, stamp.raised());
+        if self.bytes.read(at) == Some(frame.page) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn add(&mut self, chore: Chore) {
-        self.stirred = true;
-        self.chores.push_back(chore);
-    }
-
-    /// A frame is free; who waited for its page has to ask anew.
-    fn release(&mut self, at: u32) {
-        self.bytes.void(at);
-        let frame = &mut self.frames[at as usize];
-        self.table[frame.page as usize] = NONE;
-        (frame.state, frame.dirty) = (State::Free, false);
-        frame.referenced = false;
-        self.stirred |= self.free.is_empty() || !frame.waiters.is_empty();
-        for waiter in core::mem::take(&mut frame.waiters) {
-            self.events[usize::from(waiter.worker)].push_back(Event::Retry(waiter.slot));
-        }
-        self.free.push(at);
+        let page = frame.page;
+        Err(format!(
+            "page {page} is damaged, or another one was in its place"
+        ))
     }
 }
 

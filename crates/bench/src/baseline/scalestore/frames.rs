@@ -1,12 +1,15 @@
-//! A node's buffer frames in its region, and what lies in which.
+//! A node's buffer frames in its region, and the pages in them.
 //!
 //! A frame is a header of 64 bytes, which only its node writes, and a page. The header names the
 //! page and the request by which the node holds it, or is void. Whoever reads a frame from outside
-//! reads the header, the page, and the header again: if both headers name what he was told, the
+//! reads the header, the page, and the header again: if both headers name what it was told, the
 //! page was whole and valid all the while, since no id is ever used again.
+//!
+//! A page begins with its number. The last word of every sector and the first of every sector but
+//! the first are seals, which show whether all its parts belong together.
 
-use super::page::Stamp;
 use core::sync::atomic::Ordering;
+use rackweave_base::Block;
 use rackweave_verbs::{Region, Segment};
 
 /// Bytes in front of a page.
@@ -14,6 +17,9 @@ pub const HEADER: u64 = 64;
 
 /// Bytes of a header that say something.
 pub const HEADER_WORDS: u32 = 16;
+
+/// Bytes of a sector: the least that a drive writes at once.
+pub const SECTOR: usize = 4096;
 
 /// The frames of a node.
 #[derive(Clone, Debug)]
@@ -33,7 +39,7 @@ impl Frames {
         Self { region, page_size }
     }
 
-    /// Where the header of a frame lies in the region.
+    /// Where the header of a frame lies in its region, at this node or another.
     pub fn offset(&self, frame: u32) -> u64 {
         u64::from(frame) * (HEADER + u64::from(self.page_size))
     }
@@ -53,47 +59,58 @@ impl Frames {
         word(at + 8).store(id, Ordering::Release);
     }
 
-    /// Says in the header that the frame holds nothing. What was void stays void.
+    /// Says in the header that the frame holds nothing.
     pub fn void(&self, frame: u32) {
         let at = self.offset(frame) as usize + 8;
         self.region.block.word(at).store(0, Ordering::SeqCst);
     }
 
-    /// What the page in a frame says; nothing if it is damaged.
-    pub fn read(&self, frame: u32) -> Option<Stamp> {
+    /// The number of the page in a frame; nothing if its parts do not belong together.
+    pub fn read(&self, frame: u32) -> Option<u64> {
         let at = (self.offset(frame) + HEADER) as usize;
-        Stamp::read(&self.region.block, at, self.page_size as usize)
+        read_page(&self.region.block, at, self.page_size as usize)
     }
 
-    /// Changes what the page in a frame says.
-    pub fn write(&self, frame: u32, stamp: Stamp) {
+    /// Writes a page into a frame; for tests.
+    #[cfg(test)]
+    pub fn write(&self, frame: u32, page: u64) {
         let at = (self.offset(frame) + HEADER) as usize;
-        stamp.write(&self.region.block, at, self.page_size as usize);
+        write_page(&self.region.block, at, self.page_size as usize, page);
     }
 }
 
-/// The hand that goes round the frames and takes those that were not used since it passed last
-/// (second chance).
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Hand(u32);
-
-impl Hand {
-    /// The frame under the hand, which goes on to the next of `count`.
-    pub fn next(&mut self, count: u32) -> u32 {
-        let at = self.0;
-        self.0 = (at + 1) % count.max(1);
-        at
+/// Writes a page of `bytes` bytes at `offset`. What is between its seals stays as it is.
+///
+/// # Panics
+/// If the page is not in the block.
+pub fn write_page(block: &Block, offset: usize, bytes: usize, page: u64) {
+    for at in core::iter::once(0).chain(seals(bytes)) {
+        let word = block.word(offset + at);
+        word.store(seal(page, at), Ordering::Release);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The number of the page of `bytes` bytes at `offset`; nothing if its parts do not belong together.
+///
+/// # Panics
+/// As [`write_page`].
+pub fn read_page(block: &Block, offset: usize, bytes: usize) -> Option<u64> {
+    let load = |at: usize| block.word(offset + at).load(Ordering::Acquire);
+    let page = load(0);
+    let is_whole = seals(bytes).all(|at| load(at) == seal(page, at));
+    is_whole.then_some(page)
+}
 
-    #[test]
-    fn the_hand_goes_round() {
-        let mut hand = Hand::default();
-        let seen: Vec<u32> = (0..5).map(|_| hand.next(3)).collect();
-        assert_eq!(seen, [0, 1, 2, 0, 1]);
-    }
+/// The word at a place of a page: the number itself at its beginning.
+fn seal(page: u64, at: usize) -> u64 {
+    page.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(at as u64))
+}
+
+/// Where seals are.
+fn seals(bytes: usize) -> impl Iterator<Item = usize> {
+    let sectors = (0..bytes).step_by(SECTOR);
+    sectors.flat_map(|start| {
+        let first = (start > 0).then_some(start);
+        first.into_iter().chain([start + SECTOR - 8])
+    })
 }

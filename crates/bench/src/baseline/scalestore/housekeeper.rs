@@ -1,140 +1,71 @@
-//! A compute node's housekeeper: a thread that makes free frames, has changed pages stored, and
-//! obeys the owner's orders.
+//! A compute node's housekeeper: a thread that makes free frames and tells the owner which pages
+//! are gone.
 
-use super::ScaleStoreError;
-use super::cache::{Cache, Chore};
-use super::channel::{Channel, Meter, RECEIVED, WRITTEN, kind, parts, poll};
-use super::message::{Envelope, Message, Place};
-use super::worker::Remote;
-use rackweave_verbs::{CqId, Operation, Verbs, WorkRequest};
+use super::cache::Cache;
+use super::channel::{Channel, RECEIVED, kind};
+use super::message::Message;
+use super::{Shared, next};
+use crate::baseline::ends::Failure;
+use crate::baseline::requests::poll;
+use core::cell::RefCell;
+use rackweave_sim::Category;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::CqId;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-/// Requests to the owner under way at a time; their slots are below those of the orders.
-pub const REQUESTS: u32 = 64;
-
-/// Orders of the owner under way at a time.
-pub const ORDERS: u32 = 64;
+/// Requests to the owner under way at a time.
+pub const TAGS: u32 = 64;
 
 /// Completions taken in one step.
 const POLL: usize = 8;
 
-/// What a housekeeper is made of.
+/// A housekeeper.
 pub struct Housekeeper {
-    cq: rackweave_verbs::CqId,
-    channel: Channel,
-    /// To the other nodes' frames, by their number.
-    remotes: Vec<Option<Remote>>,
-    free: Vec<u16>,
-    /// The frame that each request is about, if it is about one.
-    asked: Vec<Option<u32>>,
-    /// The frame that each order has written elsewhere.
-    pushed: Vec<u32>,
-    /// Chores that wait for a free tag.
-    waiting: VecDeque<(Option<u32>, Message)>,
+    /// Its node's cache.
+    pub cache: Rc<RefCell<Cache>>,
+    /// Where its work completes.
+    pub cq: CqId,
+    /// To the owner.
+    pub channel: Channel,
+    /// Tags that no request is under way with.
+    pub free: Vec<u16>,
+    /// Drops that wait for a free tag.
+    pub waiting: VecDeque<Message>,
+    /// What all threads tell.
+    pub seen: Shared,
 }
 
 impl Housekeeper {
-    /// A housekeeper with nothing to do.
-    pub fn new(cq: CqId, channel: Channel, remotes: Vec<Option<Remote>>) -> Self {
-        Self {
-            cq,
-            channel,
-            remotes,
-            free: (0..REQUESTS as u16).rev().collect(),
-            asked: vec![None; REQUESTS as usize],
-            pushed: vec![0; ORDERS as usize],
-            waiting: VecDeque::new(),
-        }
-    }
-
-    /// Does what there is to do. True if anything happened.
-    ///
-    /// # Errors
-    /// If a request fails or the owner does not keep to the protocol.
-    pub fn step(
-        &mut self,
-        cache: &mut Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<bool, ScaleStoreError> {
-        let completions = poll(verbs, self.cq, POLL, meter)?;
-        let mut happened = !completions.is_empty();
-        for completion in &completions {
-            match kind(completion.id) {
-                RECEIVED => {
-                    let envelope = self.channel.receive(verbs, completion, meter)?;
-                    self.take(&envelope, cache)?;
-                }
-                WRITTEN => {
-                    let tag = parts(completion.id).1 as u16;
-                    cache.pushed(self.pushed[usize::from(tag)], tag);
-                }
-                _ => {}
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let completions = poll(context, self.cq, POLL)?;
+        for completion in completions.iter().filter(|one| kind(one.id) == RECEIVED) {
+            match self.channel.receive(context, completion)? {
+                (tag, Message::Dropped) => self.free.push(tag),
+                (_, other) => return Err(format!("the owner sent a housekeeper {other:?}")),
             }
         }
-        let looks = cache.evict();
-        meter.looks += u64::from(looks);
-        happened |= looks > 0;
-        while let Some(chore) = cache.poll_chore() {
-            happened = true;
-            match chore {
-                Chore::Push { frame, to, tag } => {
-                    self.push(frame, to, tag, cache, verbs, meter)?;
-                }
-                Chore::Comply { tag, message } => {
-                    let slot = REQUESTS + u32::from(tag);
-                    let envelope = Envelope { tag, message };
-                    self.channel.send(verbs, slot, &envelope, meter)?;
-                }
-                Chore::Tell { frame, message } => self.waiting.push_back((frame, message)),
-            }
-        }
+        let mut cache = self.cache.borrow_mut();
+        let (looks, dropped) = cache.evict();
+        self.waiting.extend(dropped);
+        let cost = context.cpu().cache_latency * u64::from(looks);
+        context.charge(Category::Communication, cost);
         while let Some(&tag) = self.free.last()
-            && let Some((frame, message)) = self.waiting.pop_front()
+            && let Some(message) = self.waiting.pop_front()
         {
             self.free.pop();
-            self.asked[usize::from(tag)] = frame;
-            let envelope = Envelope { tag, message };
-            self.channel.send(verbs, u32::from(tag), &envelope, meter)?;
+            self.channel.send(context, tag, &message)?;
         }
-        Ok(happened)
-    }
-
-    /// A message has come: an answer or an order.
-    fn take(&mut self, envelope: &Envelope, cache: &mut Cache) -> Result<(), ScaleStoreError> {
-        let Message::Done { written } = envelope.message else {
-            return Ok(cache.handle_order(envelope.tag, &envelope.message)?);
-        };
-        let asked = self.asked.get_mut(usize::from(envelope.tag));
-        if let Some(frame) = asked.ok_or(ScaleStoreError::NoPath)?.take() {
-            cache.written_back(frame, written)?;
+        if cache.take_stirred() {
+            context.wake_neighbours();
         }
-        self.free.push(envelope.tag);
-        Ok(())
+        Ok(next(looks > 0 || !completions.is_empty()))
     }
+}
 
-    fn push(
-        &mut self,
-        frame: u32,
-        to: Place,
-        tag: u16,
-        cache: &Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<(), ScaleStoreError> {
-        let remote = self.remotes.get(usize::from(to.node)).copied().flatten();
-        let remote = remote.ok_or(ScaleStoreError::NoPath)?;
-        let operation = Operation::Write {
-            address: remote.address + cache.bytes().offset(to.frame) + super::frames::HEADER,
-            rkey: remote.rkey,
-            immediate: None,
-        };
-        let pushed = self.pushed.get_mut(usize::from(tag));
-        *pushed.ok_or(ScaleStoreError::NoPath)? = frame;
-        let id = WRITTEN | u64::from(tag);
-        let request = WorkRequest::new(id, operation, &[cache.bytes().segment(frame)]);
-        verbs.post_send(remote.qpn, request)?;
-        meter.posts += 1;
-        Ok(())
+impl Actor for Housekeeper {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.seen.borrow_mut().note(result)
     }
 }

@@ -1,14 +1,19 @@
 //! A page cache in software, as ScaleStore has it: the baseline of figure 3 of Seamless.
 //!
 //! ScaleStore (Ziegler, Binnig, Leis, SIGMOD 2022) keeps pages in the memory of several nodes
-//! coherent by messages between CPUs. Every page has an owner, who knows which nodes have it,
-//! shared or exclusively ([`directory`]). A node that lacks a page asks the owner ([`cache`],
-//! `worker`). If no node has it, the owner reads it from a drive and writes it into the asker's
-//! frame (`server`); if one has, the asker is redirected and reads that node's frame by a one-sided
-//! READ. Nodes use shared copies without asking again: before somebody may change a page, the owner
-//! has all others give it up, and one of them write it into the asker's frame. A `housekeeper` per
-//! node obeys such orders, and drops pages by second chance or has them written back before frames
-//! run out.
+//! coherent by messages between CPUs. Every page has an owner, who knows which nodes have it
+//! ([`directory`]). A node that lacks a page asks the owner ([`cache`], `worker`). If no node has
+//! it, the owner reads it from a drive and writes it into the asker's frame (`server`); if one has,
+//! the asker is redirected and reads that node's frame by a one-sided READ ([`frames`]). Nodes use
+//! their copies without asking again. A `housekeeper` per node drops pages by second chance before
+//! frames run out, and tells the owner.
+//!
+//! # What is left out
+//!
+//! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership, no
+//! order to give a page up, and no writing back. None of these costs a lookup anything in
+//! ScaleStore, except that its messages and its latches have to provide for them; to leave them out
+//! is the better case for the baseline.
 //!
 //! # What is chosen here
 //!
@@ -22,14 +27,19 @@
 //!
 //! * Its workers have one fault at a time; ours have [`Config::depth`], as in Seamless.
 //! * Its messages are WRITEs into mailboxes that are polled; ours are SENDs with a receive each.
-//! * Its nodes copy shared pages by a message to the holder's handler, which writes the page; ours
-//!   READ the frame and spare that CPU. The frame's header shows whether the page was there.
-//! * Its askers ask the sharers themselves; here the owner does, and the holder writes the page.
+//!   They do not use the project's RPC, whose services answer at once: an answer here waits for a
+//!   drive, or for a page that another node is being sent.
+//! * Its nodes copy pages by a message to the holder's handler, which writes the page; ours READ
+//!   the frame and spare that CPU. The frame's header shows whether the page was there.
 //! * It has two page providers and four message handlers per node by default and evicts by epochs;
-//!   here one thread per compute node does both, by second chance. One in a hundred frames is kept
+//!   here one thread per compute node evicts by second chance. One in a hundred frames is kept
 //!   free, as by its default.
 //! * Its owners cache pages, being compute nodes; ours does not.
 //! * Latches between threads are not modelled: an access happens at one instant.
+//!
+//! The drives are the ones that the page store's target has in the same figure, and take as many
+//! commands as there are staging buffers; the target carries out 128 at a time. That, too, is the
+//! better case for the baseline.
 //!
 //! CPU time is charged for every work request, completion, look and cache miss as for the other
 //! baselines; an access itself costs [`Config::work`].
@@ -37,38 +47,26 @@
 pub mod cache;
 mod channel;
 pub mod directory;
-mod drives;
-mod embedded;
-mod frames;
+pub mod frames;
 mod housekeeper;
 pub mod message;
-pub mod page;
 mod server;
-mod set_up;
-mod simulated;
-mod tally;
+mod store;
 mod worker;
 
-use crate::baseline::set_up::SetUpError;
-use rackweave_base::{Duration, Qpn};
-use rackweave_rack::RackError;
-use rackweave_verbs::{CompletionStatus, PostError};
+use super::ends::{Failure, note};
+use super::set_up;
+use crate::experiment::drive::{Until, drive};
+use crate::experiment::{ExperimentError, Run, shuffle};
+pub use cache::Source;
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::world::Step;
+use std::rc::Rc;
+use store::Store;
 
-pub use embedded::run_embedded;
-pub use simulated::run_simulated;
-pub use tally::{Outcome, Tally};
-
-/// One access to a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
-    /// The page, below [`Config::pages`].
-    pub page: u64,
-    /// Whether it is changed.
-    pub write: bool,
-}
-
-/// What one worker accesses, one after the other.
-pub type Accesses = Box<dyn FnMut() -> Access + Send>;
+/// The pages that one worker reads, one after the other; nothing when it has read all.
+pub type Pages = Box<dyn FnMut() -> Option<u64>>;
 
 /// What is run.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,165 +85,97 @@ pub struct Config {
     pub depth: u16,
     /// Handlers of the storage node.
     pub handlers: u16,
-    /// Drives of the storage node. An embedded rack has memory instead.
+    /// Drives of the storage node.
     pub ssds: u32,
-    /// Whether NICs control their rate (DCQCN); only in the simulator. The fabric drops what its
-    /// queues cannot hold.
+    /// Whether NICs control their rate (DCQCN). The fabric drops what its queues cannot hold.
     pub congestion_control: bool,
-    /// What an access costs a worker once the page is there, finding it included; only in the
-    /// simulator.
+    /// What an access costs a worker once the page is there, finding it included.
     pub work: Duration,
-    /// Everything random comes from it.
-    pub seed: u64,
     /// How long it runs before anything is counted.
     pub warm_up: Duration,
     /// How long is counted.
     pub window: Duration,
-    /// Accesses after which a worker ends; then the run ends when all have, whatever the window.
-    pub limit: Option<u64>,
-}
-
-impl Default for Config {
-    /// The experiment of seamless, figure 3, with one page and one frame for every 128 of the
-    /// paper's: two nodes, each with frames for half of the pages.
-    fn default() -> Self {
-        Self {
-            page_size: 64 << 10,
-            pages: 1 << 14,
-            frames_per_node: 1 << 13,
-            compute_nodes: 2,
-            workers: 28,
-            // The paper's queues hold 128 requests; 28 times that would be half of our frames.
-            depth: 8,
-            handlers: rackweave_sim::devices::HOST_CORES,
-            ssds: 4,
-            congestion_control: true,
-            work: Duration::from_nanos(500),
-            seed: 1,
-            // Filling the frames takes about 60 ms when all links are full.
-            warm_up: Duration::from_millis(150),
-            window: Duration::from_millis(20),
-            limit: None,
-        }
-    }
-}
-
-/// Why a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ScaleStoreError {
-    /// A setting makes no sense.
-    #[error("{what} is {value}; {rule}")]
-    Config {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        value: u64,
-        /// What it should be.
-        rule: &'static str,
-    },
-    /// The rack could not be built.
-    #[error(transparent)]
-    Rack(#[from] RackError),
-    /// A node's part could not be set up.
-    #[error(transparent)]
-    SetUp(#[from] SetUpError),
-    /// A request was refused.
-    #[error(transparent)]
-    Post(#[from] PostError),
-    /// A request failed.
-    #[error("queue pair {qpn}: {status}")]
-    Completion {
-        /// The queue pair.
-        qpn: Qpn,
-        /// How it ended.
-        status: CompletionStatus,
-    },
-    /// What came is no message.
-    #[error(transparent)]
-    Message(#[from] message::BadMessage),
-    /// A node does not keep to the protocol.
-    #[error(transparent)]
-    Breach(#[from] directory::Breach),
-    /// A page is damaged, or an answer came that nobody waits for.
-    #[error(transparent)]
-    Cache(#[from] cache::CacheError),
-    /// A page that was to be stored is damaged.
-    #[error("page {0} came damaged to be stored")]
-    Stored(u64),
-    /// A message names a node, a tag or a buffer that there is not.
-    #[error("a message names a node, a tag or a buffer that there is not")]
-    NoPath,
-    /// A thread could not be started.
-    #[error("a thread could not be started: {0}")]
-    Thread(std::io::Error),
-    /// Nothing moves any more.
-    #[error("the workers have come to no end in {0} of virtual time")]
-    Stuck(Duration),
 }
 
 impl Config {
     /// Whether every setting makes sense.
-    ///
-    /// # Errors
-    /// If one does not.
-    pub fn check(&self) -> Result<(), ScaleStoreError> {
-        let size = u64::from(self.page_size);
-        let is_size = (4096..=1 << 20).contains(&size) && size.is_multiple_of(4096);
-        let frames = u64::from(self.frames_per_node);
-        let (nodes, workers) = (u64::from(self.compute_nodes), u64::from(self.workers));
-        let (depth, handlers) = (u64::from(self.depth), u64::from(self.handlers));
-        let within = |value: u64, most: u64| (1..=most).contains(&value);
-        let nodes_rule = "1 to 16 are possible";
-        for (what, value, is_good, rule) in [
-            (
-                "the size of a page",
-                size,
-                is_size,
-                "a multiple of 4096 up to 1048576 is possible",
-            ),
-            (
-                "the number of pages",
-                self.pages,
-                within(self.pages, 1 << 26),
-                "1 to 67108864 are possible",
-            ),
-            (
-                "the number of frames",
-                frames,
-                (4..=1 << 24).contains(&frames),
-                "4 to 16777216 are possible",
-            ),
-            (
-                "the number of compute nodes",
-                nodes,
-                within(nodes, 16),
-                nodes_rule,
-            ),
-            (
-                "the number of workers",
-                workers,
-                within(workers, 64),
-                "1 to 64 are possible",
-            ),
-            (
-                "the depth",
-                depth,
-                within(depth, 256),
-                "1 to 256 are possible",
-            ),
-            (
-                "the number of handlers",
-                handlers,
-                within(handlers, 64),
-                "1 to 64 are possible",
-            ),
-        ] {
-            if !is_good {
-                return Err(ScaleStoreError::Config { what, value, rule });
-            }
-        }
-        Ok(())
+    fn check(&self) -> Result<(), ExperimentError> {
+        let (size, frames) = (self.page_size.into(), self.frames_per_node.into());
+        let nodes = self.compute_nodes.into();
+        Ok(set_up::check(&[
+            ("the size of a page", size, 4096..=1 << 20, 4096),
+            ("the number of pages", self.pages, 1..=1 << 26, 1),
+            ("the number of frames", frames, 4..=1 << 24, 1),
+            ("the number of compute nodes", nodes, 1..=16, 1),
+            ("the number of workers", self.workers.into(), 1..=64, 1),
+            ("the depth", self.depth.into(), 1..=256, 1),
+            ("the number of handlers", self.handlers.into(), 1..=64, 1),
+        ])?)
     }
+
+    /// Since when and until when what is done is counted.
+    fn window(&self) -> (Instant, Instant) {
+        let from = Instant::ZERO + self.warm_up;
+        (from, from + self.window)
+    }
+}
+
+/// Accesses by where their page was found, in the order of [`Source`].
+pub type Found = [u64; 4];
+
+/// What came of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Outcome {
+    /// Accesses done per second of the window.
+    pub per_second: f64,
+    /// Where their pages were found.
+    pub found: Found,
+    /// Packets that full queues dropped, over the whole run.
+    pub packets_dropped: u64,
+}
+
+/// What the threads of a run tell the outside.
+#[derive(Default, Debug)]
+struct Seen {
+    found: Found,
+    failure: Option<Failure>,
+}
+
+type Shared = Rc<RefCell<Seen>>;
+
+impl Seen {
+    fn note(&mut self, result: Result<Step, Failure>) -> Step {
+        note(&mut self.failure, result)
+    }
+}
+
+/// What a thread does next: it looks again at once if anything happened.
+fn next(happened: bool) -> Step {
+    match happened {
+        true => Step::Compute(Duration::from_nanos(1)),
+        false => Step::WaitForPacket,
+    }
+}
+
+/// Runs in virtual time; `pages` gives what each of all workers reads, by its number.
+///
+/// # Errors
+/// If the configuration makes no sense, the rack cannot be built, a page is lost or damaged, or the
+/// user wishes to stop.
+pub fn run(
+    run: &mut Run<'_>,
+    config: &Config,
+    pages: &mut dyn FnMut(usize) -> Pages,
+) -> Result<Outcome, ExperimentError> {
+    let Store { mut rack, seen, .. } = Store::new(config, run.seed, pages)?;
+    let until = Until::Time(config.window().1);
+    drive(run, &mut rack, until, &|| seen.borrow().failure.clone())?;
+    let found = seen.borrow().found;
+    Ok(Outcome {
+        per_second: found.iter().sum::<u64>() as f64 / config.window.as_secs_f64(),
+        found,
+        packets_dropped: shuffle::traffic(&rack).drops,
+    })
 }
 
 #[cfg(test)]

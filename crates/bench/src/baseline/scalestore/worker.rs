@@ -1,13 +1,20 @@
 //! A worker: a thread of a compute node that accesses pages, several of them at a time.
 
-use super::cache::{Attempt, Cache, Event, Next, Source, Waiter};
-use super::channel::{Channel, Meter, READ, RECEIVED, kind, parts, poll};
+use super::cache::{Attempt, Cache, Source, Waiter};
+use super::channel::{Channel, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
-use super::message::{Envelope, Message, Place};
-use super::{Access, Accesses, ScaleStoreError, Tally};
+use super::message::{Fetch, Holder, Message};
+use super::{Pages, Shared, next};
+use crate::baseline::ends::Failure;
+use crate::baseline::requests::{Remote, poll, post};
+use core::cell::RefCell;
 use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Instant, Qpn, Rkey};
-use rackweave_verbs::{CqId, Operation, Region, Verbs, WorkRequest};
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::Category;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::{CqId, Region, Verbs};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Bytes in which headers read from other nodes land, per slot: one before the page, one after.
 pub const SCRATCH: u64 = 2 * HEADER;
@@ -15,252 +22,198 @@ pub const SCRATCH: u64 = 2 * HEADER;
 /// Completions taken in one step.
 const POLL: usize = 4;
 
-/// How a worker reads the frames of another node.
-#[derive(Clone, Copy, Debug)]
-pub struct Remote {
-    /// The queue pair that leads there.
-    pub qpn: Qpn,
-    /// The first byte of its frames.
-    pub address: u64,
-    /// Their key.
-    pub rkey: Rkey,
-}
-
-/// What a worker is made of.
-pub struct Parts {
+/// A worker.
+pub struct Worker {
     /// Its number at its node.
     pub number: u16,
-    /// Accesses that it has under way at a time.
-    pub depth: u16,
+    /// Its node's cache.
+    pub cache: Rc<RefCell<Cache>>,
     /// Where its work completes.
     pub cq: CqId,
     /// To the owner.
     pub channel: Channel,
-    /// To the other nodes, by their number; its own is not used.
+    /// To the frames of the other nodes, by their number; its own is not used.
     pub remotes: Vec<Option<Remote>>,
-    /// Its memory, and where in it headers land.
-    pub region: Region,
-    /// The first byte of that.
-    pub scratch: u64,
+    /// Where headers land that are read from other nodes: [`SCRATCH`] bytes for each slot.
+    pub scratch: Region,
     /// What it accesses.
-    pub accesses: Accesses,
-    /// Accesses after which it ends.
-    pub limit: Option<u64>,
+    pub pages: Pages,
     /// What one access costs.
     pub work: Duration,
     /// Since when and until when what it does is counted.
     pub window: (Instant, Instant),
+    /// What all threads tell.
+    pub seen: Shared,
+    /// The accesses under way, each in a slot of its own.
+    pub slots: Vec<Slot>,
+    /// Slots that are free.
+    pub free: Vec<u16>,
+    /// Accesses for which there was no frame.
+    pub blocked: VecDeque<u16>,
+    /// Whether all accesses have been begun.
+    pub is_exhausted: bool,
 }
 
-/// A worker at work.
-pub struct Worker {
-    parts: Parts,
-    /// What each slot is at, and since when.
-    slots: Vec<Option<(Access, Instant)>>,
-    free: Vec<u16>,
-    /// Accesses for which there was no frame.
-    blocked: Vec<u16>,
-    begun: u64,
-    tally: Tally,
+/// An access under way.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Slot {
+    page: u64,
+    /// The frame into which it fetches the page, if it is the one that does.
+    frame: u32,
 }
 
 impl Worker {
-    /// A worker that has not begun.
-    pub fn new(parts: Parts) -> Self {
-        Self {
-            slots: vec![None; usize::from(parts.depth)],
-            free: (0..parts.depth).rev().collect(),
-            blocked: Vec::new(),
-            begun: 0,
-            tally: Tally::default(),
-            parts,
-        }
-    }
-
-    /// Whether it has done all that it was to do.
-    pub fn is_done(&self) -> bool {
-        self.is_exhausted() && self.free.len() == self.slots.len()
-    }
-
-    /// What it has done within its window.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.parts.limit.is_some_and(|limit| self.begun >= limit)
-    }
-
-    /// Takes what has come, then begins one access if it may. True if anything happened.
-    ///
-    /// # Errors
-    /// If a request fails, or a page is damaged.
-    pub fn step(
-        &mut self,
-        now: Instant,
-        cache: &mut Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<bool, ScaleStoreError> {
-        let completions = poll(verbs, self.parts.cq, POLL, meter)?;
+    /// Takes what has come, then begins one access if it may.
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let cache = Rc::clone(&self.cache);
+        let cache = &mut *cache.borrow_mut();
+        let completions = poll(context, self.cq, POLL)?;
         let mut happened = !completions.is_empty();
         for completion in &completions {
             match kind(completion.id) {
                 RECEIVED => {
-                    let envelope = self.parts.channel.receive(verbs, completion, meter)?;
-                    let (worker, tag) = (self.parts.number, envelope.tag);
-                    let next = cache.handle_answer(worker, tag, &envelope.message)?;
-                    self.go_on(tag, next, cache, verbs, meter)?;
+                    let (slot, answer) = self.channel.receive(context, completion)?;
+                    self.take_answer(context, cache, slot, answer)?;
                 }
                 READ => {
                     let slot = parts(completion.id).1 as u16;
-                    let (before, after) = self.headers(slot);
-                    let next = cache.handle_read(self.parts.number, slot, before, after)?;
-                    self.go_on(slot, next, cache, verbs, meter)?;
+                    let (frame, headers) =
+                        (self.slots[usize::from(slot)].frame, self.headers(slot));
+                    if let Some(fetch) = cache.handle_read(frame, self.number, headers)? {
+                        self.ask(context, slot, fetch)?;
+                    }
                 }
                 _ => {}
             }
         }
-        while let Some(event) = cache.poll_event(self.parts.number) {
+        while let Some((slot, source)) = cache.poll_done(self.number) {
             happened = true;
-            match event {
-                Event::Done(slot, source) => self.done(now, slot, source, meter),
-                Event::Retry(slot) => self.attempt(now, slot, cache, verbs, meter)?,
-            }
+            self.done(context, slot, source);
         }
-        Ok(self.begin(now, cache, verbs, meter)? || happened)
+        happened |= self.begin(context, cache)?;
+        if cache.take_stirred() {
+            context.wake_neighbours();
+        }
+        let is_done = self.is_exhausted && self.free.len() == self.slots.len();
+        Ok(if is_done { Step::Done } else { next(happened) })
+    }
+
+    fn take_answer(
+        &mut self,
+        context: &mut Context<'_>,
+        cache: &mut Cache,
+        slot: u16,
+        answer: Message,
+    ) -> Result<(), Failure> {
+        let asked = self.slots.get(usize::from(slot));
+        let frame = asked.ok_or("an answer came that nobody waits for")?.frame;
+        match answer {
+            Message::Loaded => cache.handle_loaded(frame, self.number),
+            Message::Redirect(holder) => {
+                cache.handle_redirect(frame, holder.id)?;
+                self.read(context, cache, slot, holder)
+            }
+            other => Err(format!("the owner sent a worker {other:?}")),
+        }
     }
 
     /// Begins an access, or tries one again that found no frame.
-    fn begin(
-        &mut self,
-        now: Instant,
-        cache: &mut Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<bool, ScaleStoreError> {
+    fn begin(&mut self, context: &mut Context<'_>, cache: &mut Cache) -> Result<bool, Failure> {
         if !self.blocked.is_empty() {
             // Its other slots wait, too: pages come in the order in which they were wanted.
             if !cache.has_room() {
                 return Ok(false);
             }
-            let slot = self.blocked.remove(0);
-            self.attempt(now, slot, cache, verbs, meter)?;
+            let blocked = self.blocked.pop_front();
+            blocked.map_or(Ok(()), |slot| self.attempt(context, cache, slot))?;
             return Ok(true);
         }
-        if self.is_exhausted() {
-            return Ok(false);
-        }
-        let Some(slot) = self.free.pop() else {
+        let Some(&slot) = self.free.last() else {
             return Ok(false);
         };
-        let access = (self.parts.accesses)();
-        self.begun += 1;
-        self.slots[usize::from(slot)] = Some((access, now));
-        self.attempt(now, slot, cache, verbs, meter)?;
+        let page = match self.is_exhausted {
+            true => None,
+            false => (self.pages)(),
+        };
+        let Some(page) = page else {
+            self.is_exhausted = true;
+            return Ok(false);
+        };
+        self.free.pop();
+        self.slots[usize::from(slot)].page = page;
+        self.attempt(context, cache, slot)?;
         Ok(true)
     }
 
     fn attempt(
         &mut self,
-        now: Instant,
-        slot: u16,
+        context: &mut Context<'_>,
         cache: &mut Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<(), ScaleStoreError> {
-        let Some((access, _)) = self.slots[usize::from(slot)] else {
-            return Ok(());
-        };
-        let waiter = Waiter {
-            worker: self.parts.number,
-            slot,
-            write: access.write,
-        };
-        match cache.access(access.page, waiter)? {
-            Attempt::Hit => self.done(now, slot, Source::Local, meter),
+        slot: u16,
+    ) -> Result<(), Failure> {
+        let worker = self.number;
+        let page = self.slots[usize::from(slot)].page;
+        match cache.access(page, Waiter { worker, slot })? {
+            Attempt::Hit => self.done(context, slot, Source::Local),
             Attempt::Waits => {}
-            Attempt::Ask(message) => self.ask(slot, message, verbs, meter)?,
-            Attempt::NoFrame => self.blocked.push(slot),
+            Attempt::Ask(fetch) => self.ask(context, slot, fetch)?,
+            Attempt::NoFrame => self.blocked.push_back(slot),
         }
         Ok(())
     }
 
-    fn go_on(
-        &mut self,
-        slot: u16,
-        next: Next,
-        cache: &Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<(), ScaleStoreError> {
-        match next {
-            Next::Nothing => Ok(()),
-            Next::Ask(message) => self.ask(slot, message, verbs, meter),
-            Next::Read { from, frame } => self.read(slot, from, frame, cache, verbs, meter),
-        }
-    }
-
-    fn ask(
-        &mut self,
-        slot: u16,
-        message: Message,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<(), ScaleStoreError> {
-        let envelope = Envelope { tag: slot, message };
-        let channel = &self.parts.channel;
-        channel.send(verbs, u32::from(slot), &envelope, meter)
+    fn ask(&mut self, context: &mut Context<'_>, slot: u16, fetch: Fetch) -> Result<(), Failure> {
+        self.slots[usize::from(slot)].frame = fetch.frame;
+        let message = Message::Fetch(fetch);
+        self.channel.send(context, slot, &message)
     }
 
     /// Reads a frame of another node: its header beside ours, its page into ours, then once more
     /// its header, all in this order.
     fn read(
         &mut self,
-        slot: u16,
-        from: Place,
-        frame: u32,
+        context: &mut Context<'_>,
         cache: &Cache,
-        verbs: &mut dyn Verbs,
-        meter: &mut Meter,
-    ) -> Result<(), ScaleStoreError> {
-        let remote = self.parts.remotes.get(usize::from(from.node));
-        let remote = remote.copied().flatten().ok_or(ScaleStoreError::NoPath)?;
-        let operation = Operation::Read {
-            address: remote.address + cache.bytes().offset(from.frame),
-            rkey: remote.rkey,
-        };
-        let scratch = self.parts.scratch + u64::from(slot) * SCRATCH;
+        slot: u16,
+        holder: Holder,
+    ) -> Result<(), Failure> {
+        let remote = self.remotes.get(usize::from(holder.node));
+        let remote = remote.copied().flatten();
+        let remote = remote.ok_or("a message names a node that there is not")?;
+        let there = cache.bytes.offset(holder.frame);
+        let scratch = u64::from(slot) * SCRATCH;
         let id = READ | u64::from(slot);
-        let header = self.parts.region.segment(scratch, HEADER as u32);
-        let segments = [header, cache.bytes().segment(frame)];
-        let mut request = WorkRequest::new(id, operation, &segments);
-        request.signaled = false;
-        verbs.post_send(remote.qpn, request)?;
-        let again = self.parts.region.segment(scratch + HEADER, HEADER_WORDS);
-        verbs.post_send(remote.qpn, WorkRequest::new(id, operation, &[again]))?;
-        // Both go with one doorbell.
-        meter.posts += 1;
-        Ok(())
+        let header = self.scratch.segment(scratch, HEADER as u32);
+        let page = cache.bytes.segment(self.slots[usize::from(slot)].frame);
+        let mut all = remote.read(id, there, &[header, page]);
+        all.signaled = false;
+        // Both go with one doorbell, which is charged for the second.
+        let posted = context.nic().post_send(remote.qpn, all);
+        posted.map_err(|error| format!("queue pair {}: {error}", remote.qpn))?;
+        let again = self.scratch.segment(scratch + HEADER, HEADER_WORDS);
+        post(context, remote.qpn, remote.read(id, there, &[again]))
     }
 
     /// The two headers that were read for a slot.
-    fn headers(&self, slot: u16) -> ([u64; 2], [u64; 2]) {
-        let at = (self.parts.scratch + u64::from(slot) * SCRATCH) as usize;
-        let word = |at: usize| self.parts.region.block.word(at).load(Ordering::Acquire);
-        let header = |at: usize| [word(at), word(at + 8)];
-        (header(at), header(at + HEADER as usize))
+    fn headers(&self, slot: u16) -> [[u64; 2]; 2] {
+        let at = usize::from(slot) * SCRATCH as usize;
+        let word = |at: usize| self.scratch.block.word(at).load(Ordering::Acquire);
+        [at, at + HEADER as usize].map(|at| [word(at), word(at + 8)])
     }
 
-    fn done(&mut self, now: Instant, slot: u16, source: Source, meter: &mut Meter) {
-        meter.accesses += 1;
-        let Some((_, begun)) = self.slots[usize::from(slot)].take() else {
-            return;
-        };
+    fn done(&mut self, context: &mut Context<'_>, slot: u16, source: Source) {
+        context.charge(Category::Compute, self.work);
         self.free.push(slot);
-        let (from, until) = self.parts.window;
-        if (from..until).contains(&now) {
-            self.tally.add(source, now.since(begun) + self.parts.work);
+        let (from, until) = self.window;
+        if (from..until).contains(&context.now()) {
+            self.seen.borrow_mut().found[source as usize] += 1;
         }
+    }
+}
+
+impl Actor for Worker {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.seen.borrow_mut().note(result)
     }
 }

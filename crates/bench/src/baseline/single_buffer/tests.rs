@@ -1,7 +1,7 @@
 //! Two ends over two NICs.
 
 use super::*;
-use crate::baseline::two_nics::TwoNics;
+use crate::baseline::tests::two_nics::TwoNics;
 use rackweave_base::Rng;
 
 const HALF: usize = 256;

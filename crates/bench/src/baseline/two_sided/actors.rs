@@ -1,20 +1,19 @@
 //! The cores of a two-sided replication: producers that SEND, consumers that poll and deliver.
 
-use super::TwoSidedError;
+use super::edge::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
 use super::log::Log;
 use super::message::{self, Stamp};
-use super::station::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
+use crate::baseline::ends::{Failure, note};
+use crate::baseline::requests::{Remote, poll, post};
+use crate::experiment::drive::Problem;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Qpn, Rkey};
+use rackweave_base::Duration;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, stream_time};
-use rackweave_verbs::{Completion, CompletionStatus, CqId, Operation, Region, WorkRequest};
+use rackweave_verbs::{CqId, Operation, Region, WorkRequest};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-
-/// Why the run has failed: the first actor that finds out says so.
-pub type Problem = Rc<RefCell<Option<TwoSidedError>>>;
 
 /// Completions taken in one step.
 const POLL: usize = 4;
@@ -23,7 +22,6 @@ const POLL: usize = 4;
 #[derive(Clone)]
 pub struct Common {
     pub cq: CqId,
-    pub region: Region,
     pub message: u32,
     pub cores: u32,
     pub seed: u64,
@@ -35,38 +33,15 @@ impl Common {
     fn stream_time(&self, context: &Context<'_>, bytes: u64) -> Duration {
         stream_time(context.cpu(), bytes.div_ceil(u64::from(self.cores)))
     }
-
-    fn poll(&self, context: &mut Context<'_>) -> Result<Vec<Completion>, TwoSidedError> {
-        let mut completions = Vec::with_capacity(POLL);
-        context.poll_cq(self.cq, POLL, &mut completions);
-        match completions
-            .iter()
-            .find(|one| one.status != CompletionStatus::Success)
-        {
-            Some(one) => Err(TwoSidedError::Completion {
-                qpn: one.qpn,
-                status: one.status,
-            }),
-            None => Ok(completions),
-        }
-    }
-
-    fn ended(&self, result: Result<Step, TwoSidedError>) -> Step {
-        result.unwrap_or_else(|error| {
-            self.problem.borrow_mut().get_or_insert(error);
-            Step::Done
-        })
-    }
 }
 
 /// Where sequence numbers come from: a word at a node, raised by fetch-and-add. Some are asked for
 /// ahead, while earlier messages are being sent.
 pub struct Sequencer {
-    pub qpn: Qpn,
-    pub address: u64,
-    pub rkey: Rkey,
-    /// Where each answer under way lands in our region.
-    pub answers: Vec<u64>,
+    /// The word.
+    pub word: Remote,
+    /// Where each answer under way lands: a word each.
+    pub answers: Region,
     /// Numbers asked for and answered so far. Answers come in the order of the questions.
     pub asked: u64,
     pub answered: u64,
@@ -75,30 +50,35 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    fn ask(&mut self, context: &mut Context<'_>, region: &Region) -> Result<(), TwoSidedError> {
+    /// Answers that may be under way.
+    fn ahead(&self) -> u64 {
+        self.answers.block.len() as u64 / 8
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let operation = Operation::FetchAdd {
-            address: self.address,
-            rkey: self.rkey,
+            address: self.word.address,
+            rkey: self.word.rkey,
             add: 1,
         };
-        let answer = self.answers[(self.asked % self.answers.len() as u64) as usize];
-        let segment = region.segment(answer, 8);
-        context.post_send(self.qpn, WorkRequest::new(FETCHED, operation, &[segment]))?;
+        let segment = self.answers.segment(self.asked % self.ahead() * 8, 8);
+        let request = WorkRequest::new(FETCHED, operation, &[segment]);
+        post(context, self.word.qpn, request)?;
         self.asked += 1;
         Ok(())
     }
 
-    fn answer(&mut self, region: &Region) {
-        let at = self.answers[(self.answered % self.answers.len() as u64) as usize];
-        let word = region.block.word(at as usize);
-        self.numbers.push_back(word.load(Ordering::Acquire));
+    fn answer(&mut self) {
+        let at = (self.answered % self.ahead() * 8) as usize;
+        let number = self.answers.block.word(at).load(Ordering::Acquire);
+        self.numbers.push_back(number);
         self.answered += 1;
     }
 
     /// Whether one more may be asked for: numbers under way and numbers that wait count alike.
     fn has_room(&self) -> bool {
         let ahead = self.asked - self.answered + self.numbers.len() as u64;
-        ahead < self.answers.len() as u64
+        ahead < self.ahead()
     }
 }
 
@@ -108,8 +88,8 @@ pub struct Producer {
     pub index: u32,
     pub outlets: Vec<Outlet>,
     pub sequencer: Option<Sequencer>,
-    /// Where its message buffers begin.
-    pub buffers: u64,
+    /// Its message buffers.
+    pub buffers: Region,
     /// SENDs under way per buffer.
     pub pending: [u32; WINDOW as usize],
     pub next: u64,
@@ -119,16 +99,16 @@ pub struct Producer {
 impl Actor for Producer {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.work(context);
-        self.common.ended(result)
+        note(&mut self.common.problem.borrow_mut(), result)
     }
 }
 
 impl Producer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
-        for completion in self.common.poll(context)? {
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        for completion in poll(context, self.common.cq, POLL)? {
             if completion.id == FETCHED {
                 if let Some(sequencer) = &mut self.sequencer {
-                    sequencer.answer(&self.common.region);
+                    sequencer.answer();
                 }
             } else {
                 self.pending[(completion.id & (SENT - 1)) as usize] -= 1;
@@ -150,7 +130,7 @@ impl Producer {
                 let number = may_send.then(|| sequencer.numbers.pop_front()).flatten();
                 // A number that is asked for and not used would hold everybody up.
                 while sequencer.asked < self.total && sequencer.has_room() {
-                    sequencer.ask(context, &self.common.region)?;
+                    sequencer.ask(context)?;
                 }
                 number
             }
@@ -167,25 +147,25 @@ impl Producer {
         context: &mut Context<'_>,
         slot: u64,
         sequence: u64,
-    ) -> Result<Step, TwoSidedError> {
+    ) -> Result<Step, Failure> {
         let Common {
             message: bytes,
             seed,
             ..
         } = self.common;
-        let offset = self.buffers + slot * u64::from(bytes);
+        let offset = slot * u64::from(bytes);
         let stamp = Stamp {
             producer: self.index,
             number: self.next,
         };
         let mut content = vec![0; bytes as usize];
         message::write(&mut content, stamp, sequence, seed);
-        self.common.region.block.write(offset as usize, &content);
+        self.buffers.block.write(offset as usize, &content);
         // The message is made in its buffer: its bytes go to memory once.
         let made = self.common.stream_time(context, u64::from(bytes));
         context.charge(Category::Compute, made);
         for outlet in &mut self.outlets {
-            outlet.send(context, offset, slot)?;
+            outlet.send(context, self.buffers.segment(offset, bytes), slot)?;
             self.pending[slot as usize] += 1;
         }
         self.next += 1;
@@ -214,13 +194,13 @@ pub struct Consumer {
 impl Actor for Consumer {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.work(context);
-        self.common.ended(result)
+        note(&mut self.common.problem.borrow_mut(), result)
     }
 }
 
 impl Consumer {
-    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
-        let completions = self.common.poll(context)?;
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let completions = poll(context, self.common.cq, POLL)?;
         for completion in &completions {
             let slot = completion.id & (SENT - 1);
             match completion.id & !(SENT - 1) {
@@ -257,13 +237,11 @@ impl Consumer {
         context: &mut Context<'_>,
         inlet: usize,
         slot: u64,
-    ) -> Result<(), TwoSidedError> {
+    ) -> Result<(), Failure> {
         let bytes = u64::from(self.common.message);
-        let mut content = vec![0; bytes as usize];
-        let offset = self.inlets[inlet].offset(slot);
-        self.common.region.block.read(offset as usize, &mut content);
+        let content = self.inlets[inlet].bytes(slot);
         let (stamp, sequence) =
-            message::read(&content, self.common.seed).ok_or(TwoSidedError::Damaged)?;
+            message::read(&content, self.common.seed).ok_or("a message came damaged")?;
         let now = context.now();
         let mut log = self.log.borrow_mut();
         if !self.ordered {
@@ -277,7 +255,7 @@ impl Consumer {
         let copied = self.common.stream_time(context, 2 * bytes);
         context.charge(Category::Communication, copied);
         if sequence < self.next_sequence || self.held.insert(sequence, stamp).is_some() {
-            return Err(TwoSidedError::Twice(sequence));
+            return Err(format!("sequence number {sequence} came twice"));
         }
         while let Some(stamp) = self.held.remove(&self.next_sequence) {
             log.note(now, stamp);
@@ -286,15 +264,15 @@ impl Consumer {
         Ok(())
     }
 
-    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), TwoSidedError> {
+    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let Some(outlet) = &mut self.outlet else {
             return Ok(());
         };
         while let Some(&(inlet, slot)) = self.to_forward.front()
             && outlet.has_credit()
         {
-            let offset = self.inlets[inlet].offset(slot);
-            outlet.send(context, offset, inlet as u64 * WINDOW + slot)?;
+            let message = self.inlets[inlet].message(slot);
+            outlet.send(context, message, inlet as u64 * WINDOW + slot)?;
             self.to_forward.pop_front();
             self.forwarded += 1;
         }

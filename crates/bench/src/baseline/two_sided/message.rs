@@ -6,6 +6,9 @@
 //! ```
 //! All little-endian. The sequence is what a sequencer gave, or zero.
 
+use crate::baseline::tuples;
+use rackweave_endpoint::flow::hash_key;
+
 /// Bytes in front of the words.
 pub const HEADER: usize = 24;
 
@@ -27,10 +30,7 @@ pub fn write(bytes: &mut [u8], stamp: Stamp, sequence: u64, seed: u64) {
     header[..8].copy_from_slice(&sequence.to_le_bytes());
     header[8..16].copy_from_slice(&u64::from(stamp.producer).to_le_bytes());
     header[16..].copy_from_slice(&stamp.number.to_le_bytes());
-    let start = start(stamp, seed);
-    for (at, word) in words.chunks_mut(8).enumerate() {
-        word.copy_from_slice(&value(start, at)[..word.len()]);
-    }
+    tuples::write(key(stamp, seed), words);
 }
 
 /// Reads a whole message: its name and sequence, or nothing if a byte is not as it was written.
@@ -44,28 +44,13 @@ pub fn read(bytes: &[u8], seed: u64) -> Option<(Stamp, u64)> {
         producer: u32::try_from(word(8)?).ok()?,
         number: word(16)?,
     };
-    let start = start(stamp, seed);
-    let mut all = words.chunks(8).enumerate();
-    all.all(|(at, word)| value(start, at)[..word.len()] == *word)
-        .then_some((stamp, word(0)?))
+    let is_whole = words.is_empty() || tuples::read(words) == Some(key(stamp, seed));
+    Some((stamp, word(0)?)).filter(|_| is_whole)
 }
 
-fn start(stamp: Stamp, seed: u64) -> u64 {
-    mix(mix(seed ^ u64::from(stamp.producer)) ^ stamp.number)
-}
-
-fn value(start: u64, at: usize) -> [u8; 8] {
-    start
-        .wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .to_le_bytes()
-}
-
-/// The finaliser of SplitMix64.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+/// What the words behind the header follow from.
+fn key(stamp: Stamp, seed: u64) -> u64 {
+    hash_key(hash_key(seed ^ u64::from(stamp.producer)) ^ stamp.number)
 }
 
 #[cfg(test)]
@@ -78,7 +63,7 @@ mod tests {
             producer: 3,
             number: 77,
         };
-        let mut bytes = [0; 101];
+        let mut bytes = [0; 104];
         write(&mut bytes, stamp, 5, 1);
         assert_eq!(read(&bytes, 1), Some((stamp, 5)));
         assert_eq!(read(&bytes, 2), None);

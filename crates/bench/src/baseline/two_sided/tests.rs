@@ -17,7 +17,8 @@ fn everybody_gets_everything_whatever_the_way() {
         for ordered in [false, true] {
             for (producers, consumers) in [(1, 1), (1, 4), (2, 3)] {
                 let plan = plan(producers, consumers, ordered, fanout);
-                let outcome = run(&plan, 11).unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+                let outcome = run(&mut Run::quick(11), &plan);
+                let outcome = outcome.unwrap_or_else(|error| panic!("{plan:?}: {error}"));
                 assert_eq!(outcome.messages, 300 * u64::from(producers), "{plan:?}");
                 assert_eq!(outcome.goodput.len(), consumers as usize);
                 assert!(outcome.goodput.iter().all(|&rate| rate > 0.0), "{plan:?}");
@@ -35,7 +36,8 @@ fn only_a_sequencer_makes_two_producers_orders_the_same() {
     };
     let order = |ordered| {
         let plan = plan(2, 3, ordered, Fanout::Each);
-        run_with_faults(&plan, 5, faults).unwrap().same_order
+        let outcome = run_with_faults(&mut Run::quick(5), &plan, faults);
+        outcome.unwrap().same_order
     };
     assert!(order(true));
     assert!(
@@ -49,7 +51,8 @@ fn what_the_links_carry_bounds_what_arrives() {
     // 8 KiB are two packets; 100 Gbit/s less their headers.
     let link = 12.5e9;
     let rate = |consumers, fanout| {
-        let outcome = run(&plan(1, consumers, false, fanout), 1).unwrap();
+        let plan = plan(1, consumers, false, fanout);
+        let outcome = run(&mut Run::quick(1), &plan).unwrap();
         outcome.goodput.into_iter().fold(f64::MAX, f64::min)
     };
     let (alone, four) = (rate(1, Fanout::Each), rate(4, Fanout::Each));
@@ -66,7 +69,8 @@ fn what_the_links_carry_bounds_what_arrives() {
 
 #[test]
 fn the_cpus_work_is_charged() {
-    let outcome = run(&plan(1, 2, true, Fanout::Each), 1).unwrap();
+    let plan = plan(1, 2, true, Fanout::Each);
+    let outcome = run(&mut Run::quick(1), &plan).unwrap();
     let cpu = rackweave_sim::CpuModel::default();
     // Two SENDs and a fetch-and-add per message, and their completions.
     let least = (cpu.post_cost + cpu.poll_cost) * (3 * outcome.messages);
@@ -83,7 +87,7 @@ fn numbers_asked_for_ahead_spare_round_trips_and_none_is_left_over() {
             numbers_ahead,
             ..plan(nodes, nodes, true, Fanout::Each)
         };
-        run(&ordered, 3).unwrap()
+        run(&mut Run::quick(3), &ordered).unwrap()
     };
     let rate = |numbers_ahead| ahead(1, numbers_ahead).goodput[0];
     assert!(rate(8) > 1.5 * rate(1));
@@ -130,7 +134,7 @@ fn plans_that_make_no_sense_are_refused() {
             "message is 25",
         ),
     ] {
-        let error = run(&bad, 1).unwrap_err().to_string();
+        let error = run(&mut Run::quick(1), &bad).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
 }

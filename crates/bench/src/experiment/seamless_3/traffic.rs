@@ -1,6 +1,5 @@
 //! Which pages are read: point lookups of records, and what the pools hold before.
 
-use crate::baseline::scalestore::Access;
 use crate::experiment::seamless_4::testbed::PAGE_BYTES;
 use rackweave_base::Rng;
 use rackweave_wire::fabric::page::HEADER_LEN;
@@ -122,13 +121,5 @@ impl Stream {
         }
         let page = self.traffic.heap_page(&mut self.generator);
         u64::from(self.traffic.rank[page as usize])
-    }
-
-    /// The same, as the baseline wants it.
-    pub fn access(&mut self) -> Access {
-        Access {
-            page: self.next(),
-            write: false,
-        }
     }
 }

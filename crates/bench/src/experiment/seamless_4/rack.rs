@@ -256,7 +256,7 @@ impl PageRack {
         let near = Station::new(&mut self.rack, ASKING, bytes, depth * 2)?;
         let entries = LOOK_ENTRIES * ENTRY_BYTES as usize;
         let far = Station::new(&mut self.rack, SERVER, entries, 1)?;
-        let (qpn, _) = set_up::connect(&mut self.rack, &near, &far, depth)?;
+        let (qpn, _) = set_up::connect(&mut self.rack, &near, &far, (depth, 1))?;
         Ok(Looks {
             from,
             near,

@@ -1,0 +1,185 @@
+//! Makes the rack, its connections and its threads.
+
+use super::cache::Cache;
+use super::channel::Channel;
+use super::frames::Frames;
+use super::housekeeper::{Housekeeper, TAGS};
+use super::server::{Handler, Line, Owner};
+use super::worker::{SCRATCH, Slot, Worker};
+use super::{Config, Pages, Shared};
+use crate::baseline::requests::Remote;
+use crate::baseline::set_up::{SetUpError, Station, connect};
+use crate::experiment::ExperimentError;
+use crate::experiment::seamless_4::blank::BlankBackend;
+use core::cell::RefCell;
+use rackweave_base::{NodeId, Rng};
+use rackweave_rack::config::{NicSection, NodeConfig, Role};
+use rackweave_rack::{RackConfig, SimulatedRack, SsdBackend};
+use rackweave_sim::SsdModel;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Staging buffers of the storage node, per drive: a queue depth of 128 (seamless, section 3), and
+/// as many that are on their way over the network.
+const STAGING_PER_DRIVE: u32 = 2 * 128;
+
+/// A run in the making: all threads have been started, and no time has passed.
+pub struct Store {
+    pub rack: SimulatedRack,
+    pub caches: Vec<Rc<RefCell<Cache>>>,
+    pub owner: Rc<RefCell<Owner>>,
+    pub seen: Shared,
+    handlers: Vec<Station>,
+}
+
+/// The rack that a configuration needs. Compute nodes come first, then the storage node.
+fn rack_config(config: &Config, seed: u64) -> RackConfig {
+    let compute = |at| NodeConfig::new(format!("compute{at}"), Role::Compute);
+    let nodes = (0..config.compute_nodes).map(compute);
+    let storage = NodeConfig::new("storage0", Role::Storage);
+    let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
+    let nic = NicSection {
+        queue_pairs: 4 * threads + 16,
+        completion_entries: 1 << 17,
+        congestion_control: config.congestion_control,
+        ..NicSection::default()
+    };
+    RackConfig {
+        seed,
+        memory_limit: 16 << 30,
+        payload_buffers: 1 << 14,
+        node: nodes.chain([storage]).collect(),
+        nic,
+        ..RackConfig::default()
+    }
+}
+
+impl Store {
+    /// Makes everything; `pages` says what worker so-and-so of all accesses.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense, or a node lacks room.
+    pub fn new(
+        config: &Config,
+        seed: u64,
+        pages: &mut dyn FnMut(usize) -> Pages,
+    ) -> Result<Self, ExperimentError> {
+        config.check()?;
+        let mut rack = SimulatedRack::new(&rack_config(config, seed))?;
+        let storage = NodeId(config.compute_nodes);
+        let buffers = config.ssds.max(1) * STAGING_PER_DRIVE;
+        let bytes = buffers as usize * config.page_size as usize;
+        let staging = Station::new(&mut rack, storage, bytes, 1)?;
+        let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
+        let each = threads.div_ceil(u32::from(config.handlers));
+        // Requests and answers of each thread, and a page from each staging buffer.
+        let entries = 2 * each * TAGS.max(config.depth.into()) + buffers + 64;
+        let handlers = (0..config.handlers)
+            .map(|_| Station::in_domain(&mut rack, storage, staging.pd, 1, entries));
+        let handlers = handlers.collect::<Result<Vec<_>, _>>()?;
+        let (size, ssds) = (config.page_size, config.ssds as usize);
+        let (blank, mut rng) = (BlankBackend::new(config.pages, size), Rng::new(seed));
+        let drives = SsdBackend::new(blank, &SsdModel::default(), ssds, size, &mut rng);
+        let owner = Owner::new(config.pages, size, staging.region, Box::new(drives));
+        let mut store = Self {
+            rack,
+            caches: Vec::new(),
+            owner: Rc::new(RefCell::new(owner)),
+            seen: Shared::default(),
+            handlers,
+        };
+        store.spawn_computes(config, pages)?;
+        store.spawn_handlers(storage);
+        Ok(store)
+    }
+
+    fn spawn_computes(
+        &mut self,
+        config: &Config,
+        pages: &mut dyn FnMut(usize) -> Pages,
+    ) -> Result<(), ExperimentError> {
+        let bytes = Frames::bytes(config.frames_per_node, config.page_size);
+        let nodes = (0..config.compute_nodes).map(NodeId);
+        let nodes = nodes.map(|node| Station::new(&mut self.rack, node, bytes, 1));
+        let nodes: Vec<Station> = nodes.collect::<Result<_, _>>()?;
+        for (at, own) in nodes.iter().enumerate() {
+            let frames = Frames::new(own.region.clone(), config.page_size);
+            let (count, workers) = (config.frames_per_node, config.workers);
+            let cache = Cache::new(frames, count, config.pages, workers);
+            let cache = Rc::new(RefCell::new(cache));
+            let (station, channel) = self.thread(own, TAGS, 0)?;
+            let housekeeper = Housekeeper {
+                cache: Rc::clone(&cache),
+                cq: station.cq,
+                channel,
+                free: (0..TAGS as u16).rev().collect(),
+                waiting: VecDeque::new(),
+                seen: Rc::clone(&self.seen),
+            };
+            self.rack.spawn_server(own.node, Box::new(housekeeper));
+            for number in 0..config.workers {
+                let tags = u32::from(config.depth);
+                let (station, channel) = self.thread(own, tags, SCRATCH)?;
+                let mut remotes = vec![None; nodes.len()];
+                for (to, far) in nodes.iter().enumerate().filter(|&(to, _)| to != at) {
+                    let (qpn, _) = connect(&mut self.rack, &station, far, (4 * tags + 64, 1))?;
+                    remotes[to] = Some(Remote::new(qpn, &far.region));
+                }
+                let worker = Worker {
+                    number,
+                    cache: Rc::clone(&cache),
+                    cq: station.cq,
+                    channel,
+                    remotes,
+                    scratch: station.region,
+                    pages: pages(at * usize::from(config.workers) + usize::from(number)),
+                    work: config.work,
+                    window: config.window(),
+                    seen: Rc::clone(&self.seen),
+                    slots: vec![Slot::default(); tags as usize],
+                    free: (0..config.depth).rev().collect(),
+                    blocked: VecDeque::new(),
+                    is_exhausted: false,
+                };
+                self.rack.spawn(own.node, Box::new(worker));
+            }
+            self.caches.push(cache);
+        }
+        Ok(())
+    }
+
+    /// Makes a thread's part of a NIC, with so many bytes for each tag, beside the frames of its
+    /// node, and connects it with its handler at the owner.
+    fn thread(
+        &mut self,
+        own: &Station,
+        tags: u32,
+        bytes: u64,
+    ) -> Result<(Station, Channel), SetUpError> {
+        let (rack, entries) = (&mut self.rack, 4 * tags + 64);
+        let bytes = u64::from(tags) * bytes.max(1);
+        let station = Station::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;
+        let lines = &mut self.owner.borrow_mut().lines;
+        let handler = &self.handlers[lines.len() % self.handlers.len()];
+        // A page and an answer per tag; what is answered may not be acknowledged yet.
+        let (near, far) = connect(rack, &station, handler, (4 * tags + 64, tags))?;
+        lines.push(Line {
+            channel: Channel::open(rack, handler, far, lines.len() as u32, tags)?,
+            node: own.node.0,
+            frames: Remote::new(far, &own.region),
+        });
+        let channel = Channel::open(rack, &station, near, 0, tags)?;
+        Ok((station, channel))
+    }
+
+    fn spawn_handlers(&mut self, storage: NodeId) {
+        for handler in &self.handlers {
+            let handler = Handler {
+                owner: Rc::clone(&self.owner),
+                cq: handler.cq,
+                seen: Rc::clone(&self.seen),
+            };
+            self.rack.spawn_server(storage, Box::new(handler));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What tests of the baselines share.
+
+pub mod two_nics;
