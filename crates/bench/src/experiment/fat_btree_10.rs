@@ -5,7 +5,7 @@
 use super::fat_btree::database::{Database, distinct};
 use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
-use super::fat_btree::rdma::Limits;
+use super::fat_btree::rdma::{self, Limits};
 use super::fat_btree::{PAPER, SKEW, SKEWS, Sweep, limits, popularity, shrink};
 use super::grid::{self, Curve};
 use super::{ExperimentError, Run, Scale};
@@ -161,7 +161,7 @@ fn measure(
         if way == 0 {
             let sample = |_| database.key(popularity.known(&mut known));
             let keys: Vec<u64> = (0..samples).map(sample).collect();
-            rack.load(&keys)?;
+            rdma::load(&rack.index, &keys)?;
         }
         for (at, (x, point)) in points.iter().enumerate() {
             let part = &mut run.part((1 - way) * points.len() + at, 2 * points.len());

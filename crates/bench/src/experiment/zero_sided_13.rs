@@ -55,13 +55,7 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), Expe
         let index = PHASES - at;
         Ok(flow.remove_consumer(index)?)
     };
-    let outcome = rack.run(run, &mut change)?;
-    if !outcome.is_right {
-        return Err(ExperimentError::Run(format!(
-            "query 1 gave a wrong answer: {}",
-            outcome.answer
-        )));
-    }
+    let outcome = rack.run(run, &mut change)?.verified()?;
     Ok((outcome, phase))
 }
 

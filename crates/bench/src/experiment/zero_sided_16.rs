@@ -88,14 +88,7 @@ fn table_bytes() -> f64 {
 fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, ExperimentError> {
     let mut divided = |at, shape| {
         let run = &mut run.part(at, 2);
-        let outcome = query(run, table, STORAGE_NODES, units, shape)?;
-        if outcome.is_right {
-            return Ok(outcome);
-        }
-        let answer = &outcome.answer;
-        Err(ExperimentError::Run(format!(
-            "query 1 gave a wrong answer: {answer}"
-        )))
+        query(run, table, STORAGE_NODES, units, shape)?.verified()
     };
     Ok(Pair {
         fixed: divided(0, FlowShape::Shuffle)?,

@@ -14,7 +14,7 @@ use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
 
 const KIB: u32 = 1 << 10;
-const MIB: u32 = 1 << 20;
+pub(super) const MIB: u32 = 1 << 20;
 
 /// Bytes of one batch, where something batches: figure 7 shows that no more is needed.
 const BATCH: u32 = 128 * KIB;
@@ -45,7 +45,8 @@ const MOVERS: [(Mover, &str); 5] = [
     (mover(Some(1), true), "1 CPU core, batching"),
 ];
 
-const SIZES: [(u32, &str); 3] = [
+/// Sizes of items, and what they are called.
+pub(super) const SIZES: [(u32, &str); 3] = [
     (4 * KIB, "4 KiB items"),
     (64 * KIB, "64 KiB items"),
     (MIB, "1 MiB items"),

@@ -6,18 +6,10 @@
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
+use super::zero_sided_6::{MIB, SIZES};
 use super::{ExperimentError, Run};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
-
-const KIB: u32 = 1 << 10;
-const MIB: u32 = 1 << 20;
-
-const SIZES: [(u32, &str); 3] = [
-    (4 * KIB, "4 KiB items"),
-    (64 * KIB, "64 KiB items"),
-    (MIB, "1 MiB items"),
-];
 
 const TRANSFERS: [(u8, &str); 2] = [
     (1, "one transfer at a time, as in the paper"),

@@ -5,7 +5,7 @@
 //! and one-sided in trees of several shapes.
 
 use super::database::{Database, Popularity, distinct};
-use super::rdma::{Limits, LookupRack, REGULAR, Shape};
+use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
 use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, notes, popularity, shrink};
 use crate::experiment::grid::{self, Curve};
@@ -276,7 +276,7 @@ fn measure_database(
         let mut rng = Rng::new(seed).fork("known");
         let mut known = || database.key(all[at].0.known(&mut rng));
         let known: Vec<u64> = (0..1_000_000 / shrink(scale)).map(|_| known()).collect();
-        rack.load(&known)?;
+        rdma::load(&rack.index, &known)?;
         look_up(&mut rack, 0, at, Access::InNetwork)?;
         look_up(&mut rack, 1, at, Access::OneSided)?;
     }
