@@ -13,7 +13,7 @@ use super::grid::{self, Grid};
 use super::metered::{Metered, Outbox, after};
 use super::tally::{self, Seen, Shared, Span, Tally};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
@@ -107,8 +107,7 @@ type Curve = grid::Curve<Server, u16, Seen>;
 
 /// The most operations per second of a curve.
 fn peak(curve: &Curve) -> f64 {
-    let rates = curve.points.iter().map(|(_, seen)| seen.per_second);
-    rates.fold(f64::NAN, f64::max)
+    curve.most(|seen| seen.per_second)
 }
 
 /// The least number of clients with which a curve is within 5 % of its peak.
@@ -122,11 +121,13 @@ fn saturated_by(curve: &Curve) -> f64 {
 /// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
-    let mut figure = Figure::new(
-        "One-sided fetch-and-add on one counter",
-        Axis::linear("client threads", ""),
-        Axis::linear("operations per microsecond, or microseconds", ""),
-    );
+    let mut figure = Figure::lines("One-sided fetch-and-add on one counter")
+        .of("section 6.1, figure 11")
+        .x(Axis::linear("client threads", ""))
+        .y(Axis::linear(
+            "operations per microsecond, or microseconds",
+            "",
+        ));
     figure.y_per_panel = true;
     for curve in &curves {
         let mut draw = |panel, value: fn(&Seen) -> f64| {
@@ -145,35 +146,22 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
     let alone = |curve: &Curve| curve.value(1, |seen| seen.median_us);
-    let mut claim = |what, paper, ours, unit| {
-        figure.claim(what, "section 6.1, figure 11", paper, ours, unit);
-    };
-    claim(
-        "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
+    figure.claims([
+        claim(
+            "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
          more)",
-        1.5,
-        peak(dpu) / peak(host),
-        "x",
-    );
-    claim(
-        "client threads that saturate the counter on the host",
-        6.0,
-        saturated_by(host),
-        "",
-    );
-    claim(
-        "client threads that saturate the counter on the DPU",
-        8.0,
-        saturated_by(dpu),
-        "",
-    );
-    claim(
-        "latency of one client on the DPU over that on the host (paper: almost identical, \
+        )
+        .values([1.5, peak(dpu) / peak(host)], "x"),
+        claim("client threads that saturate the counter on the host")
+            .values([6.0, saturated_by(host)], ""),
+        claim("client threads that saturate the counter on the DPU")
+            .values([8.0, saturated_by(dpu)], ""),
+        claim(
+            "latency of one client on the DPU over that on the host (paper: almost identical, \
          slightly lower)",
-        1.0,
-        alone(dpu) / alone(host),
-        "x",
-    );
+        )
+        .values([1.0, alone(dpu) / alone(host)], "x"),
+    ]);
 }
 
 fn notes(curves: &[Curve]) -> Vec<String> {

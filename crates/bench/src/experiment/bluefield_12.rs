@@ -10,7 +10,7 @@ use super::metered::{Metered, Outbox, after};
 use super::tally::{self, Shared, Span, Tally};
 use super::work::Priced;
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use core::cell::RefCell;
 use line::Line;
 use rackweave_base::{Duration, Instant};
@@ -204,23 +204,16 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64, Exper
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;
-    let mut figure = Figure::new(
-        "Sequencer by RPC, 8 server threads",
-        Axis::linear("client threads", ""),
-        Axis::linear("ranges", "M/s"),
-    );
+    let mut figure = Figure::lines("Sequencer by RPC, 8 server threads")
+        .of("section 6.2, figure 12")
+        .x(Axis::linear("client threads", ""))
+        .y(Axis::linear("ranges", "M/s"));
     figure.series = grid::series(&curves, f64::from, |rate| rate / 1e6);
-    let peak = |at: usize| {
-        let rates = curves[at].points.iter().map(|point| point.1 / 1e6);
-        rates.fold(f64::NAN, f64::max)
-    };
-    figure.claim(
-        "most ranges by the host over those by the DPU (paper: up to 2)",
-        "section 6.2, figure 12",
-        2.0,
-        peak(0) / peak(1),
-        "x",
-    );
+    let peak = |at: usize| curves[at].most(|rate| rate / 1e6);
+    figure.claims([
+        claim("most ranges by the host over those by the DPU (paper: up to 2)")
+            .values([2.0, peak(0) / peak(1)], "x"),
+    ]);
     figure.notes = notes();
     Ok(figure)
 }

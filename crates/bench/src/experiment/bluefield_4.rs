@@ -13,7 +13,7 @@ use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4b;
 use super::grid::{self, Grid};
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Figure, PaperMark, Series};
+use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 use rackweave_base::Duration;
 use rackweave_sim::testbed::Server;
 use rebalance::{Course, Scenario};
@@ -74,11 +74,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Ok(index::measure(run, &plan)?.per_second)
     })?;
     let courses = rebalance::courses(&mut run.share(runs, 1.0))?;
-    let mut figure = Figure::new(
-        "Remote B+tree by requests, by the part on the DPU",
-        Axis::linear("keys on the DPU", "%"),
-        Axis::linear("operations", "M/s"),
-    );
+    let mut figure = Figure::lines("Remote B+tree by requests, by the part on the DPU")
+        .of("section 4.1.2, figure 4")
+        .x(Axis::linear("keys on the DPU", "%"))
+        .y(Axis::linear("operations", "M/s"));
     // The DPU alone (section 4.1.3).
     figure.paper = vec![
         PaperMark::point_in(&tree::named(PAPER_KEYS[0]), (100.0, DPU_ALONE[0])),
@@ -105,30 +104,25 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
         (PAPER_KEYS[0], 1.47, DPU_ALONE[0]),
         (PAPER_KEYS[2], 1.30, DPU_ALONE[1]),
     ];
-    let mut claim = |what: String, source, paper, ours, unit| {
-        figure.claim(what, source, paper, ours, unit);
-    };
     for (keys, gain, dpu) in claimed {
         let Some(curve) = curves.iter().find(|curve| curve.of == (keys, 0)) else {
             continue;
         };
         let name = tree::named(keys);
-        let source = "section 4.1.2, figure 4";
-        let what = format!("throughput at 25 % over that at 0 %, {name}");
-        claim(what, source, gain, at(curve, 0.25) / at(curve, 0.0), "x");
-        let what = format!("part on the DPU with the most throughput, {name}");
-        claim(what, source, 25.0, peak(curve).0 * 100.0, "%");
-        let what = format!("lookups by the DPU alone, {name}");
-        claim(what, "section 4.1.3", dpu, at(curve, 1.0) / 1e6, "M/s");
+        let (host, dpu_alone) = (at(curve, 0.0), at(curve, 1.0));
+        figure.claims([
+            claim(format!("throughput at 25 % over that at 0 %, {name}"))
+                .values([gain, at(curve, 0.25) / host], "x"),
+            claim(format!("part on the DPU with the most throughput, {name}"))
+                .values([25.0, peak(curve).0 * 100.0], "%"),
+            claim(format!("lookups by the DPU alone, {name}"))
+                .at("section 4.1.3")
+                .values([dpu, dpu_alone / 1e6], "M/s"),
+        ]);
         if keys == PAPER_KEYS[0] {
             let what = format!("host over DPU, each alone (paper: roughly 3), {name}");
-            claim(
-                what,
-                "section 6.2",
-                3.0,
-                at(curve, 0.0) / at(curve, 1.0),
-                "x",
-            );
+            let roughly = claim(what).at("section 6.2");
+            figure.claims([roughly.values([3.0, host / dpu_alone], "x")]);
         }
     }
 }

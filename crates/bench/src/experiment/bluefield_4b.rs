@@ -4,16 +4,14 @@
 use super::bluefield::PAPER;
 use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure, Series};
+use crate::figure::{Axis, Figure, Series, claim};
 
 /// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let courses = courses(run)?;
-    let mut figure = Figure::new(
-        "Rebalancing between host and DPU online",
-        Axis::linear("time", "ms"),
-        Axis::linear("lookups", "M/s"),
-    );
+    let mut figure = Figure::lines("Rebalancing between host and DPU online")
+        .x(Axis::linear("time", "ms"))
+        .y(Axis::linear("lookups", "M/s"));
     figure.notes = notes();
     for course in &courses {
         let name = course.scenario.name();
@@ -35,17 +33,14 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 /// What a course says: there is no claim of the paper to compare with, but the best split.
 pub(super) fn describe(figure: &mut Figure, course: &Course) {
-    figure.claim(
-        format!(
-            "throughput that the rebalancer reaches over that of the best split that stays, {} \
-             (wanted: at least 0.95)",
-            course.scenario.name()
-        ),
-        "open in section 4.1.2",
-        1.0,
-        course.reached / course.best.1,
-        "x",
+    let reached = format!(
+        "throughput that the rebalancer reaches over that of the best split that stays, {} \
+         (wanted: at least 0.95)",
+        course.scenario.name()
     );
+    figure.claims([claim(reached)
+        .at("open in section 4.1.2")
+        .values([1.0, course.reached / course.best.1], "x")]);
     figure.note(format!(
         "rebalanced, {}: {:.2} M/s with {:.1} % of the keys on the DPU after {} moves of {} \
          entries; the best split that stays has {:.1} % there and {:.2} M/s",

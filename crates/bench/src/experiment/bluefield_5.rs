@@ -7,7 +7,7 @@ use super::drive::OrFailed;
 use super::grid::{self, Grid};
 use super::tally::{self, Shared, Span, Tally};
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Drawing, Figure, PaperMark};
+use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
 use rackweave_sim::Category;
@@ -108,12 +108,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))
     });
     let curves = Grid::of_rows(rows).measure(run, measure)?;
-    let mut figure = Figure::new(
-        "Local B+tree, 8 threads",
-        Axis::linear("keys", ""),
-        Axis::linear("operations", "M/s"),
-    );
-    figure.drawing = Drawing::Bars;
+    let mut figure = Figure::bars("Local B+tree, 8 threads")
+        .of("section 4.1.3, figure 5")
+        .x(Axis::linear("keys", ""))
+        .y(Axis::linear("operations", "M/s"));
     let bar = |keys| PAPER_KEYS.iter().position(|&one| one == keys).unwrap_or(0) as f64;
     figure.series = grid::series(&curves, bar, |rate| rate / 1e6);
     figure.x_names = PAPER_KEYS
@@ -125,7 +123,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         figure.paper.push(mark.of_curve("DPU"));
         let what = format!("local lookups on the DPU, {}", tree::named(keys));
         let ours = on_dpu.map_or(f64::NAN, |curve| curve.value(keys, |rate| rate / 1e6));
-        figure.claim(what, "section 4.1.3, figure 5", paper, ours, "M/s");
+        figure.claims([claim(what).values([paper, ours], "M/s")]);
     }
     figure.notes = notes(run.scale);
     Ok(figure)

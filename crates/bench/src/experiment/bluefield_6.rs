@@ -8,7 +8,7 @@ use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
 use super::grid::{self, Grid};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use rackweave_base::Duration;
 
 const OFFLOADS: &[f64] = &[0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
@@ -34,11 +34,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         let plan = plan(real, keys / real, offload, counted);
         Ok(index::measure(run, &plan)?.median_us)
     })?;
-    let mut figure = Figure::new(
-        "Latency of lookups by requests, one at a time",
-        Axis::linear("keys on the DPU", "%"),
-        Axis::linear("median latency", "us"),
-    );
+    let mut figure = Figure::lines("Latency of lookups by requests, one at a time")
+        .of("section 4.2.1, figure 6")
+        .x(Axis::linear("keys on the DPU", "%"))
+        .y(Axis::linear("median latency", "us"));
     figure.series = grid::series(&curves, |offload| offload * 100.0, |median| *median);
     for curve in &curves {
         let at = |offload| curve.value(offload, |median| *median);
@@ -46,13 +45,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
             "median latency on the DPU over that on the host (paper: 14 to 20 % more), {}",
             curve.name
         );
-        figure.claim(
-            what,
-            "section 4.2.1, figure 6",
-            1.17,
-            at(1.0) / at(0.0),
-            "x",
-        );
+        figure.claims([claim(what).values([1.17, at(1.0) / at(0.0)], "x")]);
     }
     figure.notes = vec![
         format!(

@@ -14,7 +14,7 @@ use super::bluefield::tree;
 use super::grid::{self, Grid};
 use super::tally::{Seen, Span};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::Access;
 use rackweave_sim::devices;
@@ -84,11 +84,10 @@ fn measure(
 pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
-    let mut figure = Figure::new(
-        "Remote B+tree by one-sided reads",
-        Axis::linear("keys on the DPU", "%"),
-        Axis::linear("lookups", "M/s"),
-    );
+    let mut figure = Figure::lines("Remote B+tree by one-sided reads")
+        .of("section 5.1, figure 9")
+        .x(Axis::linear("keys on the DPU", "%"))
+        .y(Axis::linear("lookups", "M/s"));
     let rate = |seen: &Seen| seen.per_second / 1e6;
     figure.series = grid::series(&curves, |offload| offload * 100.0, rate);
     for trees in curves.chunks(NODE_BYTES.len()) {
@@ -108,19 +107,20 @@ fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
     let (Some(best), Some(curve)) = (best, papers) else {
         return;
     };
-    let mut claim = |what: String, paper, ours, unit| {
-        figure.claim(what, "section 5.1, figure 9", paper, ours, unit);
-    };
     let name = panel(curve.of);
-    let what = format!("size of tree nodes with the most lookups, {name}");
-    claim(what, 2048.0, f64::from(best.of.2), "B");
-    let what = format!("lookups with all on the DPU over none, 2048 B, {name}");
-    claim(what, 1.0, rate(curve, 1.0) / rate(curve, 0.0), "x");
+    figure.claims([
+        claim(format!("size of tree nodes with the most lookups, {name}"))
+            .values([2048.0, f64::from(best.of.2)], "B"),
+        claim(format!(
+            "lookups with all on the DPU over none, 2048 B, {name}"
+        ))
+        .values([1.0, rate(curve, 1.0) / rate(curve, 0.0)], "x"),
+    ]);
     if curve.of.1 == devices::COMPUTE_THREADS {
         let what = format!(
             "lookups with tree nodes of 2048 B, {name} (the paper does not say of which tree)"
         );
-        claim(what, 0.8, rate(curve, 0.0) / 1e6, "M/s");
+        figure.claims([claim(what).values([0.8, rate(curve, 0.0) / 1e6], "M/s")]);
     }
 }
 
@@ -128,13 +128,11 @@ fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
 pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let counted = Duration::from_millis(run.scale.pick(2, 10));
     let curves = measure(run, &[1], counted)?;
-    let mut figure = Figure::new(
-        "Latency of lookups by one-sided reads, one at a time",
-        Axis::linear("keys on the DPU", "%"),
-        Axis::linear("mean latency", "us"),
-    );
+    let mut figure = Figure::lines("Latency of lookups by one-sided reads, one at a time")
+        .of("section 5.2, figure 10")
+        .x(Axis::linear("keys on the DPU", "%"))
+        .y(Axis::linear("mean latency", "us"));
     figure.series = grid::series(&curves, |offload| offload * 100.0, |seen| seen.mean_us);
-    let source = "section 5.2, figure 10";
     let mean = |curve: &Curve, offload| curve.value(offload, |seen| seen.mean_us);
     for curve in &curves {
         let (keys, _, node_bytes) = curve.of;
@@ -143,7 +141,7 @@ pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
             tree::named(keys)
         );
         let ours = (1.0 - mean(curve, 1.0) / mean(curve, 0.0)) * 100.0;
-        figure.claim(what, source, 12.0, ours, "%");
+        figure.claims([claim(what).values([12.0, ours], "%")]);
     }
     for trees in curves.chunks(NODE_BYTES.len()) {
         let best = trees
@@ -154,7 +152,7 @@ pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
             tree::named(trees[0].of.0)
         );
         let ours = best.map_or(f64::NAN, |curve| f64::from(curve.of.2));
-        figure.claim(what, source, 2048.0, ours, "B");
+        figure.claims([claim(what).values([2048.0, ours], "B")]);
     }
     figure.notes = notes(&curves);
     Ok(figure)

@@ -38,3 +38,4 @@ mod testbed;
 #[cfg(test)]
 mod tests;
 mod units;
+mod ways;

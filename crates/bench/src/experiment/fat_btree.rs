@@ -18,6 +18,7 @@ pub mod walk;
 use super::drive::OrFailed;
 use super::grid::Curve;
 use super::{ExperimentError, Scale};
+use crate::figure::{Axis, Figure};
 use database::{Database, Popularity};
 use rdma::Limits;
 use seen::Seen;
@@ -50,6 +51,47 @@ pub const VALUE_BYTES: u32 = 1000;
 
 /// The Zipfian skew of the default.
 pub const SKEW: f64 = 0.99;
+
+/// A figure: what it varies, and what the paper says of it. `P` is a point, `C` what is claimed.
+pub struct Sweep<P: 'static, C: 'static> {
+    /// Where the paper shows it.
+    pub source: &'static str,
+    /// A title in words.
+    pub title: &'static str,
+    /// The horizontal axis: its label and its unit.
+    pub x: (&'static str, &'static str),
+    /// Its values in the quick form and in the others.
+    pub xs: [&'static [f64]; 2],
+    /// Sets what is varied to a value.
+    pub set: fn(&mut P, f64),
+    /// What the paper says.
+    pub claims: &'static [C],
+}
+
+impl<P: Copy, C> Sweep<P, C> {
+    /// The points with their x: the `default`, but for what is varied.
+    pub fn points(&self, scale: Scale, default: P) -> Vec<(f64, P)> {
+        let point = |&x: &f64| {
+            let mut point = default;
+            (self.set)(&mut point, x);
+            (x, point)
+        };
+        let xs = scale.pick(self.xs[0], self.xs[1]);
+        xs.iter().map(point).collect()
+    }
+
+    /// The figure without curves.
+    pub fn empty_figure(&self, y: Axis) -> Figure {
+        let figure = Figure::lines(self.title).of(self.source);
+        figure.x(Axis::linear(self.x.0, self.x.1)).y(y)
+    }
+}
+
+/// One to ten.
+pub const TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
+
+/// The skews that the paper has.
+pub const SKEWS: [&[f64]; 2] = [&[0.9, 0.95, 0.99]; 2];
 
 /// What is asked for, as [`Popularity::new`] has it.
 pub fn popularity(

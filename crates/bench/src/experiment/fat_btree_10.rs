@@ -5,42 +5,33 @@
 use super::fat_btree::database::{Database, distinct};
 use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
-use super::fat_btree::rdma::Limits;
-use super::fat_btree::{PAPER, SKEW, limits, popularity, shrink};
+use super::fat_btree::rdma::{self, Limits};
+use super::fat_btree::{PAPER, SKEW, SKEWS, Sweep, limits, popularity, shrink};
 use super::grid::{self, Curve};
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use rackweave_base::{Duration, Rng};
 use rackweave_sim::devices;
-
-/// Keys of the default.
-const KEYS: u64 = 100_000_000;
 
 /// Bytes of a value.
 const VALUE_BYTES: u32 = 64;
 
-/// One x of a figure.
+/// What is measured at an x.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Point {
-    x: f64,
+pub struct Point {
     keys: u64,
     skew: f64,
     clients: u16,
     updates: f64,
 }
 
-impl Point {
-    /// The default of section V-C: a tenth of all operations are updates.
-    fn at(x: f64) -> Self {
-        Self {
-            x,
-            keys: KEYS,
-            skew: SKEW,
-            clients: devices::FAT_BTREE_CLIENTS,
-            updates: 0.1,
-        }
-    }
-}
+/// The default of section V-C: a tenth of all operations are updates.
+const DEFAULT: Point = Point {
+    keys: 100_000_000,
+    skew: SKEW,
+    clients: devices::FAT_BTREE_CLIENTS,
+    updates: 0.1,
+};
 
 /// Operations of a client under way, and what the panel is called. The paper does not tell how many
 /// its clients had: one leaves the servers idle most of the time, many keep them busy.
@@ -51,42 +42,35 @@ const BUSY: u16 = 16;
 /// Whether the network leads, and what the curve is called.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// A part of the figure: its letter, its axis, its points, and what the paper says of some, in
-/// thousands per second: x, its words, led by the network, and the baseline.
-pub struct Part {
-    letter: &'static str,
-    x: (&'static str, &'static str),
-    points: fn(Scale) -> Vec<Point>,
-    claims: &'static [(f64, &'static str, f64, f64)],
-}
+/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led by
+/// the network and of the baseline.
+pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
+
+const TITLE: &str = "Operations by UDP requests to four memory servers";
 
 /// Figure 10(a): the size of the database.
-pub const BY_KEYS: Part = Part {
-    letter: "a",
+pub const BY_KEYS: Part = Sweep {
+    source: "section V-C, figure 10(a)",
+    title: TITLE,
     x: ("keys", "M"),
-    points: |scale| {
-        let tens: &[u32] = scale.pick(&[1, 2, 4, 7, 10], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-        let point = |&tens: &u32| Point {
-            keys: u64::from(tens) * 10_000_000,
-            ..Point::at(f64::from(tens) * 10.0)
-        };
-        tens.iter().map(point).collect()
-    },
+    xs: [
+        &[10.0, 20.0, 40.0, 70.0, 100.0],
+        &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
+    ],
+    set: |point, millions| point.keys = millions as u64 * 1_000_000,
     claims: &[(100.0, "100 M keys", 583.1, 442.8)],
 };
 
 /// Figure 10(b): clients.
-pub const BY_CLIENTS: Part = Part {
-    letter: "b",
+pub const BY_CLIENTS: Part = Sweep {
+    source: "section V-C, figure 10(b)",
+    title: TITLE,
     x: ("clients", ""),
-    points: |scale| {
-        let clients: &[u16] = scale.pick(&[1, 4, 8, 12, 16], &[1, 2, 4, 6, 8, 10, 12, 14, 16]);
-        let point = |&clients: &u16| Point {
-            clients,
-            ..Point::at(f64::from(clients))
-        };
-        clients.iter().map(point).collect()
-    },
+    xs: [
+        &[1.0, 4.0, 8.0, 12.0, 16.0],
+        &[1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0],
+    ],
+    set: |point, clients| point.clients = clients as u16,
     claims: &[
         (1.0, "one client", 52.0, 47.7),
         (16.0, "16 clients", 583.1, 442.8),
@@ -94,16 +78,12 @@ pub const BY_CLIENTS: Part = Part {
 };
 
 /// Figure 10(c): the part of reads.
-pub const BY_READS: Part = Part {
-    letter: "c",
+pub const BY_READS: Part = Sweep {
+    source: "section V-C, figure 10(c)",
+    title: TITLE,
     x: ("reads", "%"),
-    points: |_| {
-        let point = |tenths: u32| Point {
-            updates: 1.0 - f64::from(tenths) / 10.0,
-            ..Point::at(f64::from(tenths) * 10.0)
-        };
-        (5..=10).map(point).collect()
-    },
+    xs: [&[50.0, 60.0, 70.0, 80.0, 90.0, 100.0]; 2],
+    set: |point, percent| point.updates = 1.0 - percent / 100.0,
     claims: &[
         (50.0, "half are reads", 613.2, 451.9),
         (100.0, "all are reads", 413.7, 363.0),
@@ -111,16 +91,12 @@ pub const BY_READS: Part = Part {
 };
 
 /// Figure 10(d): the skew of the workload.
-pub const BY_SKEW: Part = Part {
-    letter: "d",
+pub const BY_SKEW: Part = Sweep {
+    source: "section V-C, figure 10(d)",
+    title: TITLE,
     x: ("Zipfian skew", ""),
-    points: |_| {
-        let point = |skew| Point {
-            skew,
-            ..Point::at(skew)
-        };
-        [0.9, 0.95, 0.99].map(point).into()
-    },
+    xs: SKEWS,
+    set: |point, skew| point.skew = skew,
     claims: &[
         (0.9, "skew 0.9", 521.0, 417.7),
         (0.99, "skew 0.99", 583.1, 442.8),
@@ -130,29 +106,23 @@ pub const BY_SKEW: Part = Part {
 impl Part {
     /// Measures and draws it.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-        let names = UNDER_WAY
-            .iter()
-            .flat_map(|(_, panel)| WAYS.map(|way| (panel, way)));
-        let curve = |(panel, way)| Curve::empty(format!("{panel} | {way}"), ());
-        let mut curves: Vec<Curve<(), f64, f64>> = names.map(curve).collect();
-        let points = (self.points)(run.scale);
-        let same_database = |a: &Point, b: &Point| (a.keys, a.skew) == (b.keys, b.skew);
-        let groups: Vec<&[Point]> = points.chunk_by(same_database).collect();
+        let panels = UNDER_WAY.iter();
+        let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
+        let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
+        let points = self.points(run.scale, DEFAULT);
+        let database = |(_, point): &(f64, Point)| (point.keys, point.skew);
+        let groups: Vec<_> = points.chunk_by(|a, b| database(a) == database(b)).collect();
         for (at, group) in groups.iter().enumerate() {
             measure(&mut run.part(at, groups.len()), group, &mut curves)?;
         }
-        let mut figure = Figure::new(
-            "Operations by UDP requests to four memory servers",
-            Axis::linear(self.x.0, self.x.1),
-            Axis::linear("operations", "M/s"),
-        );
+        let mut figure = self.empty_figure(Axis::linear("operations", "M/s"));
         figure.series = grid::series(&curves, |x| x, |rate| *rate);
-        let source = format!("section V-C, figure 10({})", self.letter);
         for &(x, what, network, baseline) in self.claims {
             for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
                 let rate = |way: usize| curves[way].value(x, |rate| *rate);
                 let what = format!("throughput over the baseline's, {what}, {panel}");
-                figure.claim(what, &source, network / baseline, rate(0) / rate(1), "x");
+                let values = [network / baseline, rate(0) / rate(1)];
+                figure.claims([claim(what).values(values, "x")]);
             }
         }
         figure.notes = notes(run.scale);
@@ -160,19 +130,22 @@ impl Part {
     }
 }
 
+/// Millions of operations per second by x.
+type Course = Curve<(), f64, f64>;
+
 /// Runs points that have a database and a skew in common.
 fn measure(
     run: &mut Run<'_>,
-    points: &[Point],
-    curves: &mut [Curve<(), f64, f64>],
+    points: &[(f64, Point)],
+    curves: &mut [Course],
 ) -> Result<(), ExperimentError> {
     let scale = run.scale;
     let database = Database {
-        keys: points[0].keys / shrink(scale),
+        keys: points[0].1.keys / shrink(scale),
         value_bytes: VALUE_BYTES,
     };
     let (samples, drawn, millis) = scale.pick((100_000, 20_000, 1), (1_000_000, 200_000, 5));
-    let popularity = popularity(&database, points[0].skew, 0.0, run.seed)?;
+    let popularity = popularity(&database, points[0].1.skew, 0.0, run.seed)?;
     let mut rng = Rng::new(run.seed);
     let (mut known, mut asked) = (rng.fork("known"), rng.fork("asked"));
     let asked: Vec<u64> = (0..drawn).map(|_| popularity.asked(&mut asked)).collect();
@@ -181,16 +154,16 @@ fn measure(
         layers: 4,
         ..limits(scale)
     };
-    let mut rack = Ethernet::new(run.seed, database, &records, (points[0].skew, limits))?;
+    let mut rack = Ethernet::new(run.seed, database, &records, (points[0].1.skew, limits))?;
     let asked: std::rc::Rc<[u64]> = asked.into();
     // First what nobody leads.
     for way in [1, 0] {
         if way == 0 {
             let sample = |_| database.key(popularity.known(&mut known));
             let keys: Vec<u64> = (0..samples).map(sample).collect();
-            rack.load(&keys)?;
+            rdma::load(&rack.index, &keys)?;
         }
-        for (at, point) in points.iter().enumerate() {
+        for (at, (x, point)) in points.iter().enumerate() {
             let part = &mut run.part((1 - way) * points.len() + at, 2 * points.len());
             let asks = Asks {
                 database,
@@ -205,9 +178,8 @@ fn measure(
                 };
                 let rate = rack.measure(&mut part.part(panel, UNDER_WAY.len()), load, &asks);
                 let rate = rate.map_err(|error| error.with(format!("{point:?}")))?;
-                curves[panel * WAYS.len() + way]
-                    .points
-                    .push((point.x, rate / 1e6));
+                let curve = &mut curves[panel * WAYS.len() + way];
+                curve.points.push((*x, rate / 1e6));
             }
         }
     }

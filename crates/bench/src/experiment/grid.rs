@@ -91,6 +91,24 @@ impl<K, P: Copy + PartialEq, T> Curve<K, P, T> {
         self.at(point).map_or(f64::NAN, value)
     }
 
+    /// A value of each point, in their order.
+    pub fn values(&self, value: impl Fn(&T) -> f64) -> impl Iterator<Item = f64> {
+        self.points.iter().map(move |(_, seen)| value(seen))
+    }
+
+    /// The greatest value; no number if nothing was measured.
+    pub fn most(&self, value: impl Fn(&T) -> f64) -> f64 {
+        self.values(value).fold(f64::NAN, f64::max)
+    }
+
+    /// How many times as much as `other`'s its values are, point by point, at least; no number if
+    /// nothing was measured.
+    pub fn least_gain(&self, other: &Self, value: impl Fn(&T) -> f64 + Copy) -> f64 {
+        let pairs = self.values(value).zip(other.values(value));
+        let gains = pairs.map(|(own, other)| own / other);
+        gains.fold(f64::NAN, f64::min)
+    }
+
     /// What is drawn of it, under its own name.
     pub fn series(&self, x: impl Fn(P) -> f64, y: impl Fn(&T) -> f64) -> Series {
         let points = self.points.iter();

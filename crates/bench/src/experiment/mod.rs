@@ -202,6 +202,11 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// The same with a line about what it shows.
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -218,203 +223,105 @@ impl Experiment {
 
 const fn experiment(
     name: &'static str,
-    about: &'static str,
     run: fn(&mut Run<'_>) -> Result<Figure, ExperimentError>,
 ) -> Experiment {
+    let about = "";
     Experiment { name, about, run }
 }
 
 /// Every experiment, in the papers' order.
 pub const ALL: &[Experiment] = &[
-    experiment(
-        "zero-sided-flows",
-        "concurrent flows in one switch, and the state that each takes (section 4)",
-        zero_sided_flows::run,
-    ),
-    experiment(
-        "zero-sided-6",
-        "1:1 transfers by the switch and by CPU cores, over the number of flows",
-        zero_sided_6::run,
-    ),
-    experiment(
-        "zero-sided-7",
-        "adaptive batching: one flow over the bytes of a transfer",
-        zero_sided_7::run,
-    ),
-    experiment(
-        "zero-sided-8",
-        "GPU-to-GPU shuffle, against puts that the GPUs issue themselves",
-        zero_sided_8::run,
-    ),
-    experiment(
-        "zero-sided-9",
-        "CPU-to-CPU shuffle by tuple size, against CPU-driven and collective shuffles",
-        zero_sided_9::run,
-    ),
-    experiment(
-        "zero-sided-10",
-        "ping-pong: latency over the rate of items, with polls and with doorbells",
-        zero_sided_10::run,
-    ),
-    experiment(
-        "zero-sided-11",
-        "priorities: three flows whose weights change while they run",
-        zero_sided_11::run,
-    ),
-    experiment(
-        "zero-sided-12",
-        "Replication 1:N with global order, against two-sided SENDs with and without order",
-        zero_sided_12::run,
-    ),
-    experiment(
-        "zero-sided-13",
-        "Elasticity: TPC-H query 1 while GPUs join and leave",
-        zero_sided_13::run,
-    ),
-    experiment(
-        "zero-sided-14",
-        "Fairness between one to four producers that replicate to four consumers",
-        zero_sided_14::run,
-    ),
-    experiment(
-        "zero-sided-15",
+    experiment("zero-sided-flows", zero_sided_flows::run)
+        .about("concurrent flows in one switch, and the state that each takes (section 4)"),
+    experiment("zero-sided-6", zero_sided_6::run)
+        .about("1:1 transfers by the switch and by CPU cores, over the number of flows"),
+    experiment("zero-sided-7", zero_sided_7::run)
+        .about("adaptive batching: one flow over the bytes of a transfer"),
+    experiment("zero-sided-8", zero_sided_8::run)
+        .about("GPU-to-GPU shuffle, against puts that the GPUs issue themselves"),
+    experiment("zero-sided-9", zero_sided_9::run)
+        .about("CPU-to-CPU shuffle by tuple size, against CPU-driven and collective shuffles"),
+    experiment("zero-sided-10", zero_sided_10::run)
+        .about("ping-pong: latency over the rate of items, with polls and with doorbells"),
+    experiment("zero-sided-11", zero_sided_11::run)
+        .about("priorities: three flows whose weights change while they run"),
+    experiment("zero-sided-12", zero_sided_12::run)
+        .about("Replication 1:N with global order, against two-sided SENDs with and without order"),
+    experiment("zero-sided-13", zero_sided_13::run)
+        .about("Elasticity: TPC-H query 1 while GPUs join and leave"),
+    experiment("zero-sided-14", zero_sided_14::run)
+        .about("Fairness between one to four producers that replicate to four consumers"),
+    experiment("zero-sided-15", zero_sided_15::run).about(
         "distributed join on GPUs, against a CPU-driven shuffle with 4 and 8 cores per node",
-        zero_sided_15::run,
     ),
-    experiment(
-        "zero-sided-16",
+    experiment("zero-sided-16", zero_sided_16::run).about(
         "Static partitioning against load balancing of TPC-H query 1 over FPGA, GPU and CPU",
-        zero_sided_16::run,
     ),
-    experiment(
-        "seamless-3",
-        "point lookups by skew: the page store against a page cache in software",
-        seamless_3::run,
-    ),
-    experiment(
-        "seamless-4",
-        "page reads and latch checks: latency over rate, page table in switch or server",
-        seamless_4::run,
-    ),
-    experiment(
-        "seamless-5",
-        "remote reads: speed-up by routing in the switch over the size of the data",
-        seamless_5::run,
-    ),
-    experiment(
-        "bluefield-4",
-        "the index by requests, by the part of it on the DPU; and rebalanced online",
-        bluefield_4::run,
-    ),
-    experiment(
-        "bluefield-4b",
-        "the rebalancer between host and DPU at work, over time",
-        bluefield_4b::run,
-    ),
-    experiment(
-        "bluefield-5",
-        "local lookups and updates on host and DPU",
-        bluefield_5::run,
-    ),
-    experiment(
-        "bluefield-6",
-        "latency of the index by requests, by the part of it on the DPU",
-        bluefield_6::run,
-    ),
-    experiment(
-        "bluefield-9",
-        "the index by one-sided reads: throughput by offload and size of tree nodes",
-        bluefield_9::run_throughput,
-    ),
-    experiment(
-        "bluefield-10",
-        "the index by one-sided reads: latency by offload and size of tree nodes",
-        bluefield_9::run_latency,
-    ),
-    experiment(
-        "bluefield-11",
-        "one-sided fetch-and-add on host and DPU, by client threads",
-        bluefield_11::run,
-    ),
-    experiment(
-        "bluefield-12",
-        "a sequencer by RPC on host and DPU, by client threads",
-        bluefield_12::run,
-    ),
-    experiment(
-        "fat-btree-5",
-        "lookups in a B+tree that the switches know in part, by its size",
-        |run| fat_btree::lookups::KEYS.figure(run),
-    ),
-    experiment(
-        "fat-btree-6",
-        "the same by how much of the workload the network was not loaded for",
-        |run| fat_btree::lookups::VARIATION.figure(run),
-    ),
-    experiment(
-        "fat-btree-7",
-        "the same by the skew of the workload",
-        |run| fat_btree::lookups::SKEWS.figure(run),
-    ),
-    experiment(
-        "fat-btree-7b",
-        "how many round trips lookups take, by the skew of the workload",
-        fat_btree::lookups::run_distributions,
-    ),
-    experiment(
-        "fat-btree-8",
-        "the same by the tree nodes of each layer in the switches",
-        |run| fat_btree::lookups::NODES.figure(run),
-    ),
-    experiment(
-        "fat-btree-9",
-        "the same by the layers in the switches",
-        |run| fat_btree::lookups::LAYERS.figure(run),
-    ),
-    experiment(
-        "fat-btree-10",
-        "client-server mode: operations that switches lead half way, by the number of keys",
-        |run| fat_btree_10::BY_KEYS.figure(run),
-    ),
-    experiment("fat-btree-10b", "the same by clients", |run| {
-        fat_btree_10::BY_CLIENTS.figure(run)
-    }),
-    experiment("fat-btree-10c", "the same by the part of reads", |run| {
-        fat_btree_10::BY_READS.figure(run)
-    }),
-    experiment(
-        "fat-btree-10d",
-        "the same by the skew of the workload",
-        |run| fat_btree_10::BY_SKEW.figure(run),
-    ),
-    experiment(
-        "communication-4a",
-        "one buffer for messages: what can be written",
-        |run| communication::figures::ROWS[0].figure(run),
-    ),
-    experiment(
-        "communication-4b",
-        "one buffer for messages: what can be consumed",
-        |run| communication::figures::ROWS[1].figure(run),
-    ),
-    experiment(
-        "communication-5a",
-        "several receive buffers: what can be written",
-        |run| communication::figures::ROWS[2].figure(run),
-    ),
-    experiment(
-        "communication-5b",
-        "the same with a thread for each of them",
-        |run| communication::figures::ROWS[3].figure(run),
-    ),
-    experiment(
-        "communication-6a",
-        "several receive buffers: what can be consumed",
-        |run| communication::figures::ROWS[4].figure(run),
-    ),
-    experiment(
-        "communication-6b",
-        "the same with a thread for two of them at each end",
-        |run| communication::figures::ROWS[5].figure(run),
-    ),
+    experiment("seamless-3", seamless_3::run)
+        .about("point lookups by skew: the page store against a page cache in software"),
+    experiment("seamless-4", seamless_4::run)
+        .about("page reads and latch checks: latency over rate, page table in switch or server"),
+    experiment("seamless-5", seamless_5::run)
+        .about("remote reads: speed-up by routing in the switch over the size of the data"),
+    experiment("bluefield-4", bluefield_4::run)
+        .about("the index by requests, by the part of it on the DPU; and rebalanced online"),
+    experiment("bluefield-4b", bluefield_4b::run)
+        .about("the rebalancer between host and DPU at work, over time"),
+    experiment("bluefield-5", bluefield_5::run).about("local lookups and updates on host and DPU"),
+    experiment("bluefield-6", bluefield_6::run)
+        .about("latency of the index by requests, by the part of it on the DPU"),
+    experiment("bluefield-9", bluefield_9::run_throughput)
+        .about("the index by one-sided reads: throughput by offload and size of tree nodes"),
+    experiment("bluefield-10", bluefield_9::run_latency)
+        .about("the index by one-sided reads: latency by offload and size of tree nodes"),
+    experiment("bluefield-11", bluefield_11::run)
+        .about("one-sided fetch-and-add on host and DPU, by client threads"),
+    experiment("bluefield-12", bluefield_12::run)
+        .about("a sequencer by RPC on host and DPU, by client threads"),
+    experiment("fat-btree-5", |run| fat_btree::lookups::KEYS.figure(run))
+        .about("lookups in a B+tree that the switches know in part, by its size"),
+    experiment("fat-btree-6", |run| {
+        fat_btree::lookups::VARIATION.figure(run)
+    })
+    .about("the same by how much of the workload the network was not loaded for"),
+    experiment("fat-btree-7", |run| fat_btree::lookups::SKEWS.figure(run))
+        .about("the same by the skew of the workload"),
+    experiment("fat-btree-7b", fat_btree::lookups::run_distributions)
+        .about("how many round trips lookups take, by the skew of the workload"),
+    experiment("fat-btree-8", |run| fat_btree::lookups::NODES.figure(run))
+        .about("the same by the tree nodes of each layer in the switches"),
+    experiment("fat-btree-9", |run| fat_btree::lookups::LAYERS.figure(run))
+        .about("the same by the layers in the switches"),
+    experiment("fat-btree-10", |run| fat_btree_10::BY_KEYS.figure(run))
+        .about("client-server mode: operations that switches lead half way, by the number of keys"),
+    experiment("fat-btree-10b", |run| fat_btree_10::BY_CLIENTS.figure(run))
+        .about("the same by clients"),
+    experiment("fat-btree-10c", |run| fat_btree_10::BY_READS.figure(run))
+        .about("the same by the part of reads"),
+    experiment("fat-btree-10d", |run| fat_btree_10::BY_SKEW.figure(run))
+        .about("the same by the skew of the workload"),
+    experiment("communication-4a", |run| {
+        communication::figures::ROWS[0].figure(run)
+    })
+    .about("one buffer for messages: what can be written"),
+    experiment("communication-4b", |run| {
+        communication::figures::ROWS[1].figure(run)
+    })
+    .about("one buffer for messages: what can be consumed"),
+    experiment("communication-5a", |run| {
+        communication::figures::ROWS[2].figure(run)
+    })
+    .about("several receive buffers: what can be written"),
+    experiment("communication-5b", |run| {
+        communication::figures::ROWS[3].figure(run)
+    })
+    .about("the same with a thread for each of them"),
+    experiment("communication-6a", |run| {
+        communication::figures::ROWS[4].figure(run)
+    })
+    .about("several receive buffers: what can be consumed"),
+    experiment("communication-6b", |run| {
+        communication::figures::ROWS[5].figure(run)
+    })
+    .about("the same with a thread for two of them at each end"),
 ];

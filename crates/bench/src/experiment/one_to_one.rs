@@ -3,7 +3,7 @@
 //! The kernels of a GPU are one program per node that takes no time of its own: it fills every slot
 //! as soon as it is free and frees every item as soon as it is there.
 
-use super::tally::{Shared, Span, Tally};
+use super::tally::{self, Shared, Span, Tally};
 use super::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
@@ -39,9 +39,8 @@ pub struct Flows {
 impl Flows {
     /// Bytes of a ring: 1 MiB, eight items, or eight batches, whichever is most.
     pub fn ring_bytes(&self) -> u32 {
-        RING_BYTES
-            .max(self.item_size.saturating_mul(RING_ITEMS))
-            .max(self.batch_bytes.saturating_mul(RING_ITEMS))
+        let largest = self.item_size.max(self.batch_bytes);
+        RING_BYTES.max(largest.saturating_mul(RING_ITEMS))
     }
 
     /// How long these flows must run for a rate: `least`, or as long as `rounds` rounds take. In a
@@ -71,9 +70,13 @@ pub fn rack(seed: u64) -> Result<SimulatedRack, ExperimentError> {
 /// responses, which in the middle of a message have the same headers: Ethernet 14, IPv4 20, UDP 8,
 /// BTH 12, ICRC 4.
 pub fn line_rate() -> f64 {
-    let link = LinkModel::default();
-    let packet = 14 + 20 + 8 + 12 + MTU as usize + 4;
-    f64::from(MTU) / (link.occupancy(packet) as f64 * 1e-12)
+    payload_rate(MTU)
+}
+
+/// The same with another payload of packets.
+pub fn payload_rate(mtu: u32) -> f64 {
+    let packet = 14 + 20 + 8 + 12 + mtu as usize + 4;
+    f64::from(mtu) / (LinkModel::default().occupancy(packet) as f64 * 1e-12)
 }
 
 /// Runs zero-sided flows and returns the bytes per second that arrive.
@@ -152,10 +155,7 @@ impl Actor for Source {
                     next = Some(Duration::from_nanos((wait * 1e9).max(1.0) as u64));
                 }
                 (Ok(_), _) => {}
-                (Err(error), _) => {
-                    self.tally.borrow_mut().fail(error.to_string());
-                    return Step::Done;
-                }
+                (Err(error), _) => return tally::broken(&self.tally, error.to_string()),
             }
         }
         next.map_or(Step::WaitForPacket, Step::Sleep)

@@ -11,14 +11,17 @@
 mod actors;
 
 use super::drive::{Problem, Until, drive};
+use super::one_to_one::payload_rate;
 use super::{ExperimentError, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
 use actors::{Sink, Source};
+use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
-use rackweave_sim::{CpuReport, LinkModel};
+use rackweave_sim::CpuReport;
+use std::rc::Rc;
 
 /// Bytes of an item, like the baseline's messages.
 pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
@@ -102,12 +105,9 @@ pub struct Outcome {
     pub consumer_cpus: Vec<CpuReport>,
 }
 
-/// Payload bytes per second of a link that carries nothing but full packets: a 4096-byte payload,
-/// Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, and what Ethernet puts around each packet.
+/// Payload bytes per second of a link that carries nothing but full packets of 4096 bytes.
 pub fn link_rate() -> f64 {
-    const MTU: usize = 4096;
-    let packet = 14 + 20 + 8 + 12 + MTU + 4;
-    MTU as f64 / (LinkModel::default().occupancy(packet) as f64 * 1e-12)
+    payload_rate(4096)
 }
 
 /// As in the paper, rings are polled at one interval, quiet or not.
@@ -139,13 +139,29 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentErro
     let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
         let ring = flow.take_producer(at).map_err(failed)?;
-        let source = Source::new(ring, plan, run.seed, at as u32, &problem);
+        let source = Source {
+            ring,
+            plan: *plan,
+            seed: run.seed,
+            index: at as u32,
+            next: 0,
+            is_written: false,
+            problem: problem.clone(),
+        };
         rack.spawn(node, Box::new(source));
     }
     let mut logs = Vec::new();
     for (at, &node) in plan.consumer_nodes().iter().enumerate() {
         let ring = flow.take_consumer(at).map_err(failed)?;
-        let (sink, log) = Sink::new(ring, plan, run.seed, &problem);
+        let log = Rc::<RefCell<Log>>::default();
+        let sink = Sink {
+            ring,
+            cores: plan.cores,
+            seed: run.seed,
+            taken: None,
+            log: log.clone(),
+            problem: problem.clone(),
+        };
         logs.push(log);
         rack.spawn(node, Box::new(sink));
     }

@@ -13,7 +13,7 @@ use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
 use super::{ExperimentError, Run, Scale};
 use crate::baseline::scalestore;
-use crate::figure::{Axis, Figure, panel_and_name};
+use crate::figure::{Axis, Figure, claim, panel_and_name};
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, devices};
 use traffic::Traffic;
@@ -185,11 +185,10 @@ fn run_software(
 }
 
 fn figure(curves: &[Curve], load: &Load) -> Figure {
-    let mut figure = Figure::new(
-        "Effect of locality on lookups: data twice a node's buffer",
-        Axis::linear("Zipf skew", ""),
-        Axis::log("lookups", "M/s"),
-    );
+    let mut figure = Figure::lines("Effect of locality on lookups: data twice a node's buffer")
+        .of("section 3, figure 3")
+        .x(Axis::linear("Zipf skew", ""))
+        .y(Axis::log("lookups", "M/s"));
     figure.series = grid::series(curves, |skew| skew, |seen| seen.per_second / 1e6);
     figure.notes = notes(curves, load);
     for of_depth in curves.chunks(SYSTEMS.len()) {
@@ -208,13 +207,10 @@ fn figure(curves: &[Curve], load: &Load) -> Figure {
             ] {
                 let rate = |curve: &Curve| curve.value(skew, |seen| seen.per_second);
                 let (panel, name) = panel_and_name(&curve.name);
-                figure.claim(
-                    format!("lookups over those of the software cache, {what}; {name}, {panel}"),
-                    "section 3, figure 3",
-                    paper,
-                    rate(curve) / rate(software),
-                    "x",
-                );
+                let what =
+                    format!("lookups over those of the software cache, {what}; {name}, {panel}");
+                let gain = rate(curve) / rate(software);
+                figure.claims([claim(what).values([paper, gain], "x")]);
             }
         }
     }

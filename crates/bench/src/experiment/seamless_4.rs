@@ -14,7 +14,7 @@ pub(super) mod worker;
 
 use super::grid;
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure, Series, panel_and_name};
+use crate::figure::{Axis, Figure, Series, claim, panel_and_name};
 use models::{link_pages_per_second, round_trip};
 use rack::{Load, PageRack, Seen, Shape};
 use rackweave_base::Duration;
@@ -142,11 +142,10 @@ fn most(curve: &Curve) -> f64 {
 }
 
 fn figure(curves: &[Curve], pages: u32, checks: u32) -> Figure {
-    let mut figure = Figure::new(
-        "Latency of Seamless operations at Poisson-distributed rates",
-        Axis::log("rate at which operations are due", "1/s"),
-        Axis::log("latency", "us"),
-    );
+    let mut figure = Figure::lines("Latency of Seamless operations at Poisson-distributed rates")
+        .of("section 3, figure 4")
+        .x(Axis::log("rate at which operations are due", "1/s"))
+        .y(Axis::log("latency", "us"));
     for curve in curves {
         let mut draw = |what, value: fn(&Seen) -> f64| {
             let series = curve.series(|rate| rate, value);
@@ -167,9 +166,6 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
         found.map_or(f64::NAN, value)
     };
     let p50 = |want, table| of(want, table, |curve| first(curve).p50_us);
-    let mut claim = |what: &str, paper, ours, unit| {
-        figure.claim(what, "section 3, figure 4", paper, ours, unit);
-    };
     let rtt_us = round_trip().as_nanos() as f64 / 1e3;
     for (table, how) in [
         (
@@ -184,30 +180,17 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
         for (want, name) in [(Want::Memory, "remote read"), (Want::Storage, "SSD read")] {
             let what = format!("median of a {name} at low load: round trips more by {how}");
             let more = p50(want, table) - p50(want, Table::Switch);
-            claim(&what, 1.0, more / rtt_us, "RTT");
+            figure.claims([claim(what).values([1.0, more / rtt_us], "RTT")]);
         }
     }
-    claim(
-        "median of a latch check at low load, answered by the switch, over one at a server (the \
-         way to the switch and back is half a round trip, section 2.2)",
-        0.5,
-        p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked),
-        "",
-    );
-    claim(
-        "median of an SSD read at low load, table in a server over table in the switch (the \
-         impact is dwarfed by the SSD's latency)",
-        1.0,
-        p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch),
-        "",
-    );
-    claim(
-        "remote reads until the network link is saturated: sustained share of the link, table in \
-         the switch",
-        1.0,
-        of(Want::Memory, Table::Switch, most) / link_pages_per_second(),
-        "",
-    );
+    figure.claims([
+claim("median of a latch check at low load, answered by the switch, over one at a server (the \
+         way to the switch and back is half a round trip, section 2.2)").values([0.5, p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked)], ""),
+claim("median of an SSD read at low load, table in a server over table in the switch (the \
+         impact is dwarfed by the SSD's latency)").values([1.0, p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch)], ""),
+claim("remote reads until the network link is saturated: sustained share of the link, table in \
+         the switch").values([1.0, of(Want::Memory, Table::Switch, most) / link_pages_per_second()], ""),
+]);
 }
 
 fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {

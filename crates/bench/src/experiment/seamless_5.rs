@@ -14,7 +14,7 @@ use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Figure, PaperMark, Series, panel_and_name};
+use crate::figure::{Axis, Figure, PaperMark, Series, claim, panel_and_name};
 use rackweave_base::Duration;
 
 /// Entries that the paper's switch has room for. Source: seamless, section 3.
@@ -176,11 +176,11 @@ fn depth_name(depth: usize) -> String {
 }
 
 fn figure(curves: &[Curve], plan: &Plan) -> Figure {
-    let mut figure = Figure::new(
-        "Speed-up of uniform 64 KiB remote reads by routing in the switch",
-        Axis::linear("data over what the switch indexes", ""),
-        Axis::linear("speed-up over the fallback", ""),
-    );
+    let mut figure =
+        Figure::lines("Speed-up of uniform 64 KiB remote reads by routing in the switch")
+            .of("section 3, figure 5")
+            .x(Axis::linear("data over what the switch indexes", ""))
+            .y(Axis::linear("speed-up over the fallback", ""));
     figure.paper = vec![PaperMark::level(PAPER_GAIN)];
     let drawn = curves.iter().map(|curve| {
         let points = curve.with.iter();
@@ -194,7 +194,6 @@ fn figure(curves: &[Curve], plan: &Plan) -> Figure {
 }
 
 fn claims(figure: &mut Figure, curves: &[Curve]) {
-    let source = "section 3, figure 5";
     let looked = || {
         curves
             .iter()
@@ -206,7 +205,7 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
              {} (the paper's depth is not told)",
             panel_and_name(&curve.name).1
         );
-        figure.claim(what, source, PAPER_GAIN, curve.whole_gain(), "x");
+        figure.claims([claim(what).values([PAPER_GAIN, curve.whole_gain()], "x")]);
     }
     let Some((curve, (size, last))) = looked().find_map(|curve| Some((curve, curve.with.last()?)))
     else {
@@ -219,7 +218,7 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
     );
     // In the time per read, of which each page that is not indexed costs one look more.
     let left = (1.0 - 1.0 / curve.gain(last)) / (1.0 - 1.0 / curve.whole_gain());
-    figure.claim(what, source, 1.0 / size, left, "");
+    figure.claims([claim(what).values([1.0 / size, left], "")]);
 }
 
 fn notes(curves: &[Curve], plan: &Plan) -> Vec<String> {

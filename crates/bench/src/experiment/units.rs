@@ -16,7 +16,7 @@ mod actors;
 
 pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
-use super::drive::{OrFailed, Problem, Until, drive_to_control};
+use super::drive::{OrFailed, Problem, Until, drive_to_control, failed};
 use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -112,6 +112,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The same, if the answer is the reference's.
+    pub fn verified(self) -> Result<Self, ExperimentError> {
+        match self.is_right {
+            true => Ok(self),
+            false => Err(failed("query 1 gave a wrong answer", &self.answer)),
+        }
+    }
+
     /// What `seconds` of this run are at another scale factor: what passes before the first batch
     /// is done stays as it is, the rest grows with the number of rows. Everything else of the run
     /// is a steady state, since rings are much shorter than the table.

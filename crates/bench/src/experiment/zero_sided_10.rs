@@ -5,7 +5,7 @@ use super::grid::{Curve, Grid};
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
 use super::tally::Span;
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Figure, PaperMark, Series};
+use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 use rackweave_base::Duration;
 
 /// The median with doorbells. Source: section 7.1 of the paper, figure 10.
@@ -106,11 +106,10 @@ fn scales_to(curve: &Course) -> f64 {
 }
 
 fn figure(curves: &[Course]) -> Figure {
-    let mut figure = Figure::new(
-        "Ping-pong between CPU nodes: median one-way latency",
-        Axis::log("throughput", "items/s"),
-        Axis::log("half a round trip, median", "us"),
-    );
+    let mut figure = Figure::lines("Ping-pong between CPU nodes: median one-way latency")
+        .of("section 7.1, figure 10")
+        .x(Axis::log("throughput", "items/s"))
+        .y(Axis::log("half a round trip, median", "us"));
     let lowest = curves[0].points.first();
     let lowest = lowest.map_or(f64::NAN, |(asked, outcome)| drawn_at(*asked, outcome));
     figure.paper = vec![PaperMark::point_in("64 B items", (lowest, DOORBELL_US))];
@@ -123,15 +122,11 @@ fn figure(curves: &[Course]) -> Figure {
     claims(&mut figure, curves);
     for (curves, (_, panel)) in curves.chunks(INTERVALS.len()).zip(SIZES) {
         let of_mode = curves.iter().map(|curve| {
-            let rates = curve
-                .points
-                .iter()
-                .map(|(_, outcome)| outcome.items_per_second);
             format!(
                 "{} stable to {:.3} M/s, at most {:.1} M/s",
                 name(curve.of.0),
                 scales_to(curve) / 1e6,
-                rates.fold(0.0, f64::max) / 1e6
+                curve.most(|outcome| outcome.items_per_second) / 1e6
             )
         });
         let of_mode: Vec<String> = of_mode.collect();
@@ -162,43 +157,25 @@ fn figure(curves: &[Course]) -> Figure {
 }
 
 fn claims(figure: &mut Figure, curves: &[Course]) {
-    let slowest = |curve: &Course| {
-        curve
-            .points
-            .first()
-            .map_or(f64::NAN, |point| median(&point.1))
-    };
+    let slowest = |curve: &Course| curve.values(median).next().unwrap_or(f64::NAN);
     let best = |size: usize| {
         let of_size = curves.iter().filter(|curve| curve.of.1 == size);
         of_size.map(scales_to).fold(f64::NAN, f64::max) / 1e6
     };
-    let mut claim = |what: &str, paper, ours, unit| {
-        figure.claim(what, "section 7.1, figure 10", paper, ours, unit);
-    };
-    claim(
-        "doorbells: median latency, 64 B, lowest rate",
-        DOORBELL_US,
-        slowest(&curves[0]),
-        "us",
-    );
-    claim(
-        "64 B items: highest rate with a stable median, best of all modes",
-        27.0,
-        best(0),
-        "M items/s",
-    );
-    claim(
-        "1 KiB items: highest rate with a stable median, best of all modes",
-        10.0,
-        best(1),
-        "M items/s",
-    );
+    figure.claims([
+        claim("doorbells: median latency, 64 B, lowest rate")
+            .values([DOORBELL_US, slowest(&curves[0])], "us"),
+        claim("64 B items: highest rate with a stable median, best of all modes")
+            .values([27.0, best(0)], "M items/s"),
+        claim("1 KiB items: highest rate with a stable median, best of all modes")
+            .values([10.0, best(1)], "M items/s"),
+    ]);
     for (micros, curve) in INTERVALS.into_iter().zip(curves).skip(1) {
         let what = format!(
             "polls: the median is slightly less than the interval, 64 B, {micros} us: median over \
              interval"
         );
-        claim(&what, 1.0, slowest(curve) / micros as f64, "");
+        figure.claims([claim(what).values([1.0, slowest(curve) / micros as f64], "")]);
     }
 }
 

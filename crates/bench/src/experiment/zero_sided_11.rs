@@ -9,7 +9,7 @@ mod flows;
 mod tests;
 
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Drawing, Figure, Series};
+use crate::figure::{Axis, Figure, Series, claim};
 use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
 
@@ -66,12 +66,11 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 fn figure(measured: &[History; 4], second: Duration) -> Figure {
     let millis = second.as_nanos() / 1_000_000;
-    let mut figure = Figure::new(
-        "Three flows between two nodes, weights changing every five seconds",
-        Axis::linear("time", &format!("s, {millis} ms each here")),
-        Axis::linear("goodput", "GB/s"),
-    );
-    figure.drawing = Drawing::Areas;
+    let mut figure =
+        Figure::areas("Three flows between two nodes, weights changing every five seconds")
+            .of("section 7.2, figure 11")
+            .x(Axis::linear("time", &format!("s, {millis} ms each here")))
+            .y(Axis::linear("goodput", "GB/s"));
     let to_paper = 1.0 / second.as_secs_f64();
     let window = Duration::from_nanos(second.as_nanos() / 8);
     let series = (0..3).map(|flow| {
@@ -114,23 +113,18 @@ fn claims(figure: &mut Figure, main: &History) {
             worst
         }
     };
-    let source = "section 7.2, figure 11";
-    figure.claim(
-        "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
+    figure.claims([
+        claim(
+            "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
          change to the next (the paper gives no number; 2 % is our aim)",
-        source,
-        KEPT * 100.0,
-        worst.fold(0.0, most) * 100.0,
-        "%",
-    );
-    figure.claim(
-        "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
+        )
+        .values([KEPT * 100.0, worst.fold(0.0, most) * 100.0], "%"),
+        claim(
+            "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
          paper gives no number; 10 ms is our aim)",
-        source,
-        SETTLED.as_secs_f64() * 1e3,
-        slowest.fold(0.0, most),
-        "ms",
-    );
+        )
+        .values([SETTLED.as_secs_f64() * 1e3, slowest.fold(0.0, most)], "ms"),
+    ]);
 }
 
 fn notes(measured: &[History; 4], second: Duration) -> Vec<String> {

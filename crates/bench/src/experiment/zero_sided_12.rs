@@ -7,7 +7,7 @@ use super::grid::{self, Curve, Grid};
 use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
 use super::{ExperimentError, Run};
 use crate::baseline::two_sided::{self, Fanout};
-use crate::figure::{Axis, Drawing, Figure, PaperMark};
+use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_sim::CpuReport;
 
 /// The most consumers.
@@ -48,9 +48,8 @@ struct Point {
 /// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
-    Ok(figure(
-        &Grid::new(&SYSTEMS, &consumers).measure(run, measure)?,
-    ))
+    let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;
+    Ok(figure(&curves))
 }
 
 fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point, ExperimentError> {
@@ -87,36 +86,27 @@ fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point, E
 }
 
 fn figure(curves: &[Curve<System, u32, Point>]) -> Figure {
-    let mut figure = Figure::new(
-        "Replication to N consumers",
-        Axis::linear("consumers", ""),
-        Axis::linear("bandwidth of a consumer", "GB/s"),
-    );
-    figure.drawing = Drawing::Bars;
+    let mut figure = Figure::bars("Replication to N consumers")
+        .of("section 7.2, figure 12")
+        .x(Axis::linear("consumers", ""))
+        .y(Axis::linear("bandwidth of a consumer", "GB/s"));
     // "Nearly" what the link carries.
     figure.paper = vec![PaperMark::level(replication::link_rate() / 1e9)];
     figure.x_names = (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect();
     figure.series = grid::series(curves, f64::from, |point| point.slowest * 1e-9);
-    let source = "section 7.2, figure 12";
-    let points = curves[0].points.iter();
-    let worst = points
-        .map(|(_, point)| point.slowest)
-        .fold(f64::INFINITY, f64::min);
-    figure.claim(
+    let slowest = |point: &Point| point.slowest;
+    let worst = curves[0].values(slowest).fold(f64::NAN, f64::min);
+    figure.claims([claim(
         "zero-sided over the link's payload rate, slowest consumer of all runs (paper: nearly)",
-        source,
-        1.0,
-        worst / replication::link_rate(),
-        "x",
-    );
+    )
+    .values([1.0, worst / replication::link_rate()], "x")]);
     for other in &curves[1..] {
-        let gains = curves[0].points.iter().zip(&other.points);
-        let gains = gains.map(|((_, own), (_, other))| own.slowest / other.slowest);
+        let gain = curves[0].least_gain(other, slowest);
         let what = format!(
             "zero-sided over {}, least gain (paper: at least)",
             other.name
         );
-        figure.claim(what, source, 1.0, gains.fold(f64::INFINITY, f64::min), "x");
+        figure.claims([claim(what).values([1.0, gain], "x")]);
     }
     figure.notes = vec![
         format!(
@@ -145,20 +135,17 @@ fn figure(curves: &[Curve<System, u32, Point>]) -> Figure {
             .into(),
     ];
     for curve in curves {
-        let each = |of: &dyn Fn(&Point) -> f64| {
-            let points = curve.points.iter();
-            let texts: Vec<String> = points
-                .map(|(_, point)| format!("{:.2}", of(point)))
-                .collect();
-            texts.join(", ")
+        let each = |of: fn(&Point) -> f64| {
+            let texts = curve.values(of).map(|value| format!("{value:.2}"));
+            texts.collect::<Vec<_>>().join(", ")
         };
         figure.note(format!(
             "{}: cores that communicate, producer {}; busiest consumer {} (for 1:1 to 1:4); \
              fastest consumer {} GB/s.",
             curve.name,
-            each(&|point| point.communication[0]),
-            each(&|point| point.communication[1]),
-            each(&|point| point.fastest * 1e-9),
+            each(|point| point.communication[0]),
+            each(|point| point.communication[1]),
+            each(|point| point.fastest * 1e-9),
         ));
     }
     figure

@@ -7,7 +7,7 @@
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Drawing, Figure, Series};
+use crate::figure::{Axis, Figure, Series, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
@@ -55,13 +55,7 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), Expe
         let index = PHASES - at;
         Ok(flow.remove_consumer(index)?)
     };
-    let outcome = rack.run(run, &mut change)?;
-    if !outcome.is_right {
-        return Err(ExperimentError::Run(format!(
-            "query 1 gave a wrong answer: {}",
-            outcome.answer
-        )));
-    }
+    let outcome = rack.run(run, &mut change)?.verified()?;
     Ok((outcome, phase))
 }
 
@@ -80,12 +74,10 @@ fn phases(outcome: &Outcome, phase: Duration) -> Vec<f64> {
 }
 
 fn figure(outcome: &Outcome, phase: Duration) -> Figure {
-    let mut figure = Figure::new(
-        "Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs",
-        Axis::linear("time", "ms"),
-        Axis::linear("bandwidth of the consumers", "GB/s"),
-    );
-    figure.drawing = Drawing::Areas;
+    let mut figure = Figure::areas("Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs")
+        .of("section 7.2, figure 13")
+        .x(Axis::linear("time", "ms"))
+        .y(Axis::linear("bandwidth of the consumers", "GB/s"));
     let slice = Duration::from_nanos(phase.as_nanos() / SLICES);
     let end = Instant::ZERO + Duration::from_nanos((outcome.seconds * 1e9) as u64);
     let series = outcome.units.iter().zip(1..).map(|(unit, number)| {
@@ -95,20 +87,12 @@ fn figure(outcome: &Outcome, phase: Duration) -> Figure {
     });
     figure.series = series.collect();
     let rates = phases(outcome, phase);
-    figure.claim(
-        "bandwidth with four consumers over that with one (paper: scales up)",
-        "section 7.2, figure 13",
-        4.0,
-        rates[UNITS_MAX - 1] / rates[0],
-        "x",
-    );
-    figure.claim(
-        "time that storage cores spend on communication",
-        "section 7.2, figure 13",
-        0.0,
-        outcome.storage_communication.as_secs_f64(),
-        "s",
-    );
+    figure.claims([
+        claim("bandwidth with four consumers over that with one (paper: scales up)")
+            .values([4.0, rates[UNITS_MAX - 1] / rates[0]], "x"),
+        claim("time that storage cores spend on communication")
+            .values([0.0, outcome.storage_communication.as_secs_f64()], "s"),
+    ]);
     figure.notes = notes(outcome, phase, &rates);
     figure
 }

@@ -5,7 +5,7 @@
 use super::grid::Grid;
 use super::replication::{self, ITEM_BYTES, Outcome, Plan};
 use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Drawing, Figure, PaperMark, Series};
+use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 
 /// The most producers, and the consumers.
 const PRODUCERS_MAX: u32 = 4;
@@ -76,12 +76,10 @@ fn spread(rates: &[f64]) -> f64 {
 }
 
 fn figure(outcomes: &[Outcome], small: &[Outcome]) -> Figure {
-    let mut figure = Figure::new(
-        "Replication by 1 to 4 producers to 4 consumers",
-        Axis::linear("producers", ""),
-        Axis::linear("bandwidth", "GB/s"),
-    );
-    figure.drawing = Drawing::Bars;
+    let mut figure = Figure::bars("Replication by 1 to 4 producers to 4 consumers")
+        .of("section 7.2, figure 14")
+        .x(Axis::linear("producers", ""))
+        .y(Axis::linear("bandwidth", "GB/s"));
     let line = replication::link_rate() / 1e9;
     figure.paper = vec![PaperMark::level_in("per consumer", line)];
     figure.x_names = (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect();
@@ -99,28 +97,14 @@ fn figure(outcomes: &[Outcome], small: &[Outcome]) -> Figure {
     let worst = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
     let slowest = |one: &Outcome| one.consumers.iter().copied().fold(f64::INFINITY, f64::min);
     let least = outcomes.iter().map(slowest).fold(f64::INFINITY, f64::min);
-    let source = "section 7.2, figure 14";
-    figure.claim(
-        "a producer's share off the mean of all, at most (paper: barely noticeable)",
-        source,
-        0.0,
-        worst(&|one| spread(&one.producers)) * 100.0,
-        "%",
-    );
-    figure.claim(
-        "a consumer's bandwidth off the mean of all, at most (paper: fair)",
-        source,
-        0.0,
-        worst(&|one| spread(&one.consumers)) * 100.0,
-        "%",
-    );
-    figure.claim(
-        "slowest consumer over the link's payload rate (paper: the available bandwidth)",
-        source,
-        1.0,
-        least / replication::link_rate(),
-        "x",
-    );
+    figure.claims([
+        claim("a producer's share off the mean of all, at most (paper: barely noticeable)")
+            .values([0.0, worst(&|one| spread(&one.producers)) * 100.0], "%"),
+        claim("a consumer's bandwidth off the mean of all, at most (paper: fair)")
+            .values([0.0, worst(&|one| spread(&one.consumers)) * 100.0], "%"),
+        claim("slowest consumer over the link's payload rate (paper: the available bandwidth)")
+            .values([1.0, least / replication::link_rate()], "x"),
+    ]);
     figure.notes = notes(outcomes, small);
     figure
 }

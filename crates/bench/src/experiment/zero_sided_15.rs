@@ -11,7 +11,7 @@ use super::{ExperimentError, Run};
 use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
-use crate::figure::{Axis, Drawing, Figure};
+use crate::figure::{Axis, Figure, claim};
 use core::cell::RefCell;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Partitioner;
@@ -62,12 +62,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 }
 
 fn figure(curves: &[Curve<System, usize, Seen>], scale: u64, tables: Tables) -> Figure {
-    let mut figure = Figure::new(
-        "Distributed join",
-        Axis::linear("nodes", ""),
-        Axis::linear("throughput", "million tuples/s"),
-    );
-    figure.drawing = Drawing::Bars;
+    let mut figure = Figure::bars("Distributed join")
+        .of("section 7.2, figure 15")
+        .x(Axis::linear("nodes", ""))
+        .y(Axis::linear("throughput", "million tuples/s"));
     figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
     figure.notes = vec![
         format!(
@@ -94,24 +92,13 @@ fn figure(curves: &[Curve<System, usize, Seen>], scale: u64, tables: Tables) -> 
     }));
     let at = |curve: usize, nodes| curves[curve].value(nodes, |seen| seen.rate);
     let (own, four, eight) = (at(0, 4), at(1, 4), at(2, 4));
-    let mut claim = |what, paper, ours| {
-        figure.claim(what, "section 7.2, figure 15", paper, ours, "x");
-    };
-    claim(
-        "zero-sided, 4 nodes over 1 (near-linear)",
-        4.0,
-        own / at(0, 1),
-    );
-    claim(
-        "4 nodes: zero-sided, 4 cores over CPU-driven, 8 cores (on par)",
-        1.0,
-        own / eight,
-    );
-    claim(
-        "4 nodes: zero-sided over CPU-driven, 4 cores each (paper: at least)",
-        1.0,
-        own / four,
-    );
+    figure.claims([
+        claim("zero-sided, 4 nodes over 1 (near-linear)").values([4.0, own / at(0, 1)], "x"),
+        claim("4 nodes: zero-sided, 4 cores over CPU-driven, 8 cores (on par)")
+            .values([1.0, own / eight], "x"),
+        claim("4 nodes: zero-sided over CPU-driven, 4 cores each (paper: at least)")
+            .values([1.0, own / four], "x"),
+    ]);
     figure
 }
 

@@ -9,7 +9,7 @@ use super::units::{
     heterogeneous_units as units, query,
 };
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Drawing, Figure, Series};
+use crate::figure::{Axis, Figure, Series, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
@@ -88,14 +88,7 @@ fn table_bytes() -> f64 {
 fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, ExperimentError> {
     let mut divided = |at, shape| {
         let run = &mut run.part(at, 2);
-        let outcome = query(run, table, STORAGE_NODES, units, shape)?;
-        if outcome.is_right {
-            return Ok(outcome);
-        }
-        let answer = &outcome.answer;
-        Err(ExperimentError::Run(format!(
-            "query 1 gave a wrong answer: {answer}"
-        )))
+        query(run, table, STORAGE_NODES, units, shape)?.verified()
     };
     Ok(Pair {
         fixed: divided(0, FlowShape::Shuffle)?,
@@ -104,12 +97,10 @@ fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, E
 }
 
 fn figure(main: &Pair, others: &[(String, Pair)]) -> Figure {
-    let mut figure = Figure::new(
-        "TPC-H query 1 on FPGA, GPU and CPU",
-        Axis::linear("time at scale factor 100", "s"),
-        Axis::linear("bandwidth of the units", "GB/s"),
-    );
-    figure.drawing = Drawing::Areas;
+    let mut figure = Figure::areas("TPC-H query 1 on FPGA, GPU and CPU")
+        .of("section 7.3, figure 16")
+        .x(Axis::linear("time at scale factor 100", "s"))
+        .y(Axis::linear("bandwidth of the units", "GB/s"));
     let nanos = main.fixed.seconds.max(main.balanced.seconds) * 1e9;
     let end = Instant::ZERO + Duration::from_nanos(nanos as u64);
     let slice = Duration::from_nanos(nanos as u64 / SLICES);
@@ -129,20 +120,15 @@ fn figure(main: &Pair, others: &[(String, Pair)]) -> Figure {
     figure.series = series.collect();
     let ratio = PAPER_STATIC / PAPER_BALANCED;
     let [fixed, balanced] = main.seconds();
-    let mut claim = |what: &str, paper, ours, unit| {
-        figure.claim(what, "section 7.3, figure 16", paper, ours, unit);
-    };
-    claim(
-        "static partitioning over load balancing, total time",
-        ratio,
-        main.ratio(),
-        "x",
-    );
-    claim("static partitioning, total time", PAPER_STATIC, fixed, "s");
-    claim("load balancing, total time", PAPER_BALANCED, balanced, "s");
+    figure.claims([
+        claim("static partitioning over load balancing, total time")
+            .values([ratio, main.ratio()], "x"),
+        claim("static partitioning, total time").values([PAPER_STATIC, fixed], "s"),
+        claim("load balancing, total time").values([PAPER_BALANCED, balanced], "s"),
+    ]);
     for (name, pair) in others {
         let what = format!("static over balanced with {name}");
-        claim(&what, ratio, pair.ratio(), "x");
+        figure.claims([claim(what).values([ratio, pair.ratio()], "x")]);
     }
     figure.notes = notes(main, others);
     figure

@@ -10,11 +10,11 @@ use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
 use super::{ExperimentError, Run};
 use crate::baseline::one_sided::{self, Driving, Words};
-use crate::figure::{Axis, Figure, PaperMark};
+use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
 
 const KIB: u32 = 1 << 10;
-const MIB: u32 = 1 << 20;
+pub(super) const MIB: u32 = 1 << 20;
 
 /// Bytes of one batch, where something batches: figure 7 shows that no more is needed.
 const BATCH: u32 = 128 * KIB;
@@ -45,7 +45,8 @@ const MOVERS: [(Mover, &str); 5] = [
     (mover(Some(1), true), "1 CPU core, batching"),
 ];
 
-const SIZES: [(u32, &str); 3] = [
+/// Sizes of items, and what they are called.
+pub(super) const SIZES: [(u32, &str); 3] = [
     (4 * KIB, "4 KiB items"),
     (64 * KIB, "64 KiB items"),
     (MIB, "1 MiB items"),
@@ -117,40 +118,36 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
         })
     };
     let (switch, one, four) = (at(0, most), at(1, most), at(2, most));
-    let mut figure = Figure::new(
-        "1:1 transfers between GPUs: by the switch and by CPU cores",
-        Axis::log("concurrent flows", ""),
-        Axis::linear("goodput", "GB/s"),
-    );
+    let mut figure = Figure::lines("1:1 transfers between GPUs: by the switch and by CPU cores")
+        .of("section 7.1, figure 6")
+        .x(Axis::log("concurrent flows", ""))
+        .y(Axis::linear("goodput", "GB/s"));
     // "Line rate": what headers and Ethernet leave.
     figure.paper = vec![PaperMark::level(line_rate)];
     figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
-    let mut claim = |what: &str, source, ours| figure.claim(what, source, 1.0, ours, "");
-    claim(
-        &format!("1:1 flows reach line rate: {most} flows of 4 KiB items, share of line rate"),
-        "section 1, contributions (2)",
-        switch / line_rate,
+    let reach =
+        format!("1:1 flows reach line rate: {most} flows of 4 KiB items, share of line rate");
+    let several = format!(
+        "several cores are needed to be comparable: 4 cores over zero-sided, {most} flows of 4 KiB \
+         items"
     );
-    claim(
-        "zero-sided is equal or better than CPU-driven: 4 KiB items, over the best of 1 and 4 \
-         cores",
-        "figure 1 (a), caption",
-        switch / one.max(four),
-    );
-    claim(
-        "4 KiB items scale perfectly with the flows: goodput per flow of 4 flows, over that of \
-         1 flow",
-        "section 7.1, figure 6",
-        at(0, 4) / 4.0 / at(0, 1),
-    );
-    claim(
-        &format!(
-            "several cores are needed to be comparable: 4 cores over zero-sided, {most} flows \
-             of 4 KiB items"
-        ),
-        "section 7.1, figure 6",
-        four / switch,
-    );
+    figure.claims([
+        claim(reach)
+            .at("section 1, contributions (2)")
+            .values([1.0, switch / line_rate], ""),
+        claim(
+            "zero-sided is equal or better than CPU-driven: 4 KiB items, over the best of 1 and 4 \
+             cores",
+        )
+        .at("figure 1 (a), caption")
+        .values([1.0, switch / one.max(four)], ""),
+        claim(
+            "4 KiB items scale perfectly with the flows: goodput per flow of 4 flows, over that \
+             of 1 flow",
+        )
+        .values([1.0, at(0, 4) / 4.0 / at(0, 1)], ""),
+        claim(several).values([1.0, four / switch], ""),
+    ]);
     figure.notes = vec![
         format!(
             "Section 7.1 says that one core does not suffice for 4 KiB items and gives no number: \

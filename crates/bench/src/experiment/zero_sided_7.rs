@@ -6,18 +6,10 @@
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
+use super::zero_sided_6::{MIB, SIZES};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure, PaperMark};
+use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
-
-const KIB: u32 = 1 << 10;
-const MIB: u32 = 1 << 20;
-
-const SIZES: [(u32, &str); 3] = [
-    (4 * KIB, "4 KiB items"),
-    (64 * KIB, "64 KiB items"),
-    (MIB, "1 MiB items"),
-];
 
 const TRANSFERS: [(u8, &str); 2] = [
     (1, "one transfer at a time, as in the paper"),
@@ -67,27 +59,21 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 fn figure(curves: &[Curve<(u8, u32), u32, f64>]) -> Figure {
     let line_rate = one_to_one::line_rate() / 1e9;
-    let mut figure = Figure::new(
-        "Adaptive batching: one flow between GPUs",
-        Axis::log("batch size", "B"),
-        Axis::linear("goodput", "GB/s"),
-    );
+    let mut figure = Figure::lines("Adaptive batching: one flow between GPUs")
+        .of("section 7.1, figure 7")
+        .x(Axis::log("batch size", "B"))
+        .y(Axis::linear("goodput", "GB/s"));
     // "Saturates the network", in the mode of the paper.
     figure.paper = vec![PaperMark::level(line_rate)];
     figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
     let at = |curve: usize, batch| curves[curve].value(batch, |goodput| goodput / 1e9);
     for small in [0, SIZES.len()] {
         let panel = TRANSFERS[small / SIZES.len()].1;
-        figure.claim(
-            format!(
-                "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB \
+        figure.claims([claim(format!(
+            "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB \
                  items, share of line rate ({panel})"
-            ),
-            "section 7.1, figure 7",
-            1.0,
-            at(small, ADVISED) / line_rate,
-            "",
-        );
+        ))
+        .values([1.0, at(small, ADVISED) / line_rate], "")]);
     }
     figure.note(format!(
         "Line rate is {line_rate:.2} GB/s: what headers and Ethernet leave of 100 Gbit/s at an MTU \

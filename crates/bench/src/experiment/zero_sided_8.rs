@@ -10,7 +10,7 @@ use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, Plan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
-use crate::figure::{Axis, Drawing, Figure};
+use crate::figure::{Axis, Figure, claim};
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
@@ -89,12 +89,10 @@ fn fill_time() -> Duration {
 }
 
 fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure {
-    let mut figure = Figure::new(
-        "GPU-to-GPU shuffle",
-        Axis::linear("nodes", ""),
-        Axis::linear("bandwidth per node", "GB/s"),
-    );
-    figure.drawing = Drawing::Bars;
+    let mut figure = Figure::bars("GPU-to-GPU shuffle")
+        .of("section 7.1, figure 8")
+        .x(Axis::linear("nodes", ""))
+        .y(Axis::linear("bandwidth per node", "GB/s"));
     figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
     figure.notes = vec![
         format!(
@@ -122,14 +120,11 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure 
     let [zero_sided, put] = curves else {
         return figure;
     };
-    for ((nodes, own), (_, other)) in zero_sided.points.iter().zip(&put.points) {
-        figure.claim(
-            format!("zero-sided over put, {nodes} nodes (almost equal)"),
-            "section 7.1, figure 8",
-            1.0,
-            own.rate / other.rate,
-            "x",
-        );
+    for ((nodes, own), other) in zero_sided.points.iter().zip(put.values(|seen| seen.rate)) {
+        figure.claims([
+            claim(format!("zero-sided over put, {nodes} nodes (almost equal)"))
+                .values([1.0, own.rate / other], "x"),
+        ]);
     }
     figure
 }

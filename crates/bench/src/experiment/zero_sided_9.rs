@@ -12,7 +12,7 @@ use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
 use rackweave_rack::{Flow, SimulatedRack};
@@ -81,11 +81,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 }
 
 fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
-    let mut figure = Figure::new(
-        "CPU-to-CPU shuffle between four nodes",
-        Axis::log("tuple size", "B"),
-        Axis::linear("bandwidth per node", "GB/s"),
-    );
+    let mut figure = Figure::lines("CPU-to-CPU shuffle between four nodes")
+        .of("section 7.1, figure 9")
+        .x(Axis::log("tuple size", "B"))
+        .y(Axis::linear("bandwidth per node", "GB/s"));
     figure.series = grid::series(curves, |size| size as f64, |seen| seen.rate);
     figure.notes = vec![
         format!(
@@ -112,14 +111,12 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
     }));
     // Zero-sided over each of the others, where the two are closest.
     for other in &curves[1..] {
-        let pairs = curves[0].points.iter().zip(&other.points);
-        let least = pairs.map(|((_, own), (_, other))| own.rate / other.rate);
         let what = format!(
             "zero-sided over {}, tuple size with the least gain (paper: at least)",
             other.name
         );
-        let ours = least.fold(f64::INFINITY, f64::min);
-        figure.claim(what, "section 7.1, figure 9", 1.0, ours, "x");
+        let ours = curves[0].least_gain(other, |seen| seen.rate);
+        figure.claims([claim(what).values([1.0, ours], "x")]);
     }
     figure
 }

@@ -6,7 +6,7 @@
 use super::drive::{Until, drive};
 use super::grid::{self, Grid};
 use super::{ExperimentError, Run};
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, claim};
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
@@ -196,21 +196,17 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Grid::new(&systems, counts).measure(run, |run, (), flows| goodput(run, flows, items))?;
     let most = counts[counts.len() - 1];
     let (registers, tables) = state_of_one(most)?;
-    let mut figure = Figure::new(
-        "Concurrent 1:1 flows in one switch within the budget of Tofino 1",
-        Axis::log("concurrent flows", ""),
-        Axis::linear("goodput of all flows", "GB/s"),
-    );
+    let mut figure =
+        Figure::lines("Concurrent 1:1 flows in one switch within the budget of Tofino 1")
+            .of("section 4")
+            .x(Axis::log("concurrent flows", ""))
+            .y(Axis::linear("goodput of all flows", "GB/s"));
     figure.series = grid::series(&curves, f64::from, |goodput| *goodput);
-    let mut claim = |what, paper, ours, unit| figure.claim(what, "section 4", paper, ours, unit);
-    claim(
-        "concurrent flows that fit, at least",
-        1500.,
-        most.into(),
-        "flows",
-    );
-    claim("register memory of one flow", 50., registers, "B");
-    claim("table memory of one flow", 700., tables, "B");
+    figure.claims([
+        claim("concurrent flows that fit, at least").values([1500., most.into()], "flows"),
+        claim("register memory of one flow").values([50., registers], "B"),
+        claim("table memory of one flow").values([700., tables], "B"),
+    ]);
     figure.note(
         "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
          which refuses what does not fit.",

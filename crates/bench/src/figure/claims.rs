@@ -23,23 +23,12 @@ pub fn claims_table(figures: &[Figure]) -> String {
     for row in &rows {
         let (what, source) = (wrapped(&row.what, WHAT), wrapped(&row.source, SOURCE));
         for at in 0..what.len().max(source.len()) {
-            let first = |text: &'_ str| {
-                if at == 0 {
-                    text.to_owned()
-                } else {
-                    String::new()
-                }
-            };
+            let first = |text| if at == 0 { text } else { "" };
             let part = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
-            let cells = [
-                first(&row.figure),
-                part(&what),
-                first(&row.paper),
-                first(&row.ours),
-                first(&row.ratio),
-                part(&source),
-            ];
-            line(&mut table, &cells.each_ref().map(String::as_str));
+            let [figure, paper, ours, ratio] =
+                [&row.figure, &row.paper, &row.ours, &row.ratio].map(|text| first(text.as_str()));
+            let (what, source) = (part(&what), part(&source));
+            line(&mut table, &[figure, &what, paper, ours, ratio, &source]);
         }
     }
     table

@@ -101,6 +101,9 @@ pub struct Figure {
     pub notes: Vec<String>,
     /// The seed of the simulator.
     pub seed: u64,
+    /// Where the paper makes the claims, as far as they do not say it themselves.
+    #[serde(skip)]
+    pub source: String,
 }
 
 impl Axis {
@@ -120,9 +123,48 @@ impl Axis {
             ..Self::linear(label, unit)
         }
     }
+
+    /// What is shown, with its unit in brackets.
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() {
+            self.label.clone()
+        } else {
+            format!("{} [{}]", self.label, self.unit)
+        }
+    }
+}
+
+/// A claim whose source is that of its figure, without values yet.
+pub fn claim(what: impl Into<String>) -> Claim {
+    Claim {
+        what: what.into(),
+        source: String::new(),
+        paper: f64::NAN,
+        ours: f64::NAN,
+        unit: String::new(),
+    }
 }
 
 impl Claim {
+    /// The same with the paper's value and ours, both in `unit`.
+    #[must_use]
+    pub fn values(self, [paper, ours]: [f64; 2], unit: &str) -> Self {
+        let unit = unit.into();
+        Self {
+            paper,
+            ours,
+            unit,
+            ..self
+        }
+    }
+
+    /// The same with a source of its own.
+    #[must_use]
+    pub fn at(self, source: &str) -> Self {
+        let source = source.into();
+        Self { source, ..self }
+    }
+
     /// Ours over the paper's.
     pub fn ratio(&self) -> f64 {
         self.ours / self.paper
@@ -163,17 +205,6 @@ impl PaperMark {
     }
 }
 
-impl Axis {
-    /// What is shown, with its unit in brackets.
-    pub fn title(&self) -> String {
-        if self.unit.is_empty() {
-            self.label.clone()
-        } else {
-            format!("{} [{}]", self.label, self.unit)
-        }
-    }
-}
-
 impl Series {
     /// A curve of these points.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
@@ -204,15 +235,15 @@ pub fn panel_and_name(name: &str) -> (&str, &str) {
 }
 
 impl Figure {
-    /// Lines over these axes, without curves yet. Its name and seed are the experiment's, which
-    /// enters them.
-    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+    /// A figure without axes and curves yet. Its name and seed are the experiment's, which enters
+    /// them.
+    fn new(title: impl Into<String>, drawing: Drawing) -> Self {
         Self {
             name: String::new(),
             title: title.into(),
-            x,
-            y,
-            drawing: Drawing::Lines,
+            x: Axis::linear("", ""),
+            y: Axis::linear("", ""),
+            drawing,
             x_names: Vec::new(),
             y_per_panel: false,
             series: Vec::new(),
@@ -220,25 +251,52 @@ impl Figure {
             claims: Vec::new(),
             notes: Vec::new(),
             seed: 0,
+            source: String::new(),
         }
     }
 
-    /// What the paper claims at `source`, and what was measured, both in `unit`.
-    pub fn claim(
-        &mut self,
-        what: impl Into<String>,
-        source: &str,
-        paper: f64,
-        ours: f64,
-        unit: &str,
-    ) {
-        self.claims.push(Claim {
-            what: what.into(),
-            source: source.into(),
-            paper,
-            ours,
-            unit: unit.into(),
-        });
+    /// A figure of lines.
+    pub fn lines(title: impl Into<String>) -> Self {
+        Self::new(title, Drawing::Lines)
+    }
+
+    /// A figure of bars.
+    pub fn bars(title: impl Into<String>) -> Self {
+        Self::new(title, Drawing::Bars)
+    }
+
+    /// A figure of stacked areas.
+    pub fn areas(title: impl Into<String>) -> Self {
+        Self::new(title, Drawing::Areas)
+    }
+
+    /// The same with this horizontal axis.
+    #[must_use]
+    pub fn x(self, x: Axis) -> Self {
+        Self { x, ..self }
+    }
+
+    /// The same with this vertical axis.
+    #[must_use]
+    pub fn y(self, y: Axis) -> Self {
+        Self { y, ..self }
+    }
+
+    /// The same; the paper makes the claims at `source`.
+    #[must_use]
+    pub fn of(self, source: impl Into<String>) -> Self {
+        let source = source.into();
+        Self { source, ..self }
+    }
+
+    /// Sets claims of the paper beside what was measured.
+    pub fn claims(&mut self, claims: impl IntoIterator<Item = Claim>) {
+        for mut claim in claims {
+            if claim.source.is_empty() {
+                claim.source.clone_from(&self.source);
+            }
+            self.claims.push(claim);
+        }
     }
 
     /// Something that a reader must know.

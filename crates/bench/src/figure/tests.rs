@@ -54,6 +54,7 @@ fn figure(drawing: Drawing) -> Figure {
         ],
         notes: Vec::new(),
         seed: 1,
+        source: String::new(),
     }
 }
 

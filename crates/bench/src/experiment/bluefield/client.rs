@@ -48,35 +48,18 @@ impl Mix {
 
 /// The thread.
 pub struct ClientActor {
-    client: Attached<IndexClient>,
-    core: Core,
-    mix: Mix,
-    rng: Rng,
-    going: HashMap<Ticket, (Instant, u64)>,
-    outbox: Outbox,
-    tally: Shared,
+    /// Its links are made.
+    pub(super) client: Attached<IndexClient>,
+    pub(super) core: Core,
+    pub(super) mix: Mix,
+    pub(super) rng: Rng,
+    /// Operations under way: since when, and their keys.
+    pub(super) going: HashMap<Ticket, (Instant, u64)>,
+    pub(super) outbox: Outbox,
+    pub(super) tally: Shared,
 }
 
 impl ClientActor {
-    /// A thread with a client whose links are made.
-    pub fn new(
-        client: Attached<IndexClient>,
-        core: Core,
-        mix: Mix,
-        rng: Rng,
-        tally: &Shared,
-    ) -> Self {
-        Self {
-            client,
-            core,
-            mix,
-            rng,
-            going: HashMap::new(),
-            outbox: Outbox::default(),
-            tally: tally.clone(),
-        }
-    }
-
     fn begin(&mut self, now: Instant) -> Result<(), String> {
         let key = self.mix.keys.draw(&mut self.rng);
         let value = tree::value_of(key).to_le_bytes();

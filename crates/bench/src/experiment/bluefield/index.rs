@@ -18,6 +18,7 @@ use rackweave_rack::services::IndexService;
 use rackweave_rack::{IndexEndpointSpec, IndexSpec, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
+use std::collections::HashMap;
 
 /// The endpoints: what the host has and what the DPU has.
 pub const ENDPOINTS: [(EndpointId, Server); 2] =
@@ -186,14 +187,15 @@ impl Index {
         for index in 0..plan.clients {
             let node = Server::Compute.of_thread(index);
             let client = self.service.client(node, plan.client());
-            let name = format!("client {index}");
-            let actor = ClientActor::new(
-                client.or_failed("a client")?,
-                Core::of(Server::Compute),
-                plan.mix.clone(),
-                self.rng.fork(&name),
-                tally,
-            );
+            let actor = ClientActor {
+                client: client.or_failed("a client")?,
+                core: Core::of(Server::Compute),
+                mix: plan.mix.clone(),
+                rng: self.rng.fork(&format!("client {index}")),
+                going: HashMap::new(),
+                outbox: Outbox::default(),
+                tally: tally.clone(),
+            };
             self.rack.spawn(node, Box::new(actor));
         }
         let prices = ENDPOINTS

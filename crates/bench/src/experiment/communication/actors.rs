@@ -1,18 +1,11 @@
-//! The threads of a measurement in virtual time, and what their cores spend.
+//! The threads of a measurement in virtual time, each on a core of its own.
 //!
-//! What a step has posted reaches the NIC when its time has passed, in the next step. Bytes are
-//! there at the beginning of the step that copies them, and nobody is told before its end.
-
-mod multi;
-mod raw;
-mod single;
-
-pub use multi::{MultiSender, MultiTaker};
-pub use raw::RawSender;
-pub use single::{SingleSender, SingleTaker};
+//! A step uses the verbs or copies a package, and its time passes afterwards: what it posts reaches
+//! the NIC at the beginning of the next.
 
 use super::data::Data;
 use super::testbed::Core;
+use super::ways::{Inlet, Outlet};
 use crate::experiment::metered::{Metered, Outbox};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -40,37 +33,19 @@ pub struct Thread {
     pub core: Core,
     /// The data that is sent.
     pub data: Data,
-    /// Its part of it.
+    /// Its part of it that is still to be sent or taken.
     pub part: Range<u64>,
+    /// Where that began.
+    pub begin: u64,
     /// Bytes of the buffers that it uses over and over.
     pub area: u64,
-    /// When it begins to run.
-    pub start: Duration,
     /// Where it reports.
     pub report: Rc<RefCell<Report>>,
-    outbox: Outbox,
+    /// What it has posted in this step.
+    pub outbox: Outbox,
 }
 
 impl Thread {
-    /// A thread of its own core.
-    pub fn new(
-        core: Core,
-        data: &Data,
-        part: Range<u64>,
-        area: u64,
-        report: &Rc<RefCell<Report>>,
-    ) -> Self {
-        Self {
-            core,
-            data: data.clone(),
-            part,
-            area,
-            start: Duration::ZERO,
-            report: report.clone(),
-            outbox: Outbox::default(),
-        }
-    }
-
     fn rest(&self) -> u64 {
         self.part.end - self.part.start
     }
@@ -88,22 +63,24 @@ impl Thread {
         report.written = report.written.max(at);
     }
 
-    fn fail(&self, error: impl core::fmt::Display) -> Step {
-        let mut report = self.report.borrow_mut();
-        report.failure.get_or_insert(error.to_string());
-        Step::Done
+    /// The step, unless something went wrong.
+    fn step(&self, step: Result<Step, String>) -> Step {
+        step.unwrap_or_else(|error| {
+            self.report.borrow_mut().failure.get_or_insert(error);
+            Step::Done
+        })
     }
 
     /// Hands to the NIC what the step before has posted, and has `act` use the verbs; what that
     /// costs.
-    fn act<R, E: core::fmt::Display>(
+    fn act<R>(
         &mut self,
         context: &mut Context<'_>,
-        act: impl FnOnce(&mut Metered<'_, Core>) -> Result<R, E>,
+        act: impl FnOnce(&mut Metered<'_, Core>) -> Result<R, String>,
     ) -> Result<(R, Duration), String> {
         self.outbox.flush(context.nic())?;
         let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.core);
-        let result = act(&mut verbs).map_err(|error| error.to_string())?;
+        let result = act(&mut verbs)?;
         Ok((result, verbs.spent()))
     }
 }
@@ -119,27 +96,127 @@ fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
     Step::WaitForPacket
 }
 
-/// What a thread does.
-pub trait Task {
-    /// A step of it.
-    fn go_on(&mut self, thread: &mut Thread, context: &mut Context<'_>) -> Result<Step, String>;
-}
-
-/// A thread that does something, from its start on.
-pub struct Running<T> {
+/// Sends its part of the data.
+pub struct Sending<O> {
     /// What every thread has.
     pub thread: Thread,
-    /// What it does.
-    pub task: T,
+    /// Its end.
+    pub end: Rc<RefCell<O>>,
+    /// When it begins to run.
+    pub start: Duration,
+    /// Words that it looks at for what the receiver has done.
+    pub words: u64,
+    /// Whether the transfer has begun.
+    pub begun: bool,
+    /// Whether a package is filled in and is to be posted.
+    pub filled: bool,
+    /// Whether the last WRITE has ended.
+    pub written: bool,
 }
 
-impl<T: Task> Actor for Running<T> {
+impl<O: Outlet> Sending<O> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, String> {
+        let (thread, now) = (&mut self.thread, context.now());
+        let mut end = self.end.borrow_mut();
+        let filled = core::mem::take(&mut self.filled);
+        let (_, spent) = thread.act(context, |verbs| {
+            if end.act(now, verbs, filled)? {
+                verbs.pay(Core::news);
+            }
+            Ok(())
+        })?;
+        let rest = thread.rest();
+        if rest == 0 && self.begun && !self.written && end.is_written() {
+            self.written = true;
+            thread.written(now + spent);
+        }
+        if spent > Duration::ZERO {
+            // What was posted is to go before the next package is copied.
+            return Ok(spend(context, spent));
+        }
+        if !core::mem::replace(&mut self.begun, true) && rest > 0 {
+            end.begin(rest)?;
+        }
+        if rest == 0 && end.is_over() {
+            if !O::IS_CONSUMED {
+                thread.arrived(now, thread.part.end - thread.begin);
+            }
+            return Ok(Step::Done);
+        }
+        let len = rest.min(end.room() as u64);
+        if len == 0 {
+            return Ok(wait(context, &thread.core, self.words));
+        }
+        let next = thread.part.start + len;
+        let at = core::mem::replace(&mut thread.part.start, next)..next;
+        end.fill(&thread.data, at, len == rest);
+        self.filled = true;
+        let copy = thread.core.copy_in(len + O::HEADER as u64, thread.area);
+        Ok(spend(context, copy))
+    }
+}
+
+impl<O: Outlet> Actor for Sending<O> {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let start = core::mem::take(&mut self.thread.start);
+        let start = core::mem::take(&mut self.start);
         if start > Duration::ZERO {
             return Step::Sleep(start);
         }
-        let result = self.task.go_on(&mut self.thread, context);
-        result.unwrap_or_else(|error| self.thread.fail(error))
+        let step = self.turn(context);
+        self.thread.step(step)
+    }
+}
+
+/// Takes its part of the data.
+pub struct Taking<I> {
+    /// What every thread has.
+    pub thread: Thread,
+    /// Its end.
+    pub end: Rc<RefCell<I>>,
+    /// What was copied out in the step before.
+    pub taken: Vec<u8>,
+}
+
+impl<I: Inlet> Taking<I> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, String> {
+        let (thread, now) = (&mut self.thread, context.now());
+        let mut end = self.end.borrow_mut();
+        let before = core::mem::take(&mut self.taken);
+        let (found, spent) = thread.act(context, |verbs| {
+            if before.is_empty() {
+                return end.take(verbs, &mut self.taken);
+            }
+            end.release(now, verbs)?;
+            Ok(None)
+        })?;
+        if !before.is_empty() {
+            thread.part.start += before.len() as u64;
+            thread.arrived(now, before.len() as u64);
+            return Ok(spend(context, spent));
+        }
+        if thread.rest() == 0 {
+            return Ok(Step::Done);
+        }
+        let Some((offset, total)) = found else {
+            context.charge(Category::Communication, spent);
+            return Ok(wait(context, &thread.core, 1));
+        };
+        let part = &thread.part;
+        let is_right = offset == part.start - thread.begin
+            && total == part.end - thread.begin
+            && thread.data.is(part.start, &self.taken);
+        if !is_right {
+            return Err(format!("bytes {offset} of {total}: not what was sent"));
+        }
+        let (core, bytes) = (thread.core, (self.taken.len() + I::HEADER) as u64);
+        let copy = core.news() + core.copy_out(bytes, thread.area) + core.clear(bytes);
+        Ok(spend(context, spent + copy))
+    }
+}
+
+impl<I: Inlet> Actor for Taking<I> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let step = self.turn(context);
+        self.thread.step(step)
     }
 }

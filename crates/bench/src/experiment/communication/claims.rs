@@ -3,7 +3,7 @@
 use super::figures::Row;
 use super::shape::Bytes;
 use super::sweep::{self, Curve, best};
-use crate::figure::Figure;
+use crate::figure::{Figure, claim};
 
 /// What a figure's claims are made from: its row, its curves, and the curves of one thread that
 /// threads are compared with.
@@ -90,16 +90,11 @@ fn buffer_kib(curve: Option<&Curve>, halves: u64) -> f64 {
 }
 
 pub fn claims_4a(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.1, figure 4a", paper, ours, unit);
     let (data, rate, curve) = seen.peak();
-    claim("the best with any single buffer", 5615.4, rate, RATE);
-    claim(
-        "the buffer with which it is reached",
-        2048.0,
-        buffer_kib(curve, 2),
-        "KiB",
-    );
+    figure.claims([
+        claim("the best with any single buffer").values([5615.4, rate], RATE),
+        claim("the buffer with which it is reached").values([2048.0, buffer_kib(curve, 2)], "KiB"),
+    ]);
     let small = seen
         .curves
         .iter()
@@ -115,8 +110,6 @@ pub fn claims_4a(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.2, figure 4b", paper, ours, unit);
     // By which part a curve falls with its last doubling before the data is half the buffer.
     let falls = |of: fn(&Curve) -> &[(f64, f64)]| -> Vec<(u64, f64)> {
         let fall = |curve: &Curve| {
@@ -130,18 +123,12 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
     let written = falls(|curve| &curve.written);
     let falling = |falls: &[(u64, f64)]| falls.iter().filter(|fall| fall.1 > 0.0).count();
     let share = |falls: &[(u64, f64)]| falling(falls) as f64 / falls.len() as f64;
-    claim(
-        "curves that fall at half the buffer, time until all is written",
-        1.0,
-        share(&written),
-        "",
-    );
-    claim(
-        "curves that fall at half the buffer, time until all is consumed",
-        1.0,
-        share(&consumed),
-        "",
-    );
+    figure.claims([
+        claim("curves that fall at half the buffer, time until all is written")
+            .values([1.0, share(&written)], ""),
+        claim("curves that fall at half the buffer, time until all is consumed")
+            .values([1.0, share(&consumed)], ""),
+    ]);
     let listed = |falls: &[(u64, f64)]| {
         let parts = falls.iter().map(|&(buffer, fall)| {
             let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
@@ -167,27 +154,12 @@ pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_5a(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.1, figure 5a", paper, ours, unit);
     let (data, rate, _) = seen.peak();
-    claim(
-        "one thread and 1 receive buffer: the best",
-        5250.0,
-        rate,
-        RATE,
-    );
-    claim(
-        "the data with which it is reached",
-        512.0,
-        data / 1024.0,
-        "KiB",
-    );
-    claim(
-        "with data of 512 KiB",
-        5250.0,
-        seen.best_at(512 << 10),
-        RATE,
-    );
+    figure.claims([
+        claim("one thread and 1 receive buffer: the best").values([5250.0, rate], RATE),
+        claim("the data with which it is reached").values([512.0, data / 1024.0], "KiB"),
+        claim("with data of 512 KiB").values([5250.0, seen.best_at(512 << 10)], RATE),
+    ]);
     let (_, of_all, curve) = peak(&seen.curves.iter().collect::<Vec<_>>());
     let with = curve.map_or_else(String::new, |curve| seen.row.name(&curve.shape));
     let plateau = "With 1 receive buffer the curves rise to a plateau and stay there; in the paper \
@@ -204,8 +176,6 @@ pub fn claims_5a(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.1.1, figure 5b", paper, ours, unit);
     let (_, rate, _) = seen.peak();
     let data = seen.curves.first().map_or(&[][..], |curve| &curve.points);
     let data = data.iter().map(|point| point.0 as u64);
@@ -218,24 +188,12 @@ pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
         .filter(|&at| at > worse)
         .min()
         .map_or(f64::NAN, |at| at as f64);
-    claim(
-        "3 threads and 3 receive buffers: the best",
-        7100.0,
-        rate,
-        RATE,
-    );
-    claim(
-        "with data of 512 KiB",
-        3000.0,
-        seen.best_at(512 << 10),
-        RATE,
-    );
-    claim(
-        "the least data with which threads are better than one",
-        64.0,
-        better / sweep::MIB,
-        "MiB",
-    );
+    figure.claims([
+        claim("3 threads and 3 receive buffers: the best").values([7100.0, rate], RATE),
+        claim("with data of 512 KiB").values([3000.0, seen.best_at(512 << 10)], RATE),
+        claim("the least data with which threads are better than one")
+            .values([64.0, better / sweep::MIB], "MiB"),
+    ]);
     let note = format!(
         "One thread with 1 receive buffer has {:.0} MiB/s with data of 512 KiB. Starting the \
          threads costs 18 us each, and data that fits one package is one thread's: that is why \
@@ -247,8 +205,6 @@ pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_6a(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.2, figure 6a", paper, ours, unit);
     let (data, rate, _) = seen.peak();
     let drawn = seen.row.best_of_paper(seen.curves);
     let good = |curve: &&&Curve| (256 << 10..=1 << 20).contains(&curve.shape.bytes);
@@ -256,31 +212,13 @@ pub fn claims_6a(figure: &mut Figure, seen: &Seen<'_>) {
     let written = drawn.iter().flat_map(|curve| &curve.written);
     let written = written.filter(|point| point.0 == sweep::MIB);
     let until = most(written.map(|point| point.1));
-    claim(
-        "one thread and 2 receive buffers: the best",
-        5100.0,
-        rate,
-        RATE,
-    );
-    claim("with data of 1 MiB", 5100.0, seen.best_at(1 << 20), RATE);
-    claim(
-        "the data with which the best is reached",
-        1024.0,
-        data / 1024.0,
-        "KiB",
-    );
-    claim(
-        "with data of 1 MiB, time until all is written",
-        5100.0,
-        until,
-        RATE,
-    );
-    claim(
-        "of the three best sizes, those of 256 KiB to 1 MiB",
-        3.0,
-        good as f64,
-        "",
-    );
+    figure.claims([
+        claim("one thread and 2 receive buffers: the best").values([5100.0, rate], RATE),
+        claim("with data of 1 MiB").values([5100.0, seen.best_at(1 << 20)], RATE),
+        claim("the data with which the best is reached").values([1024.0, data / 1024.0], "KiB"),
+        claim("with data of 1 MiB, time until all is written").values([5100.0, until], RATE),
+        claim("of the three best sizes, those of 256 KiB to 1 MiB").values([3.0, good as f64], ""),
+    ]);
     let note = "The sender copies, the wire carries and the receiver copies and clears at the same \
                 time, each another package, so that more data comes ever nearer to the slowest of \
                 the three; in the paper more data than 1 MiB brings less. Two buffers of 512 KiB \
@@ -290,22 +228,12 @@ pub fn claims_6a(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_6b(figure: &mut Figure, seen: &Seen<'_>) {
-    let mut claim =
-        |what, paper, ours, unit| figure.claim(what, "section 4.2.1, figure 6b", paper, ours, unit);
     let (_, rate, _) = seen.peak();
     let (_, one, _) = peak(&seen.beside.iter().collect::<Vec<_>>());
-    claim(
-        "3 threads and 6 receive buffers: the best",
-        5900.0,
-        rate,
-        RATE,
-    );
-    claim(
-        "gain over one thread and 2 receive buffers",
-        1.14,
-        rate / one,
-        "",
-    );
+    figure.claims([
+        claim("3 threads and 6 receive buffers: the best").values([5900.0, rate], RATE),
+        claim("gain over one thread and 2 receive buffers").values([1.14, rate / one], ""),
+    ]);
     let note = format!(
         "One thread has {one:.0} MiB/s at best. Every word has one writer here, so that no thread \
          polls under a lock that the NIC waits for, and every channel has a queue pair of its own: \

@@ -68,18 +68,6 @@ impl Data {
         })
     }
 
-    /// Copies part of the data.
-    ///
-    /// # Panics
-    /// If it reaches beyond the data.
-    pub fn copy(&self, offset: u64, target: &mut [u8]) {
-        let mut at = 0;
-        for piece in self.pieces(offset, target.len()) {
-            target[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
-        }
-    }
-
     /// Whether these are the bytes from `offset` on.
     pub fn is(&self, offset: u64, bytes: &[u8]) -> bool {
         if offset + bytes.len() as u64 > self.bytes {
@@ -103,8 +91,8 @@ mod tests {
         let none = Data::none(1);
         let (first, second) = (none.series(0, 5 << 20), none.series(1, 5 << 20));
         for (offset, len) in [(0, 8), (ROW as u64 - 3, 11), (17, 3 * ROW), (5 << 20, 0)] {
-            let mut bytes = vec![0; len];
-            first.copy(offset, &mut bytes);
+            let pieces = first.pieces(offset, len);
+            let mut bytes: Vec<u8> = pieces.flatten().copied().collect();
             assert!(first.is(offset, &bytes), "{len} bytes at {offset}");
             if len > 0 {
                 assert!(!second.is(offset, &bytes) && !first.is(offset + 1, &bytes));

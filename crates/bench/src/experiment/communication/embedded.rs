@@ -29,7 +29,7 @@ use rackweave_verbs::Region;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-use threads::{Point, Times, send_multi, send_single, take_multi, take_single, write};
+use threads::{Point, Times, send, send_multi, take_multi, take_single, write};
 
 /// Transfers of a point, of which the first is not counted; more of small data.
 const ROUNDS: usize = 5;
@@ -231,7 +231,8 @@ impl Running {
             }
             Self::Single(pair) => {
                 let [near, far] = &mut **pair;
-                jobs.push(Box::new(move || send_single(storage, near, point)));
+                let part = share(0);
+                jobs.push(Box::new(move || send(storage, near, part, point)));
                 jobs.push(Box::new(move || take_single(compute, far, point)));
             }
             Self::Multi(channels) => {

@@ -15,6 +15,8 @@ pub struct Row {
     pub name: &'static str,
     /// A title in words.
     pub title: &'static str,
+    /// Where the paper says it.
+    source: &'static str,
     /// How data goes: if raw, nobody consumes it.
     pub way: Way,
     /// Whether there is a single buffer, which is halved.
@@ -47,6 +49,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-4a",
         title: "Messages through a single buffer, nobody consumes",
+        source: "section 4.1, figure 4a",
         way: Way::Raw,
         is_single: true,
         layouts: [ONE, ONE],
@@ -58,6 +61,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-4b",
         title: "Messages through a single buffer, consumed",
+        source: "section 4.2, figure 4b",
         way: Way::Single,
         is_single: true,
         layouts: [ONE, ONE],
@@ -69,6 +73,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-5a",
         title: "Messages through several receive buffers, nobody consumes",
+        source: "section 4.1, figure 5a",
         way: Way::Raw,
         is_single: false,
         layouts: [ONE_THREAD.split_at(2).0, ONE_THREAD],
@@ -80,6 +85,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-5b",
         title: "Messages of several threads, nobody consumes",
+        source: "section 4.1.1, figure 5b",
         way: Way::Raw,
         is_single: false,
         layouts: [&[(2, 2), (3, 3), (4, 4)], THREADS],
@@ -94,6 +100,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-6a",
         title: "Messages through several receive buffers, consumed",
+        source: "section 4.2, figure 6a",
         way: Way::Multi,
         is_single: false,
         layouts: [ONE_THREAD.split_at(3).0, ONE_THREAD],
@@ -105,6 +112,7 @@ pub const ROWS: [Row; 6] = [
     Row {
         name: "communication-6b",
         title: "Messages of several threads, consumed",
+        source: "section 4.2.1, figure 6b",
         way: Way::Multi,
         is_single: false,
         layouts: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
@@ -198,11 +206,10 @@ impl Row {
 
     /// Axes and title, without curves.
     pub fn empty_figure(&self) -> Figure {
-        Figure::new(
-            self.title,
-            Axis::log("data", "B"),
-            Axis::linear("effective bandwidth", "MiB/s"),
-        )
+        Figure::lines(self.title)
+            .of(self.source)
+            .x(Axis::log("data", "B"))
+            .y(Axis::linear("effective bandwidth", "MiB/s"))
     }
 
     /// Measures the figure in virtual time.

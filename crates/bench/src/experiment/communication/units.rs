@@ -1,15 +1,15 @@
 //! Both units with their ends, and the measurements that are made on them one after the other.
 
-use super::actors::{
-    MultiSender, MultiTaker, RawSender, Report, Running, SingleSender, SingleTaker, Task, Thread,
-};
+use super::actors::{Report, Sending, Taking, Thread};
 use super::data::Data;
 use super::ends::{self, Ends};
-use super::shape::Shape;
+use super::shape::{Shape, Way};
 use super::testbed::{self, Core};
-use crate::baseline::raw_writer::{RawTarget, RawWriter};
+use super::ways::{Inlet, Outlet};
+use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::{HEADER_BYTES, SingleBuffer};
 use crate::experiment::drive::{Until, drive, failed};
+use crate::experiment::metered::Outbox;
 use crate::experiment::{ExperimentError, Run};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -89,7 +89,6 @@ impl Units {
         self.measured += 1;
         let begins = self.rack.now();
         let report = shared(Report::default());
-        let before = self.packages();
         self.spawn(&data, &report);
         let failure = || report.borrow().failure.clone();
         drive(run, &mut self.rack, Until::Done(TIME_MAX), &failure)?;
@@ -99,77 +98,48 @@ impl Units {
             let found = report.bytes;
             return Err(failed("the data", format!("{found} of {bytes} bytes came")));
         }
-        self.check(&data, &before)?;
+        self.check(&data)?;
         Ok(Took {
             all: report.ended.since(begins).as_secs_f64(),
             writing: report.written.since(begins).as_secs_f64(),
         })
     }
 
-    fn spawn(&mut self, data: &Data, report: &Rc<RefCell<Report>>) {
-        let shape = self.shape;
-        let [storage, compute] = [STORAGE, COMPUTE].map(Core::new);
-        let part = |thread: usize| shape.share(thread as u8, data.bytes());
-        let sends = |thread: usize| {
-            let area = shape.parts() * shape.bytes;
-            let mut made = Thread::new(storage, data, part(thread), area, report);
-            made.start = start(shape.threads, thread);
-            made
-        };
-        let takes = |thread: usize| {
-            let area = shape.receive_bytes();
-            Thread::new(compute, data, part(thread), area, report)
+    fn spawn(&mut self, data: &Data, report: &Shared<Report>) {
+        let rack = &mut self.rack;
+        let measurement = Measurement {
+            shape: self.shape,
+            data,
+            report,
         };
         match &self.threads {
             Threads::Raw(writers, _) => {
                 for (at, writer) in writers.iter().enumerate() {
-                    let task = RawSender {
-                        writer: writer.clone(),
-                        bytes: part(at).end - part(at).start,
-                    };
-                    spawn(&mut self.rack, STORAGE, sends(at), task);
+                    measurement.send(rack, at, writer);
                 }
             }
             Threads::Single([near, far]) => {
-                let (sender, taker) = (near.clone(), far.clone());
-                spawn(&mut self.rack, STORAGE, sends(0), SingleSender::new(sender));
-                spawn(&mut self.rack, COMPUTE, takes(0), SingleTaker::new(taker));
+                measurement.send(rack, 0, near);
+                measurement.take(rack, 0, far);
             }
             Threads::Multi(channels) => {
                 for (at, (sender, receiver)) in channels.iter().enumerate() {
-                    let words = u64::from(shape.buffers / shape.threads);
-                    let sender = MultiSender::new(sender.clone(), words);
-                    let taker = MultiTaker::new(receiver.clone(), part(at).start);
-                    spawn(&mut self.rack, STORAGE, sends(at), sender);
-                    spawn(&mut self.rack, COMPUTE, takes(at), taker);
+                    measurement.send(rack, at, sender);
+                    measurement.take(rack, at, receiver);
                 }
             }
-        }
-    }
-
-    /// How many packages each raw writer has written.
-    fn packages(&self) -> Vec<u64> {
-        match &self.threads {
-            Threads::Raw(writers, _) => {
-                let writers = writers.iter();
-                writers.map(|writer| writer.borrow().packages()).collect()
-            }
-            _ => Vec::new(),
         }
     }
 
     /// Demands that the receive buffers hold what raw writers wrote there last. In the other ways
     /// every byte was looked at when it was consumed.
-    fn check(&self, data: &Data, before: &[u64]) -> Result<(), ExperimentError> {
+    fn check(&self, data: &Data) -> Result<(), ExperimentError> {
         let Threads::Raw(writers, region) = &self.threads else {
             return Ok(());
         };
         for (at, writer) in writers.iter().enumerate() {
             let part = self.shape.share(at as u8, data.bytes());
-            let first = before.get(at).copied().unwrap_or(0);
-            let target = writer.borrow().target();
-            let is_there = holds(region, &target, data, (part, self.shape.payload()), first);
-            if !is_there {
+            if !holds(region, &writer.borrow(), data, part) {
                 let what = format!("buffers of thread {at} hold something else");
                 return Err(failed("the data", what));
             }
@@ -178,8 +148,52 @@ impl Units {
     }
 }
 
-fn spawn(rack: &mut SimulatedRack, node: NodeId, thread: Thread, task: impl Task + 'static) {
-    rack.spawn(node, Box::new(Running { thread, task }));
+/// What all threads of a measurement are made from.
+struct Measurement<'a> {
+    shape: Shape,
+    data: &'a Data,
+    report: &'a Shared<Report>,
+}
+
+impl Measurement<'_> {
+    fn thread(&self, node: NodeId, at: usize, area: u64) -> Thread {
+        let part = self.shape.share(at as u8, self.data.bytes());
+        Thread {
+            core: Core::new(node),
+            data: self.data.clone(),
+            begin: part.start,
+            part,
+            area,
+            report: self.report.clone(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    fn send(&self, rack: &mut SimulatedRack, at: usize, end: &Shared<impl Outlet + 'static>) {
+        let shape = self.shape;
+        let thread = Sending {
+            thread: self.thread(STORAGE, at, shape.parts() * shape.bytes),
+            end: end.clone(),
+            start: start(shape.threads, at),
+            words: match shape.way {
+                Way::Multi => u64::from(shape.buffers / shape.threads),
+                Way::Raw | Way::Single => 1,
+            },
+            begun: false,
+            filled: false,
+            written: false,
+        };
+        rack.spawn(STORAGE, Box::new(thread));
+    }
+
+    fn take(&self, rack: &mut SimulatedRack, at: usize, end: &Shared<impl Inlet + 'static>) {
+        let thread = Taking {
+            thread: self.thread(COMPUTE, at, self.shape.receive_bytes()),
+            end: end.clone(),
+            taken: Vec::new(),
+        };
+        rack.spawn(COMPUTE, Box::new(thread));
+    }
 }
 
 /// When a thread of several begins to run: they are started one after the other.
@@ -190,16 +204,12 @@ fn start(threads: u8, thread: usize) -> Duration {
     }
 }
 
-/// Whether a raw writer's buffers hold the last packages of its part; `first` is the number of its
-/// first package.
-pub fn holds(
-    region: &Region,
-    target: &RawTarget,
-    data: &Data,
-    (part, payload): (Range<u64>, u64),
-    first: u64,
-) -> bool {
+/// Whether a raw writer's buffers hold the last packages of the part of the data that it has just
+/// written.
+pub fn holds(region: &Region, writer: &RawWriter, data: &Data, part: Range<u64>) -> bool {
+    let (target, payload) = (writer.target(), writer.payload_max() as u64);
     let packages = (part.end - part.start).div_ceil(payload);
+    let first = writer.packages() - packages;
     let mut bytes = Vec::new();
     (packages.saturating_sub(target.own.1)..packages).all(|package| {
         let offset = part.start + package * payload;

@@ -17,9 +17,11 @@ use std::rc::Rc;
 
 /// What a thread pays that reads by READs.
 #[derive(Clone, Copy, Debug)]
-struct Reads {
-    core: Core,
-    node_bytes: u32,
+pub struct Reads {
+    /// Whose core it runs on.
+    pub core: Core,
+    /// Bytes of a tree node.
+    pub node_bytes: u32,
 }
 
 impl Toll for Reads {
@@ -46,7 +48,7 @@ impl Toll for Reads {
 }
 
 /// A lookup under way.
-struct Going {
+pub struct Going {
     ticket: Ticket,
     number: u64,
     since: Instant,
@@ -56,38 +58,19 @@ struct Going {
 
 /// The thread.
 pub struct ClientActor {
-    client: Attached<IndexClient>,
-    toll: Reads,
-    database: Database,
-    asked: VecDeque<u64>,
-    going: Option<Going>,
-    began: Option<Instant>,
-    outbox: Outbox,
-    log: Rc<RefCell<Seen>>,
+    pub(super) client: Attached<IndexClient>,
+    pub(super) toll: Reads,
+    pub(super) database: Database,
+    /// Those that are still to be looked up.
+    pub(super) asked: VecDeque<u64>,
+    pub(super) going: Option<Going>,
+    /// When the first began.
+    pub(super) began: Option<Instant>,
+    pub(super) outbox: Outbox,
+    pub(super) log: Rc<RefCell<Seen>>,
 }
 
 impl ClientActor {
-    /// A thread that looks the records `asked` up by way of `client`, whose tree nodes are of
-    /// `node_bytes`.
-    pub fn new(
-        client: Attached<IndexClient>,
-        core: Core,
-        (database, node_bytes): (Database, u32),
-        asked: &[u64],
-        log: &Rc<RefCell<Seen>>,
-    ) -> Self {
-        Self {
-            client,
-            toll: Reads { core, node_bytes },
-            database,
-            asked: asked.iter().copied().collect(),
-            going: None,
-            began: None,
-            outbox: Outbox::default(),
-            log: log.clone(),
-        }
-    }
-
     fn reads(&self) -> u64 {
         self.client.reader_statistics().reads
     }

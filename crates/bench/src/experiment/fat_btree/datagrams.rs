@@ -42,35 +42,18 @@ pub struct Asks {
 /// until the tally's window is over.
 pub struct AskingActor {
     /// Gone when the window is over.
-    client: Option<DatagramClient>,
-    core: Core,
-    asks: Asks,
-    next: usize,
-    rng: Rng,
-    going: HashMap<Ticket, (Instant, u64)>,
-    tally: Shared,
+    pub(super) client: Option<DatagramClient>,
+    pub(super) core: Core,
+    pub(super) asks: Asks,
+    /// Which of these is next.
+    pub(super) next: usize,
+    pub(super) rng: Rng,
+    /// Operations under way: since when, and their records.
+    pub(super) going: HashMap<Ticket, (Instant, u64)>,
+    pub(super) tally: Shared,
 }
 
 impl AskingActor {
-    /// A thread that begins with the record at `first` of `asks`.
-    pub fn new(
-        client: DatagramClient,
-        core: Core,
-        (asks, first): (Asks, usize),
-        rng: Rng,
-        tally: &Shared,
-    ) -> Self {
-        Self {
-            client: Some(client),
-            core,
-            asks,
-            next: first,
-            rng,
-            going: HashMap::new(),
-            tally: tally.clone(),
-        }
-    }
-
     fn begin(&mut self, client: &mut DatagramClient, now: Instant) -> Result<(), String> {
         let asked = &self.asks.asked;
         let number = asked[self.next % asked.len()];
@@ -159,27 +142,11 @@ impl Actor for AskingActor {
 
 /// A thread of a memory server. It is to serve one request at each poll.
 pub struct ServingActor {
-    server: SharedDatagramServer,
-    core: Core,
-    cost: WalkCost,
-    request_bytes: u64,
-}
-
-impl ServingActor {
-    /// A thread whose walks cost `cost`; requests and replies are of `request_bytes`.
-    pub fn new(
-        server: SharedDatagramServer,
-        core: Core,
-        cost: WalkCost,
-        request_bytes: u64,
-    ) -> Self {
-        Self {
-            server,
-            core,
-            cost,
-            request_bytes,
-        }
-    }
+    pub(super) server: SharedDatagramServer,
+    pub(super) core: Core,
+    pub(super) cost: WalkCost,
+    /// Bytes of a request, and of a reply.
+    pub(super) request_bytes: u64,
 }
 
 impl Actor for ServingActor {

@@ -17,6 +17,7 @@ use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
+use std::collections::HashMap;
 
 /// Memory servers.
 pub const SERVERS: u64 = 4;
@@ -48,7 +49,8 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// The testbed with loaded trees.
 pub struct Ethernet {
     rack: SimulatedRack,
-    index: IndexService,
+    /// The trees.
+    pub index: IndexService,
     core: Core,
     clients: u64,
     rng: Rng,
@@ -63,19 +65,15 @@ impl Ethernet {
         asked: &[u64],
         (skew, limits): (f64, Limits),
     ) -> Result<Self, ExperimentError> {
-        let bounds: Vec<u64> = (0..=SERVERS)
-            .map(|at| database.keys / SERVERS * at)
-            .collect();
-        let first: Vec<u64> = bounds[1..SERVERS as usize].to_vec();
-        let boundaries: Vec<u64> = first.iter().map(|&number| database.key(number)).collect();
+        // The records of a server begin there; the last has what is left.
+        let first = |server: u64| match server {
+            SERVERS => database.keys,
+            server => database.keys / SERVERS * server,
+        };
+        let boundaries: Vec<u64> = (1..SERVERS).map(|at| database.key(first(at))).collect();
         let map = PartitionMap::split(&boundaries).or_failed("the partition map")?;
-        let ends = bounds[1..].iter().copied();
-        let parts = bounds
-            .iter()
-            .copied()
-            .zip(ends.take(SERVERS as usize - 1).chain([database.keys]));
-        let parts: Vec<(u64, u64)> = parts.collect();
-        let trees = parts.iter().map(|&(from, to)| {
+        let trees = (0..SERVERS).map(|server| {
+            let (from, to) = (first(server), first(server + 1));
             let asked = asked.partition_point(|&number| number < to)
                 - asked.partition_point(|&number| number < from);
             database.tree(to - from, asked as u64, REGULAR)
@@ -114,7 +112,12 @@ impl Ethernet {
         let cost = WalkCost::new((&database, SERVERS), REGULAR, skew, &core.caches);
         let request_bytes = lookup::HEADER_LEN as u64 + u64::from(database.value_bytes);
         for (_, node, server) in index.index().datagram_servers() {
-            let actor = ServingActor::new(server.clone(), core, cost.clone(), request_bytes);
+            let actor = ServingActor {
+                server: server.clone(),
+                core,
+                cost: cost.clone(),
+                request_bytes,
+            };
             rack.spawn_server(node, Box::new(actor));
         }
         Ok(Self {
@@ -124,12 +127,6 @@ impl Ethernet {
             clients: 0,
             rng: Rng::new(seed).fork("ethernet"),
         })
-    }
-
-    /// Loads into the switches what leads to `keys`, as often as they are among these.
-    pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
-        rdma::load(&self.index, keys)?;
-        Ok(())
     }
 
     /// Operations per second under such a load.
@@ -153,10 +150,15 @@ impl Ethernet {
                 .index
                 .datagram_client(CLIENT, config)
                 .or_failed("a client")?;
-            let first = asks.asked.len() / usize::from(load.clients) * client;
-            let rng = self.rng.fork(&format!("client {}", self.clients));
-            let asks = (asks.clone(), first);
-            let actor = AskingActor::new(made, self.core, asks, rng, &tally);
+            let actor = AskingActor {
+                client: Some(made),
+                core: self.core,
+                asks: asks.clone(),
+                next: asks.asked.len() / usize::from(load.clients) * client,
+                rng: self.rng.fork(&format!("client {}", self.clients)),
+                going: HashMap::new(),
+                tally: tally.clone(),
+            };
             self.rack.spawn(CLIENT, Box::new(actor));
         }
         Tally::run(&tally, run, &mut self.rack)?;

@@ -5,19 +5,18 @@
 //! and one-sided in trees of several shapes.
 
 use super::database::{Database, Popularity, distinct};
-use super::rdma::{Limits, LookupRack, REGULAR, Shape};
+use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
-use super::{SKEW, VALUE_BYTES, limits, notes, popularity, shrink};
+use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, notes, popularity, shrink};
 use crate::experiment::grid::{self, Curve};
-use crate::experiment::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Drawing, Figure, Series};
+use crate::experiment::{ExperimentError, Run};
+use crate::figure::{Axis, Claim, Figure, Series, claim};
 use rackweave_base::Rng;
 use rackweave_endpoint::index::Access;
 
-/// One x of a figure, keys and tree nodes before they are shrunk.
+/// What is measured at an x, keys and tree nodes before they are shrunk.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Point {
-    x: f64,
+pub struct Point {
     keys: u64,
     skew: f64,
     /// Which part of the queries the network was not loaded for.
@@ -29,7 +28,6 @@ struct Point {
 
 /// The default of section V-B.
 const DEFAULT: Point = Point {
-    x: 0.0,
     keys: 2_000_000,
     skew: SKEW,
     variation: 0.0,
@@ -37,29 +35,16 @@ const DEFAULT: Point = Point {
     nodes: super::NODES,
 };
 
-/// A figure.
-pub struct Sweep {
-    number: &'static str,
-    title: &'static str,
-    x: (&'static str, &'static str),
-    points: fn(Scale) -> Vec<Point>,
-    claims: &'static [PaperClaim],
-}
+/// A figure of lookups.
+type Lookups = Sweep<Point, PaperClaim>;
 
 /// Figure 5: the size of the database.
-pub const KEYS: Sweep = Sweep {
-    number: "5",
+pub const KEYS: Lookups = Sweep {
+    source: "section V-B, figure 5",
     title: "Lookups of records of 1000 bytes, one at a time",
     x: ("keys", "M"),
-    points: |scale| {
-        let millions: &[u32] = scale.pick(&[1, 3, 5, 7, 10], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-        let point = |&millions: &u32| Point {
-            x: f64::from(millions),
-            keys: u64::from(millions) * 1_000_000,
-            ..DEFAULT
-        };
-        millions.iter().map(point).collect()
-    },
+    xs: [&[1.0, 3.0, 5.0, 7.0, 10.0], TO_TEN],
+    set: |point, millions| point.keys = millions as u64 * 1_000_000,
     claims: &[
         PaperClaim(Of::Mean, 1.0, "1 M keys", 27.5, 112.6),
         PaperClaim(Of::Mean, 10.0, "10 M keys", 46.7, 129.0),
@@ -71,19 +56,17 @@ pub const KEYS: Sweep = Sweep {
 };
 
 /// Figure 6: queries that the network was not loaded for.
-pub const VARIATION: Sweep = Sweep {
-    number: "6",
+pub const VARIATION: Lookups = Sweep {
+    source: "section V-B, figure 6",
     title: "Lookups in another distribution than the network was loaded for",
     x: ("queries of other popular keys", "%"),
-    points: |scale| {
-        let percent = (0..=100).step_by(scale.pick(25, 10));
-        let point = |percent: u32| Point {
-            x: f64::from(percent),
-            variation: f64::from(percent) / 100.0,
-            ..DEFAULT
-        };
-        percent.map(point).collect()
-    },
+    xs: [
+        &[0.0, 25.0, 50.0, 75.0, 100.0],
+        &[
+            0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0,
+        ],
+    ],
+    set: |point, percent| point.variation = percent / 100.0,
     claims: &[
         PaperClaim(Of::Mean, 0.0, "no variation", 32.9, 113.0),
         PaperClaim(Of::Mean, 100.0, "wholly other keys", 44.9, 113.0),
@@ -93,18 +76,12 @@ pub const VARIATION: Sweep = Sweep {
 };
 
 /// Figure 7: the skew of the workload.
-pub const SKEWS: Sweep = Sweep {
-    number: "7",
+pub const SKEWS: Lookups = Sweep {
+    source: "section V-B, figure 7",
     title: "Lookups by the skew of the workload",
     x: ("Zipfian skew", ""),
-    points: |_| {
-        let point = |skew| Point {
-            x: skew,
-            skew,
-            ..DEFAULT
-        };
-        [0.9, 0.95, 0.99].map(point).into()
-    },
+    xs: super::SKEWS,
+    set: |point, skew| point.skew = skew,
     claims: &[
         PaperClaim(Of::Throughput, 0.9, "skew 0.9", 25.8, 8.7),
         PaperClaim(Of::Throughput, 0.99, "skew 0.99", 28.8, 8.7),
@@ -112,19 +89,18 @@ pub const SKEWS: Sweep = Sweep {
 };
 
 /// Figure 8: regular nodes of a layer.
-pub const NODES: Sweep = Sweep {
-    number: "8",
+pub const NODES: Lookups = Sweep {
+    source: "section V-B, figure 8",
     title: "Lookups by the size of the switches' layers",
     x: ("tree nodes of a layer", ""),
-    points: |scale| {
-        let point = |nodes: u16| Point {
-            x: f64::from(nodes),
-            nodes,
-            ..DEFAULT
-        };
-        let nodes = (300..=3900).step_by(scale.pick(900, 300));
-        nodes.map(point).collect()
-    },
+    xs: [
+        &[300.0, 1200.0, 2100.0, 3000.0, 3900.0],
+        &[
+            300.0, 600.0, 900.0, 1200.0, 1500.0, 1800.0, 2100.0, 2400.0, 2700.0, 3000.0, 3300.0,
+            3600.0, 3900.0,
+        ],
+    ],
+    set: |point, nodes| point.nodes = nodes as u16,
     claims: &[
         PaperClaim(Of::Mean, 300.0, "300 tree nodes", 45.6, 113.2),
         PaperClaim(Of::Mean, 3900.0, "3900 tree nodes", 32.7, 113.2),
@@ -136,18 +112,12 @@ pub const NODES: Sweep = Sweep {
 };
 
 /// Figure 9: layers below the fat root.
-pub const LAYERS: Sweep = Sweep {
-    number: "9",
+pub const LAYERS: Lookups = Sweep {
+    source: "section V-B, figure 9",
     title: "Lookups by the layers that the switches know",
     x: ("layers below the fat root", ""),
-    points: |_| {
-        let point = |layers: u8| Point {
-            x: f64::from(layers),
-            layers,
-            ..DEFAULT
-        };
-        (0..=3).map(point).collect()
-    },
+    xs: [&[0.0, 1.0, 2.0, 3.0]; 2],
+    set: |point, layers| point.layers = layers as u8,
     claims: &[
         PaperClaim(Of::Mean, 0.0, "the fat root alone", 74.1, 113.2),
         PaperClaim(Of::Mean, 3.0, "three layers", 32.8, 113.2),
@@ -171,7 +141,7 @@ const NAMES: [&str; 2 + FULL.len()] = [
 
 /// Of what the paper tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Of {
+pub enum Of {
     /// The mean latency.
     Mean,
     /// The latency that 99 % do not exceed.
@@ -183,33 +153,29 @@ enum Of {
 /// What the paper says of a point: its x and its words, what was measured in the network, in
 /// microseconds or in thousands per second, and the same of the baseline.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct PaperClaim(Of, f64, &'static str, f64, f64);
+pub struct PaperClaim(Of, f64, &'static str, f64, f64);
 
 /// What was measured in one way, by x.
-type Lookups = Curve<(), f64, Seen>;
+type Course = Curve<(), f64, Seen>;
 
-impl Sweep {
+impl Lookups {
     /// Measures and draws it.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-        let curves = measure(run, &(self.points)(run.scale))?;
-        let mut figure = Figure::new(
-            self.title,
-            Axis::linear(self.x.0, self.x.1),
-            Axis::linear("microseconds, thousands per second, READs", ""),
-        );
+        let curves = measure(run, &self.points(run.scale, DEFAULT))?;
+        let units = "microseconds, thousands per second, READs";
+        let mut figure = self.empty_figure(Axis::linear(units, ""));
         // The panels' names say what each shows.
         figure.y_per_panel = true;
         let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
             let drawn = grid::series(&curves, |x| x, value).into_iter();
-            figure
-                .series
-                .extend(drawn.map(|series| series.in_panel(panel)));
+            let drawn = drawn.map(|series| series.in_panel(panel));
+            figure.series.extend(drawn);
         };
         draw("mean latency [us]", Seen::mean_us);
         draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
         draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
         draw("round trips of a lookup", Seen::round_trips);
-        claims(&mut figure, self.number, self.claims, &curves);
+        figure.claims(claims(self.claims, &curves));
         figure.notes = notes(run.scale, &curves);
         Ok(figure)
     }
@@ -217,18 +183,16 @@ impl Sweep {
 
 /// The figure.
 pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let curves = measure(run, &(SKEWS.points)(run.scale))?;
-    let mut figure = Figure::new(
-        "How many round trips lookups take",
-        Axis::linear("round trips", ""),
-        Axis::linear("lookups", "%"),
-    );
+    let points = SKEWS.points(run.scale, DEFAULT);
+    let curves = measure(run, &points)?;
+    let mut figure = Figure::bars("How many round trips lookups take")
+        .x(Axis::linear("round trips", ""))
+        .y(Axis::linear("lookups", "%"));
     figure.y_per_panel = true;
-    figure.drawing = Drawing::Bars;
-    for point in (SKEWS.points)(run.scale) {
+    for (skew, _) in points {
         for curve in &curves[..2] {
-            if let Some(seen) = curve.at(point.skew) {
-                let name = format!("skew {} | {}", point.skew, curve.name);
+            if let Some(seen) = curve.at(skew) {
+                let name = format!("skew {skew} | {}", curve.name);
                 figure.series.push(Series::new(name, seen.distribution()));
             }
         }
@@ -243,51 +207,48 @@ pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 
 /// Sets ratios beside the paper's: percent saved, or times as much. The first of `curves` is the
 /// network's, the second the baseline's.
-fn claims(figure: &mut Figure, number: &str, claimed: &[PaperClaim], curves: &[Lookups]) {
-    let source = format!("section V-B, figure {number}");
-    for &PaperClaim(of, x, point, network, baseline) in claimed {
+fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
+    let one = |&PaperClaim(of, x, point, network, baseline): &PaperClaim| {
         let (what, value): (&str, fn(&Seen) -> f64) = match of {
             Of::Mean => ("mean latency saved", Seen::mean_us),
             Of::Tail => ("99 % latency saved", |seen| seen.quantile_us(0.99)),
             Of::Throughput => ("throughput over the baseline's", Seen::per_second),
         };
         let ratio = curves[0].value(x, value) / curves[1].value(x, value);
-        let (paper, ours, unit) = match of {
-            Of::Throughput => (network / baseline, ratio, "x"),
-            _ => (
-                (1.0 - network / baseline) * 100.0,
-                (1.0 - ratio) * 100.0,
-                "%",
-            ),
-        };
-        figure.claim(format!("{what}, {point}"), &source, paper, ours, unit);
-    }
+        let ratios = [network / baseline, ratio];
+        let claim = claim(format!("{what}, {point}"));
+        match of {
+            Of::Throughput => claim.values(ratios, "x"),
+            _ => claim.values(ratios.map(|ratio| (1.0 - ratio) * 100.0), "%"),
+        }
+    };
+    claimed.iter().map(one).collect()
 }
 
 /// Measures all ways at all points.
-fn measure(run: &mut Run<'_>, points: &[Point]) -> Result<Vec<Lookups>, ExperimentError> {
-    let mut curves = NAMES.map(|name| Lookups::empty(name, ()));
+fn measure(run: &mut Run<'_>, points: &[(f64, Point)]) -> Result<Vec<Course>, ExperimentError> {
+    let mut curves = NAMES.map(|name| Course::empty(name, ()));
     // Points that have a database in common use its trees one after the other.
-    let groups: Vec<&[Point]> = points.chunk_by(|a, b| a.keys == b.keys).collect();
+    let groups: Vec<_> = points.chunk_by(|a, b| a.1.keys == b.1.keys).collect();
     for (at, group) in groups.iter().enumerate() {
         let part = &mut run.part(at, groups.len());
         measure_database(part, group, &mut curves)
-            .map_err(|error| error.with(format_args!("{} keys", group[0].keys)))?;
+            .map_err(|error| error.with(format_args!("{} keys", group[0].1.keys)))?;
     }
     Ok(curves.into())
 }
 
 fn measure_database(
     run: &mut Run<'_>,
-    points: &[Point],
-    curves: &mut [Lookups],
+    points: &[(f64, Point)],
+    curves: &mut [Course],
 ) -> Result<(), ExperimentError> {
     let (scale, seed) = (run.scale, run.seed);
     let database = Database {
-        keys: points[0].keys / shrink(scale),
+        keys: points[0].1.keys / shrink(scale),
         value_bytes: VALUE_BYTES,
     };
-    let all = points.iter().map(|point| {
+    let all = points.iter().map(|(_, point)| {
         let popularity = popularity(&database, point.skew, point.variation, seed)?;
         let mut rng = Rng::new(seed).fork("asked");
         let asked = (0..scale.pick(600, 10_000)).map(|_| popularity.asked(&mut rng));
@@ -300,10 +261,10 @@ fn measure_database(
     let mut look_up = |rack: &mut LookupRack, way: usize, at: usize, access| {
         let seen = rack.look_up(&mut run.part(done, total), access, &all[at].1)?;
         done += 1;
-        curves[way].points.push((points[at].x, seen));
+        curves[way].points.push((points[at].0, seen));
         Ok::<_, ExperimentError>(())
     };
-    for (at, point) in points.iter().enumerate() {
+    for (at, (_, point)) in points.iter().enumerate() {
         let limits = Limits {
             layers: point.layers,
             nodes: point.nodes / shrink(scale) as u16,
@@ -315,7 +276,7 @@ fn measure_database(
         let mut rng = Rng::new(seed).fork("known");
         let mut known = || database.key(all[at].0.known(&mut rng));
         let known: Vec<u64> = (0..1_000_000 / shrink(scale)).map(|_| known()).collect();
-        rack.load(&known)?;
+        rdma::load(&rack.index, &known)?;
         look_up(&mut rack, 0, at, Access::InNetwork)?;
         look_up(&mut rack, 1, at, Access::OneSided)?;
     }
@@ -335,7 +296,7 @@ mod tests {
 
     #[test]
     fn claims_compare_ratios_with_ratios() {
-        let curve = |latency| Lookups {
+        let curve = |latency| Course {
             name: "one".into(),
             of: (),
             points: vec![(2.0, seen(&[latency], &[1]))],
@@ -345,9 +306,7 @@ mod tests {
             PaperClaim(Of::Tail, 2.0, "at two", 60.0, 120.0),
             PaperClaim(Of::Throughput, 2.0, "at two", 30.0, 10.0),
         ];
-        let mut figure = Figure::new("none", Axis::linear("x", ""), Axis::linear("y", ""));
-        claims(&mut figure, "5", &claimed, &[curve(1000), curve(4000)]);
-        let claims = figure.claims.iter();
+        let claims = claims(&claimed, &[curve(1000), curve(4000)]).into_iter();
         let both: Vec<(f64, f64)> = claims.map(|claim| (claim.paper, claim.ours)).collect();
         assert_eq!(both, [(75.0, 75.0), (50.0, 75.0), (3.0, 4.0)]);
     }

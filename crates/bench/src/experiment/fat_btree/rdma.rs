@@ -1,9 +1,10 @@
 //! The RDMA testbed: a tree in the memory server's memory, the client's thread, two switches.
 
-use super::client::ClientActor;
+use super::client::{ClientActor, Reads};
 use super::database::Database;
 use super::seen::Seen;
-use crate::experiment::drive::{OrFailed, Until, drive, failed};
+use crate::experiment::drive::{OrFailed, Until, drive};
+use crate::experiment::metered::Outbox;
 use crate::experiment::work::Core;
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, NodeId};
@@ -50,7 +51,8 @@ pub struct Limits {
 /// The testbed with a loaded tree.
 pub struct LookupRack {
     rack: SimulatedRack,
-    index: IndexService,
+    /// The tree.
+    pub index: IndexService,
     database: Database,
     shape: Shape,
 }
@@ -87,12 +89,6 @@ impl LookupRack {
         })
     }
 
-    /// Loads into the switches what leads to `keys`, as often as they are among these, and waits
-    /// until that serves.
-    pub fn load(&mut self, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
-        load(&self.index, keys)
-    }
-
     /// Looks the records up, one after the other. `share` is what is done of the experiment.
     pub fn look_up(
         &mut self,
@@ -120,8 +116,17 @@ impl LookupRack {
             caches: Network::Rdma.caches(),
         };
         let log = Rc::new(RefCell::new(Seen::default()));
-        let tree = (self.database, self.shape.0);
-        let actor = ClientActor::new(client, core, tree, asked, &log);
+        let node_bytes = self.shape.0;
+        let actor = ClientActor {
+            client,
+            toll: Reads { core, node_bytes },
+            database: self.database,
+            asked: asked.iter().copied().collect(),
+            going: None,
+            began: None,
+            outbox: Outbox::default(),
+            log: log.clone(),
+        };
         self.rack.spawn(CLIENT, Box::new(actor));
         let failure = || log.borrow().failure.clone();
         drive(run, &mut self.rack, Until::Done(PATIENCE), &failure)?;
@@ -140,15 +145,15 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     switch.index_nodes = if limits.layers > 0 { limits.nodes } else { 0 };
 }
 
-/// Opens the index to the network and loads into the switches what leads to `keys`.
+/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they are
+/// among these, and waits until that serves.
 pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
-    let refused = |error: &dyn core::fmt::Display| failed("loading the switches", error);
+    let what = "loading the switches";
     index
         .open_network(IndexNetworkSpec::default())
-        .map_err(|error| refused(&error))?;
+        .or_failed(what)?;
     let weights = KeyWeights::from_samples(keys);
-    let loaded = index.load_network_for(weights, TIME_LIMIT);
-    loaded.map_err(|error| refused(&error))
+    index.load_network_for(weights, TIME_LIMIT).or_failed(what)
 }
 
 /// The testbed, with room for `memory` bytes of regions.

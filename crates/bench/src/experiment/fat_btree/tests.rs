@@ -3,7 +3,7 @@
 use super::database::{Database, Popularity, distinct};
 use super::datagrams::Asks;
 use super::ethernet::{Ethernet, Load};
-use super::rdma::{Limits, LookupRack, REGULAR};
+use super::rdma::{self, Limits, LookupRack, REGULAR};
 use crate::experiment::Run;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::index::Access;
@@ -32,7 +32,7 @@ fn lookups_that_the_network_leads_take_fewer_round_trips_and_find_the_same() {
     };
     let rack = LookupRack::new(4, database, REGULAR, &distinct(&asked), Some(limits));
     let mut rack = rack.expect("there is room");
-    rack.load(&known).expect("it is loaded");
+    rdma::load(&rack.index, &known).expect("it is loaded");
     let mut look_up = |access| {
         let seen = rack.look_up(&mut run, access, &asked);
         seen.expect("all are found")
@@ -75,7 +75,7 @@ fn busy_servers_do_more_if_the_network_says_where_to_begin() {
         rate.expect("all are answered")
     };
     let baseline = measure(&mut rack);
-    rack.load(&known).expect("it is loaded");
+    rdma::load(&rack.index, &known).expect("it is loaded");
     let network = measure(&mut rack);
     assert!(network > 1.05 * baseline, "{network} {baseline}");
 }

@@ -1,9 +1,10 @@
 //! The programs of a ping-pong, and what their cores spend.
 
-use super::super::tally::Shared;
+use super::super::tally::{self, Shared};
 use super::BELL_GAP;
 use crate::baseline::cores;
 use core::cell::RefCell;
+use rackweave_base::memory::SharedBytes;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
 use rackweave_sim::world::{Actor, Context, Step};
@@ -58,10 +59,8 @@ impl Bell {
 
     /// Rings if there is something to tell and it may.
     fn ring(&mut self, context: &mut Context<'_>) {
-        let Some(bell) = self
-            .bell
-            .filter(|_| self.owed && self.next <= context.now())
-        else {
+        let rings = self.owed && self.next <= context.now();
+        let Some(bell) = self.bell.filter(|_| rings) else {
             return;
         };
         self.next = context.now() + BELL_GAP;
@@ -122,6 +121,29 @@ impl Sink {
             taken: 0,
             freed: 0,
             bell_after,
+        }
+    }
+
+    /// The items to be read next; or what comes instead, which is a wait for some or until
+    /// a doorbell must ring, this one or one that is due at `also`.
+    fn peek(
+        &mut self,
+        context: &mut Context<'_>,
+        tally: &Shared,
+        also: Option<Instant>,
+    ) -> Result<SharedBytes<'_>, Step> {
+        let due = self.bell.due();
+        match self.ring.peek(BURST) {
+            Taken::Items(items) => Ok(items),
+            Taken::Empty => {
+                context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                let now = context.now();
+                let due = also.into_iter().chain(due).min();
+                Err(due.map_or(Step::WaitForPacket, |due| {
+                    Step::Compute(due.max(now).since(now))
+                }))
+            }
+            Taken::Ended | Taken::Aborted => Err(tally::broken(tally, "a flow was broken off")),
         }
     }
 
@@ -212,10 +234,7 @@ impl Actor for Pinger {
                 self.was_full = true;
                 return Step::WaitForPacket;
             }
-            Err(error) => {
-                self.tally.borrow_mut().fail(error.to_string());
-                return Step::Done;
-            }
+            Err(error) => return tally::broken(&self.tally, error.to_string()),
         };
         if core::mem::take(&mut self.was_full) {
             schedule.put_off(now);
@@ -247,21 +266,9 @@ impl Actor for Echo {
         sink.tell(context);
         source.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.ring.peek(BURST) {
-            Taken::Items(items) => items,
-            Taken::Empty => {
-                context.charge(Category::Communication, cores::unchanged(context.cpu()));
-                let bells = [source.bell.due(), sink.bell.due()];
-                let now = context.now();
-                return match bells.into_iter().flatten().min() {
-                    Some(due) => Step::Compute(due.max(now).since(now)),
-                    None => Step::WaitForPacket,
-                };
-            }
-            Taken::Ended | Taken::Aborted => {
-                self.tally.borrow_mut().fail("a flow was broken off");
-                return Step::Done;
-            }
+        let items = match sink.peek(context, &self.tally, source.bell.due()) {
+            Ok(items) => items,
+            Err(step) => return step,
         };
         let mut slots = match source.ring.reserve((items.len() / size) as u32) {
             Ok(slots) => slots,
@@ -269,10 +276,7 @@ impl Actor for Echo {
                 look(context);
                 return Step::WaitForPacket;
             }
-            Err(error) => {
-                self.tally.borrow_mut().fail(error.to_string());
-                return Step::Done;
-            }
+            Err(error) => return tally::broken(&self.tally, error.to_string()),
         };
         slots.copy_from_shared(items.slice(..slots.len()));
         let count = slots.len() / size;
@@ -299,22 +303,9 @@ impl Actor for Taker {
         let sink = &mut self.sink;
         sink.tell(context);
         let size = sink.ring.item_size() as usize;
-        let items = match sink.ring.peek(BURST) {
-            Taken::Items(items) => items,
-            Taken::Empty => {
-                context.charge(Category::Communication, cores::unchanged(context.cpu()));
-                return match sink.bell.due() {
-                    Some(due) => {
-                        let now = context.now();
-                        Step::Compute(due.max(now).since(now))
-                    }
-                    None => Step::WaitForPacket,
-                };
-            }
-            Taken::Ended | Taken::Aborted => {
-                self.tally.borrow_mut().fail("a flow was broken off");
-                return Step::Done;
-            }
+        let items = match sink.peek(context, &self.tally, None) {
+            Ok(items) => items,
+            Err(step) => return step,
         };
         let now = context.now();
         let mut tally = self.tally.borrow_mut();
@@ -334,12 +325,8 @@ impl Actor for Taker {
         sink.taken = count as u32;
         tally.add(now, count as u64);
         look(context);
-        charge(
-            context,
-            count as u64,
-            ITEM_CYCLES + CLOCK_CYCLES,
-            size as u64,
-        );
+        let cycles = ITEM_CYCLES + CLOCK_CYCLES;
+        charge(context, count as u64, cycles, size as u64);
         Step::Compute(Duration::ZERO)
     }
 }

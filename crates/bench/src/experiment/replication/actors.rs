@@ -14,29 +14,16 @@ use std::rc::Rc;
 
 /// The cores that make items in one ring, each its share of every item.
 pub struct Source {
-    ring: Producer,
-    plan: Plan,
-    seed: u64,
-    index: u32,
-    next: u64,
+    pub(super) ring: Producer,
+    pub(super) plan: Plan,
+    pub(super) seed: u64,
+    /// The number of this producer.
+    pub(super) index: u32,
+    /// The next item.
+    pub(super) next: u64,
     /// Whether an item is written whose time passes, so that it is not announced yet.
-    is_written: bool,
-    problem: Problem,
-}
-
-impl Source {
-    /// The cores of producer `index`, which makes all its items of `plan`.
-    pub fn new(ring: Producer, plan: &Plan, seed: u64, index: u32, problem: &Problem) -> Self {
-        Self {
-            ring,
-            plan: *plan,
-            seed,
-            index,
-            next: 0,
-            is_written: false,
-            problem: problem.clone(),
-        }
-    }
+    pub(super) is_written: bool,
+    pub(super) problem: Problem,
 }
 
 impl Actor for Source {
@@ -74,35 +61,17 @@ impl Actor for Source {
 
 /// The cores that read items in one ring, each its share of every item.
 pub struct Sink {
-    ring: Consumer,
-    cores: u32,
-    seed: u64,
+    pub(super) ring: Consumer,
+    /// Cores that share an item.
+    pub(super) cores: u32,
+    pub(super) seed: u64,
     /// The item whose time passes.
-    taken: Option<Stamp>,
-    log: Rc<RefCell<Log>>,
-    problem: Problem,
+    pub(super) taken: Option<Stamp>,
+    pub(super) log: Rc<RefCell<Log>>,
+    pub(super) problem: Problem,
 }
 
 impl Sink {
-    /// The cores of a consumer, and what they note.
-    pub fn new(
-        ring: Consumer,
-        plan: &Plan,
-        seed: u64,
-        problem: &Problem,
-    ) -> (Self, Rc<RefCell<Log>>) {
-        let log = Rc::new(RefCell::new(Log::default()));
-        let sink = Self {
-            ring,
-            cores: plan.cores,
-            seed,
-            taken: None,
-            log: log.clone(),
-            problem: problem.clone(),
-        };
-        (sink, log)
-    }
-
     fn fail(&self, text: &str) -> Step {
         self.problem.borrow_mut().get_or_insert(text.into());
         Step::Done

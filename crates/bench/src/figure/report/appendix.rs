@@ -10,16 +10,12 @@ pub fn write(report: &Report<'_>, page: &mut Page) {
     page.open_with("section", " id=\"constants\"");
     page.element("h2", "", "The models' constants");
     let names: Vec<&str> = testbeds.iter().map(|one| one.name()).collect();
-    page.element(
-        "p",
-        "",
-        &format!(
-            "Every number about hardware that the models of these testbeds use: {}. Each is \
-             checked (its source was read), derived (it follows from others), unchecked (its \
-             source is cited from memory) or assumed, wholly or in part.",
-            names.join(", ")
-        ),
-    );
+    page.paragraph(&format!(
+        "Every number about hardware that the models of these testbeds use: {}. Each is checked \
+         (its source was read), derived (it follows from others), unchecked (its source is cited \
+         from memory) or assumed, wholly or in part.",
+        names.join(", ")
+    ));
     let constants: Vec<&Constant> = devices::of(&testbeds).collect();
     counts(&constants, page);
     for group in constants.chunk_by(|a, b| a.group == b.group) {
@@ -67,15 +63,11 @@ fn counts(constants: &[&Constant], page: &mut Page) {
         Trust::Unchecked,
         Trust::Assumed,
     ];
-    page.open("ul", "counts");
-    for trust in all {
+    let counts = all.map(|trust| {
         let count = constants.iter().filter(|one| one.trust == trust).count();
-        page.open("li", "");
-        page.element("strong", "", &count.to_string());
-        page.text(&format!(" {}", trust.name()));
-        page.close("li");
-    }
-    page.close("ul");
+        (count.to_string(), format!(" {}", trust.name()))
+    });
+    page.list("counts", counts);
 }
 
 fn row(constant: &Constant, page: &mut Page) {

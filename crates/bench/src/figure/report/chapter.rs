@@ -26,17 +26,16 @@ pub fn write(report: &Report<'_>, paper: &Paper, page: &mut Page) {
         match entry.outcome {
             Outcome::Made(figure, seconds) => {
                 heading(entry.experiment, &figure.title, page);
-                chart(figure, page);
+                page.open("div", "chart");
+                page.raw(&figure.to_svg());
+                page.close("div");
                 claims(figure, page);
                 notes(figure, page);
                 again(report, entry.experiment, seconds, page);
             }
             Outcome::Failed(error) => {
                 heading(entry.experiment, entry.experiment.about, page);
-                page.open("div", "failure");
-                page.element("strong", "", "It failed. ");
-                page.text(error);
-                page.close("div");
+                page.told("div", "failure", "It failed. ", error);
             }
             Outcome::Missing => {
                 heading(entry.experiment, entry.experiment.about, page);
@@ -47,14 +46,9 @@ pub fn write(report: &Report<'_>, paper: &Paper, page: &mut Page) {
     }
     if !paper.left_out.is_empty() {
         page.element("h3", "", "Measurements of this paper that are not repeated");
-        page.open("ul", "");
-        for left_out in paper.left_out {
-            page.open("li", "");
-            page.element("strong", "", left_out.what);
-            page.text(&format!(": {}.", left_out.why));
-            page.close("li");
-        }
-        page.close("ul");
+        let left_out = paper.left_out.iter();
+        let items = left_out.map(|one| (one.what.to_owned(), format!(": {}.", one.why)));
+        page.list("", items);
     }
     page.close("section");
 }
@@ -73,19 +67,9 @@ fn capital(text: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-fn chart(figure: &Figure, page: &mut Page) {
-    page.open("div", "chart");
-    page.raw(&figure.to_svg());
-    page.close("div");
-}
-
 fn claims(figure: &Figure, page: &mut Page) {
     if figure.claims.is_empty() {
-        page.element(
-            "p",
-            "",
-            "The paper makes no claim in numbers about this figure.",
-        );
+        page.paragraph("The paper makes no claim in numbers about this figure.");
         return;
     }
     page.table(

@@ -64,6 +64,28 @@ impl Page {
         }
     }
 
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
+        self.element("p", "", text);
+    }
+
+    /// An element whose text begins with some words in bold.
+    pub fn told(&mut self, tag: &'static str, class: &str, bold: &str, text: &str) {
+        self.open(tag, class);
+        self.element("strong", "", bold);
+        self.text(text);
+        self.close(tag);
+    }
+
+    /// A list whose items begin with some words in bold.
+    pub fn list(&mut self, class: &str, items: impl IntoIterator<Item = (String, String)>) {
+        self.open("ul", class);
+        for (bold, text) in items {
+            self.told("li", "", &bold, &text);
+        }
+        self.close("ul");
+    }
+
     /// A link within the page.
     pub fn link(&mut self, target: &str, text: &str) {
         let attributes = format!(" href=\"#{}\"", escaped(target));

@@ -113,19 +113,6 @@ impl<'a> Report<'a> {
         })
     }
 
-    fn failures(&self) -> impl Iterator<Item = (&'static Experiment, &'a str)> {
-        self.entries.iter().filter_map(|entry| match entry.outcome {
-            Outcome::Failed(error) => Some((entry.experiment, error)),
-            Outcome::Made(..) | Outcome::Missing => None,
-        })
-    }
-
-    fn missing(&self) -> impl Iterator<Item = &'static Experiment> {
-        let missing = self.entries.iter();
-        let missing = missing.filter(|entry| matches!(entry.outcome, Outcome::Missing));
-        missing.map(|entry| entry.experiment)
-    }
-
     /// Papers of what was asked for.
     fn papers(&self) -> impl Iterator<Item = &'static Paper> {
         PAPERS.iter().filter(|paper| {
@@ -178,16 +165,18 @@ impl<'a> Report<'a> {
             &format!("{}, {jobs}", duration(self.elapsed_s)),
         );
         page.close("dl");
-        page.open("p", "scale");
-        page.element("strong", "", &format!("Scale {}. ", self.scale.name()));
-        page.text(self.scale.about());
-        page.close("p");
+        let scale = format!("Scale {}. ", self.scale.name());
+        page.told("p", "scale", &scale, self.scale.about());
         self.warnings(page);
     }
 
     /// What went wrong or is missing, above everything else.
     fn warnings(&self, page: &mut Page) {
-        let missing: Vec<&str> = self.missing().map(|one| one.name).collect();
+        let missing = self.entries.iter().filter_map(|entry| match entry.outcome {
+            Outcome::Missing => Some(entry.experiment.name),
+            Outcome::Made(..) | Outcome::Failed(_) => None,
+        });
+        let missing: Vec<&str> = missing.collect();
         let said = match self.state {
             State::Ended => None,
             State::Interrupted => Some("This run was interrupted."),
@@ -197,23 +186,21 @@ impl<'a> Report<'a> {
             ),
         };
         if let Some(said) = said {
-            page.open("div", "warning");
-            page.element("strong", "", said);
-            if !missing.is_empty() {
-                page.text(&format!(
-                    " {} of {} figures are missing: {}.",
-                    missing.len(),
+            let listed = match missing.len() {
+                0 => String::new(),
+                count => format!(
+                    " {count} of {} figures are missing: {}.",
                     self.entries.len(),
                     missing.join(", ")
-                ));
-            }
-            page.close("div");
+                ),
+            };
+            page.told("div", "warning", said, &listed);
         }
-        for (experiment, error) in self.failures() {
-            page.open("div", "failure");
-            page.element("strong", "", &format!("{} failed. ", experiment.name));
-            page.text(error);
-            page.close("div");
+        for entry in &self.entries {
+            if let Outcome::Failed(error) = entry.outcome {
+                let failed = format!("{} failed. ", entry.experiment.name);
+                page.told("div", "failure", &failed, error);
+            }
         }
     }
 }

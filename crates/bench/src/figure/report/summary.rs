@@ -41,16 +41,10 @@ pub fn write(report: &Report<'_>, page: &mut Page) {
     page.element("h2", "", "How far we are from the papers");
     let rows = sorted(report);
     if rows.is_empty() {
-        page.element(
-            "p",
-            "",
-            "There is no claim to compare: no figure with claims was made.",
-        );
+        page.paragraph("There is no claim to compare: no figure with claims was made.");
     } else {
         counts(&rows, page);
-        page.element(
-            "p",
-            "",
+        page.paragraph(
             "The ratio is ours over the paper's. A ratio far from one is no failure: where the \
              paper says \"at least\" or \"at most\", to be beyond it is good, and where hardware \
              decides, the notes at the figure say what differs. The bar shows the ratio on a \
@@ -126,14 +120,8 @@ fn counts(rows: &[Row<'_>], page: &mut Page) {
             "without a ratio (the paper says zero, or ours is missing)",
         ),
     ];
-    page.open("ul", "counts");
-    for (count, what) in counts {
-        page.open("li", "");
-        page.element("strong", "", &count.to_string());
-        page.text(&format!(" {what}"));
-        page.close("li");
-    }
-    page.close("ul");
+    let items = counts.map(|(count, what)| (count.to_string(), format!(" {what}")));
+    page.list("counts", items);
 }
 
 /// A bar from the middle to where the ratio is.

@@ -31,6 +31,7 @@ fn figure(name: &str, claims: Vec<Claim>) -> Figure {
         claims,
         notes: vec!["scale: <small> & \"short\"".into()],
         seed: 7,
+        source: String::new(),
     }
 }
 

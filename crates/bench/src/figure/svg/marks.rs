@@ -23,9 +23,9 @@ impl Figure {
     /// Draws the curves of one panel.
     pub(super) fn marks(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         match self.drawing {
-            Drawing::Lines => self.lines(canvas, panel, name),
-            Drawing::Bars => self.bars(canvas, panel, name),
-            Drawing::Areas => self.areas(canvas, panel, name),
+            Drawing::Lines => self.draw_lines(canvas, panel, name),
+            Drawing::Bars => self.draw_bars(canvas, panel, name),
+            Drawing::Areas => self.draw_areas(canvas, panel, name),
         }
     }
 
@@ -100,7 +100,7 @@ impl Figure {
         format!("{name}, {}: {x}: {} {unit}", self.x.title(), number(y))
     }
 
-    fn lines(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+    fn draw_lines(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         for series in self.of_panel(name) {
             let index = self.colour_of(series);
             let placed = |&point: &(f64, f64)| Some((panel.place(point)?, point));
@@ -115,7 +115,7 @@ impl Figure {
         }
     }
 
-    fn bars(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+    fn draw_bars(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let all = self.xs();
         for (group_at, x) in panel.xs.iter().enumerate() {
             let number_of = all.iter().position(|other| other == x).unwrap_or(group_at);
@@ -138,7 +138,7 @@ impl Figure {
         }
     }
 
-    fn areas(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+    fn draw_areas(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let stacks = self.stacks(name);
         let place = |heights: &[f64]| -> Vec<Point> {
             let points = panel.xs.iter().zip(heights);

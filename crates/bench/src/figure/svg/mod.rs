@@ -57,11 +57,8 @@ impl Figure {
         let rows = panels.len().div_ceil(columns);
         let row_height = ROW[usize::from(rows > 1)];
         let top = legend::TOP + self.legend_height(WIDTH);
-        let mut canvas = Canvas::new(
-            &self.name,
-            &self.title,
-            (WIDTH, top + rows as i32 * row_height),
-        );
+        let bottom = top + rows as i32 * row_height;
+        let mut canvas = Canvas::new(&self.name, &self.title, (WIDTH, bottom));
         canvas.text(&self.title, (WIDTH / 2, 12), Text::Title, Place::Below);
         self.legend(&mut canvas, WIDTH);
         let scales: Vec<Scale> = panels
@@ -69,10 +66,8 @@ impl Figure {
             .map(|name| self.y_scale(&panels, name))
             .collect();
         let labels = scales.iter().flat_map(|scale| &scale.ticks);
-        let label_width = labels
-            .map(|(_, label)| text_width(label, Text::Plain))
-            .max();
-        let label_width = label_width.unwrap_or(0) + 10;
+        let widths = labels.map(|(_, label)| text_width(label, Text::Plain));
+        let label_width = widths.max().unwrap_or(0) + 10;
         // The axis' name, unless each panel's name says what its axis shows.
         let axis_name = if self.y_per_panel { 0 } else { 22 };
         let gap = if self.y_per_panel {
@@ -106,22 +101,12 @@ impl Figure {
             self.marks(&mut canvas, &panel, name);
             self.paper_marks(&mut canvas, &panel, name);
         }
-        let bottom = top + rows as i32 * row_height;
         let middle = (left + WIDTH - MARGIN) / 2;
-        canvas.text(
-            &self.x.title(),
-            (middle, bottom - 26),
-            Text::Label,
-            Place::Below,
-        );
+        let (x, y) = (self.x.title(), self.y.title());
+        canvas.text(&x, (middle, bottom - 26), Text::Label, Place::Below);
         if !self.y_per_panel {
-            let middle = (top + bottom - BELOW) / 2;
-            canvas.text(
-                &self.y.title(),
-                (MARGIN - 8, middle),
-                Text::Label,
-                Place::Upwards,
-            );
+            let place = (MARGIN - 8, (top + bottom - BELOW) / 2);
+            canvas.text(&y, place, Text::Label, Place::Upwards);
         }
         canvas.finish()
     }
@@ -208,10 +193,8 @@ impl Figure {
         let mut values: Vec<f64> = match self.drawing {
             Drawing::Lines | Drawing::Bars => {
                 let series = shown.iter().flat_map(|panel| self.of_panel(panel));
-                series
-                    .flat_map(|series| &series.points)
-                    .map(|point| point.1)
-                    .collect()
+                let points = series.flat_map(|series| &series.points);
+                points.map(|point| point.1).collect()
             }
             Drawing::Areas => {
                 let stacks = shown.iter().flat_map(|panel| self.stacks(panel));

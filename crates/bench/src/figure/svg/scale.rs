@@ -84,16 +84,12 @@ impl Scale {
         let all = (first..=last).flat_map(|at| between.iter().map(move |b| b * base.powi(at)));
         let all: Vec<f64> = all.collect();
         let (low, high) = match upwards {
-            true => (
-                all.iter()
-                    .copied()
-                    .rfind(|tick| *tick <= low * 1.001)
-                    .unwrap_or(low),
-                all.iter()
-                    .copied()
-                    .find(|tick| *tick >= high * 0.999)
-                    .unwrap_or(high),
-            ),
+            true => {
+                let mut ticks = all.iter().copied();
+                let below = ticks.clone().rfind(|tick| *tick <= low * 1.001);
+                let above = ticks.find(|tick| *tick >= high * 0.999);
+                (below.unwrap_or(low), above.unwrap_or(high))
+            }
             false => (low, high),
         };
         let ticks = all.into_iter();

@@ -2,8 +2,9 @@
 
 use super::super::data::Data;
 use super::super::units::holds;
+use super::super::ways::Outlet;
 use crate::baseline::raw_writer::RawWriter;
-use crate::baseline::single_buffer::{PackageHeader, SingleBuffer};
+use crate::baseline::single_buffer::SingleBuffer;
 use core::ops::Range;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
@@ -16,6 +17,8 @@ use std::time::Instant;
 /// What the threads of a point share.
 pub struct Point<'a> {
     source: &'a [u8],
+    /// The same, as ends are given it.
+    data: Data,
     threads: usize,
     /// Transfers, the first of which is not counted.
     pub rounds: usize,
@@ -30,6 +33,7 @@ impl<'a> Point<'a> {
     pub fn new(source: &'a [u8], threads: usize, rounds: usize) -> Self {
         Self {
             source,
+            data: Data::whole(source),
             threads,
             rounds,
             arrived: AtomicUsize::new(0),
@@ -90,6 +94,42 @@ fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
+/// Sends a part of the data; when each transfer began, and when it ended if nobody consumes it.
+pub fn send<O: Outlet>(
+    node: &Node,
+    end: &mut O,
+    part: Range<u64>,
+    point: &Point<'_>,
+) -> Result<Times, String> {
+    let mut times = Times::default();
+    for round in 0..point.rounds {
+        point.begin(round)?;
+        times.begins.push(Instant::now());
+        let mut at = part.start;
+        while at < part.end {
+            let room = point.wait(node, || {
+                let now = node.now();
+                node.poll(|nic| end.act(now, nic, false))?;
+                Ok(Some(end.room() as u64).filter(|&room| room > 0))
+            })?;
+            let next = part.end.min(at + room);
+            end.fill(&point.data, at..next, next == part.end);
+            let now = node.now();
+            node.with(|nic| end.act(now, nic, true))?;
+            at = next;
+        }
+        point.wait(node, || {
+            let now = node.now();
+            node.poll(|nic| end.act(now, nic, false))?;
+            Ok(end.is_over().then_some(()))
+        })?;
+        if !O::IS_CONSUMED {
+            times.ends.push(Instant::now());
+        }
+    }
+    Ok(times)
+}
+
 /// Writes a part of the data to receive buffers that nobody reads; when it began and ended.
 pub fn write(
     node: &Node,
@@ -98,68 +138,11 @@ pub fn write(
     part: Range<u64>,
     point: &Point<'_>,
 ) -> Result<Times, String> {
-    let mut times = Times::default();
-    let payload = writer.payload_max() as u64;
-    let mut first = 0;
-    for round in 0..point.rounds {
-        point.begin(round)?;
-        times.begins.push(Instant::now());
-        first = writer.packages();
-        for offset in part.clone().step_by(payload as usize) {
-            point.wait(node, || {
-                node.poll(|nic| writer.poll(nic)).map_err(text)?;
-                Ok(writer.has_room().then_some(()))
-            })?;
-            let end = part.end.min(offset + payload);
-            let header = PackageHeader {
-                code: 1,
-                length: end - offset,
-                total: point.source.len() as u64,
-                offset,
-            };
-            writer.fill(header, [&point.source[offset as usize..end as usize]]);
-            node.with(|nic| writer.post(nic)).map_err(text)?;
-        }
-        point.wait(node, || {
-            node.poll(|nic| writer.poll(nic)).map_err(text)?;
-            Ok(writer.is_idle().then_some(()))
-        })?;
-        times.ends.push(Instant::now());
+    let times = send(node, writer, part.clone(), point)?;
+    match holds(region, writer, &point.data, part) {
+        true => Ok(times),
+        false => Err("the receive buffers hold something else".into()),
     }
-    let data = Data::whole(point.source);
-    let is_there = holds(region, &writer.target(), &data, (part, payload), first);
-    is_there
-        .then_some(times)
-        .ok_or_else(|| "the receive buffers hold something else".into())
-}
-
-/// Sends the data through the single buffer; when each transfer began.
-pub fn send_single(
-    node: &Node,
-    end: &mut SingleBuffer,
-    point: &Point<'_>,
-) -> Result<Times, String> {
-    let mut times = Times::default();
-    let payload = end.payload_max();
-    for round in 0..point.rounds {
-        point.begin(round)?;
-        times.begins.push(Instant::now());
-        for (at, piece) in point.source.chunks(payload).enumerate() {
-            let header = PackageHeader {
-                code: 1,
-                length: piece.len() as u64,
-                total: point.source.len() as u64,
-                offset: (at * payload) as u64,
-            };
-            end.fill(header, [piece]);
-            node.with(|nic| end.post(nic)).map_err(text)?;
-            point.wait(node, || {
-                node.poll(|nic| end.poll(nic)).map_err(text)?;
-                Ok(end.is_free().then_some(()))
-            })?;
-        }
-    }
-    Ok(times)
 }
 
 /// Takes the data out of the single buffer; when each transfer ended.

@@ -1,0 +1,223 @@
+//! The ends of all ways, as the threads of a transfer use them.
+
+use super::data::Data;
+use crate::baseline::raw_writer::RawWriter;
+use crate::baseline::single_buffer::{HEADER_BYTES, PackageHeader, SingleBuffer};
+use core::ops::Range;
+use rackweave_base::Instant;
+use rackweave_endpoint::messaging::{Arrived, Receiver, Sender};
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
+
+/// The sending end of a thread.
+pub trait Outlet {
+    /// Bytes of a package's header.
+    const HEADER: usize;
+
+    /// Whether somebody consumes what is sent.
+    const IS_CONSUMED: bool;
+
+    /// A transfer of so many bytes begins.
+    fn begin(&mut self, _bytes: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Posts the package that is `filled` in, if there is one, and sees what has become of those
+    /// before. True if there was news.
+    fn act(&mut self, now: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String>;
+
+    /// The most bytes of data in the next package; none if there is no room for one.
+    fn room(&mut self) -> usize;
+
+    /// Fills a package in with the bytes `at` of `data`, the last ones of the thread or not.
+    fn fill(&mut self, data: &Data, at: Range<u64>, is_last: bool);
+
+    /// Whether every WRITE has ended.
+    fn is_written(&self) -> bool;
+
+    /// Whether the other end has done its part, too, if there is one.
+    fn is_over(&self) -> bool;
+}
+
+/// The receiving end of a thread.
+pub trait Inlet {
+    /// Bytes of a package's header.
+    const HEADER: usize;
+
+    /// Copies the bytes of the next package into `target`, if one has come. Where they begin in
+    /// what the thread receives, and how many bytes that has.
+    fn take(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        target: &mut Vec<u8>,
+    ) -> Result<Option<(u64, u64)>, String>;
+
+    /// Gives the buffer of the package taken last back.
+    fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String>;
+}
+
+fn text(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// What a package begins with that has the bytes `at` of `data`.
+fn header(data: &Data, at: &Range<u64>) -> PackageHeader {
+    PackageHeader {
+        code: 1,
+        length: at.end - at.start,
+        total: data.bytes(),
+        offset: at.start,
+    }
+}
+
+/// The bytes `at` of `data`, as pieces that follow each other.
+fn pieces<'a>(data: &'a Data, at: &Range<u64>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    data.pieces(at.start, (at.end - at.start) as usize)
+}
+
+impl Outlet for RawWriter {
+    const HEADER: usize = HEADER_BYTES;
+    const IS_CONSUMED: bool = false;
+
+    fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
+        let news = self.poll(verbs).map_err(text)?;
+        if filled {
+            self.post(verbs).map_err(text)?;
+        }
+        Ok(news)
+    }
+
+    fn room(&mut self) -> usize {
+        if self.has_room() {
+            self.payload_max()
+        } else {
+            0
+        }
+    }
+
+    fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {
+        RawWriter::fill(self, header(data, &at), pieces(data, &at));
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_idle()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_idle()
+    }
+}
+
+impl Outlet for SingleBuffer {
+    const HEADER: usize = HEADER_BYTES;
+    const IS_CONSUMED: bool = true;
+
+    fn act(&mut self, _: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String> {
+        match filled {
+            true => self.post(verbs).map(|()| false).map_err(text),
+            false => self.poll(verbs).map_err(text),
+        }
+    }
+
+    fn room(&mut self) -> usize {
+        if self.is_free() {
+            self.payload_max()
+        } else {
+            0
+        }
+    }
+
+    fn fill(&mut self, data: &Data, at: Range<u64>, _is_last: bool) {
+        SingleBuffer::fill(self, header(data, &at), pieces(data, &at));
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_settled()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_free()
+    }
+}
+
+impl Outlet for Sender {
+    const HEADER: usize = PIECE_HEADER_LEN;
+    const IS_CONSUMED: bool = true;
+
+    fn begin(&mut self, bytes: u64) -> Result<(), String> {
+        Sender::begin(self, 1, bytes).map_err(text)
+    }
+
+    fn act(&mut self, now: Instant, verbs: &mut dyn Verbs, _: bool) -> Result<bool, String> {
+        self.poll(now, verbs).map_err(text)
+    }
+
+    fn room(&mut self) -> usize {
+        self.space().len()
+    }
+
+    fn fill(&mut self, data: &Data, at: Range<u64>, is_last: bool) {
+        let mut space = self.space();
+        let mut filled = 0;
+        for piece in pieces(data, &at) {
+            space.write(filled, piece);
+            filled += piece.len();
+        }
+        self.commit(filled);
+        if is_last {
+            self.flush();
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_delivered()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_consumed()
+    }
+}
+
+impl Inlet for SingleBuffer {
+    const HEADER: usize = HEADER_BYTES;
+
+    fn take(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        target: &mut Vec<u8>,
+    ) -> Result<Option<(u64, u64)>, String> {
+        self.poll(verbs).map_err(text)?;
+        let Some(header) = self.look().map_err(text)? else {
+            return Ok(None);
+        };
+        target.resize(header.length as usize, 0);
+        self.copy_out(target);
+        Ok(Some((header.offset, header.total)))
+    }
+
+    fn release(&mut self, _now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
+        SingleBuffer::release(self, verbs).map_err(text)
+    }
+}
+
+impl Inlet for Receiver {
+    const HEADER: usize = PIECE_HEADER_LEN;
+
+    fn take(
+        &mut self,
+        _verbs: &mut dyn Verbs,
+        target: &mut Vec<u8>,
+    ) -> Result<Option<(u64, u64)>, String> {
+        let Arrived::Piece(piece) = self.peek().map_err(text)? else {
+            return Ok(None);
+        };
+        *target = piece.bytes.to_vec();
+        Ok(Some((piece.offset, piece.total)))
+    }
+
+    fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
+        Receiver::release(self);
+        self.poll(now, verbs).map_err(text)?;
+        Ok(())
+    }
+}
