@@ -96,7 +96,7 @@ fn run_seed(
     let over = AtomicBool::new(false);
     let acted = std::thread::scope(|scope| {
         let (over, config) = (&over, &config);
-        let rounds = scope.spawn(move || rounds(config, seed, over));
+        let rounds = scope.spawn(move || rounds(config, seed, over, globals));
         let acted = act(&plan.faults, &mut stage, &mut report, globals);
         over.store(true, Ordering::Relaxed);
         while !rounds.is_finished() && acted.is_ok() {
@@ -117,7 +117,7 @@ fn run_seed(
         // Whoever was absent for too short a time to be missed is found out within this.
         sleep(config.hosted().dead_after(), &mut stage)?;
         await_whole(&mut stage, &mut report, globals)?;
-        match round::run(&config, seed) {
+        match round::run(&config, seed, globals) {
             RoundEnd::Verified { items, .. } => report.counts.items += items,
             RoundEnd::Failed(error) => {
                 let text = format!("the rack does not work after the faults: {error}");
@@ -136,10 +136,10 @@ fn run_seed(
 }
 
 /// Rounds, one after the other, until it is over; one at least.
-fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool) -> Vec<RoundEnd> {
+fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) -> Vec<RoundEnd> {
     let mut ends = Vec::new();
     while ends.is_empty() || !over.load(Ordering::Relaxed) {
-        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1));
+        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1), globals);
         let again = matches!(end, RoundEnd::Failed(_));
         ends.push(end);
         if again {

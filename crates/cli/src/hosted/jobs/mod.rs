@@ -6,7 +6,6 @@
 
 pub mod flow;
 pub mod meeting;
-pub mod stamped;
 pub mod tpch;
 pub mod verbs;
 
@@ -38,8 +37,6 @@ impl Jobs for All {
             tpch::COMPUTE => found(&tpch::compute(&parsed(arguments)?, job)?),
             flow::PRODUCE => found(&flow::produce(&parsed(arguments)?, job)?),
             flow::CONSUME => found(&flow::consume(&parsed(arguments)?, job)?),
-            stamped::PRODUCE => found(&stamped::produce(&parsed(arguments)?, job)?),
-            stamped::CONSUME => found(&stamped::consume(&parsed(arguments)?, job)?),
             verbs::NEAR => found(&verbs::near(&parsed(arguments)?, meetings, job)?),
             verbs::FAR => found(&verbs::far(&parsed(arguments)?, meetings, job)?),
             _ => Err(format!(
