@@ -174,6 +174,7 @@ impl fmt::Display for Text<'_> {
             let line = |text: &str| wrapped(&format!("{label}: {text}"), 2);
             match value {
                 Value::Null => {}
+                Value::Array(list) if list.is_empty() => {}
                 Value::Object(map) if map.values().all(is_scalar) => {
                     f.write_str(&line(&measures(map, unit)))?;
                 }

@@ -1,9 +1,11 @@
 //! The jobs that a command has nodes of a hosted rack run: started, watched and ended together.
 
+use super::jobs::flow::{CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments};
 use super::jobs::meeting::{self, Told};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
+use crate::perf::amount::Amount;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{
@@ -163,6 +165,47 @@ impl Crew {
             }
             Err(error) => Err(self.explain(&format!("{what}: {error}"))),
         }
+    }
+
+    /// Sets a flow up and starts the jobs at its ends, those of the consumers first, so that the
+    /// first item does not wait for the one who takes it. The consumers' jobs, and the producers'.
+    ///
+    /// # Errors
+    /// As for [`Crew::create_flow`] and [`Crew::start`].
+    pub fn start_flow(
+        &mut self,
+        (producers, consumers): (&[NodeId], &[NodeId]),
+        (item_size, ring_bytes): (u32, u32),
+        contents: Contents,
+        amount: Amount,
+    ) -> Result<(Vec<TaskId>, Vec<TaskId>), CliError> {
+        let nodes = (producers, consumers);
+        let flow = self.create_flow("the flow", nodes, item_size, ring_bytes)?;
+        let (mut sinks, mut sources) = (Vec::new(), Vec::new());
+        for (at, &node) in consumers.iter().enumerate() {
+            let arguments = ConsumeArguments {
+                ring: flow.consumers[at],
+                index: at as u16,
+                producers: producers.len() as u16,
+                items: match (contents, amount) {
+                    (Contents::Checked(_), Amount::Count(items)) => Some(items),
+                    // Producers that are asked to stop push fewer.
+                    _ => None,
+                },
+                contents,
+            };
+            sinks.push(self.start(node, CONSUME, &arguments)?);
+        }
+        for (at, &node) in producers.iter().enumerate() {
+            let arguments = ProduceArguments {
+                rings: flow.of_producer(at),
+                index: at as u16,
+                contents,
+                amount,
+            };
+            sources.push(self.start(node, PRODUCE, &arguments)?);
+        }
+        Ok((sinks, sources))
     }
 
     /// Breaks off what flows, and forgets it.

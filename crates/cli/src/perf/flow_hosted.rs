@@ -3,9 +3,7 @@
 use super::flow::{FlowMeasured, FlowPlan};
 use crate::globals::Globals;
 use crate::hosted::crew::Crew;
-use crate::hosted::jobs::flow::{
-    CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments, StreamFound,
-};
+use crate::hosted::jobs::flow::{Contents, StreamFound};
 use crate::outcome::CliError;
 use crate::progress::Progress;
 use rackweave_rack::RackConfig;
@@ -23,30 +21,9 @@ pub fn run(
 ) -> Result<FlowMeasured, CliError> {
     let mut crew = Crew::gather(config, globals)?;
     let nodes = (&plan.producers[..], &plan.consumers[..]);
-    let flow = crew.create_flow("the flow", nodes, plan.item_size, plan.ring_bytes)?;
-    // Consumers first, so that the first item does not wait for the one who takes it.
-    let mut sinks = Vec::new();
+    let bytes = (plan.item_size, plan.ring_bytes);
     let contents = Contents::Measured(plan.manner);
-    for (index, &node) in plan.consumers.iter().enumerate() {
-        let arguments = ConsumeArguments {
-            ring: flow.consumers[index],
-            index: index as u16,
-            producers: plan.producers.len() as u16,
-            items: None,
-            contents,
-        };
-        sinks.push(crew.start(node, CONSUME, &arguments)?);
-    }
-    let mut sources = Vec::new();
-    for (index, &node) in plan.producers.iter().enumerate() {
-        let arguments = ProduceArguments {
-            rings: flow.of_producer(index),
-            index: index as u16,
-            contents,
-            amount: plan.amount,
-        };
-        sources.push(crew.start(node, PRODUCE, &arguments)?);
-    }
+    let (sinks, sources) = crew.start_flow(nodes, bytes, contents, plan.amount)?;
     let start = Instant::now();
     // Only the sources are asked to stop: then the streams end, and so do the sinks.
     crew.spare(&sinks);

@@ -118,7 +118,7 @@ fn run_seed(
         sleep(config.hosted().dead_after(), &mut stage)?;
         await_whole(&mut stage, &mut report, globals)?;
         match round::run(&config, seed, globals) {
-            RoundEnd::Verified { items, .. } => report.counts.items += items,
+            RoundEnd::Verified { items, .. } => report.count("items", items),
             RoundEnd::Failed(error) => {
                 let text = format!("the rack does not work after the faults: {error}");
                 report.violations.push(text);
@@ -165,32 +165,32 @@ fn act(
         match deed {
             Deed::Kill(absent) => {
                 stage.kill(victim);
-                report.counts.kills += 1;
+                report.count("kills", 1);
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stop(span) => {
                 stage.signal(victim, Signal::STOP);
-                report.counts.stops += 1;
+                report.count("stops", 1);
                 sleep(span, stage)?;
                 stage.signal(victim, Signal::CONT);
             }
             Deed::Restart(absent) => {
                 stage.end(victim)?;
-                report.counts.restarts += 1;
+                report.count("restarts", 1);
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stall(other) => {
                 hinder::run(victim, other, None, stage, report, globals)?;
-                report.counts.stalls += 1;
+                report.count("stalls", 1);
             }
             Deed::Slow(other, stopped) => {
                 hinder::run(victim, other, Some(stopped), stage, report, globals)?;
-                report.counts.slow_nodes += 1;
+                report.count("slow_nodes", 1);
             }
         }
-        report.counts.switch_faults += u64::from(victim == Victim::Switch);
+        report.count("switch_faults", u64::from(victim == Victim::Switch));
     }
     Ok(())
 }

@@ -2,9 +2,7 @@
 
 use crate::globals::Globals;
 use crate::hosted::crew::{Crew, TaskId};
-use crate::hosted::jobs::flow::{
-    CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments, StreamEnd, StreamFound,
-};
+use crate::hosted::jobs::flow::{Contents, StreamEnd, StreamFound};
 use crate::outcome::CliError;
 use crate::perf::amount::Amount;
 use rackweave_base::NodeId;
@@ -80,7 +78,9 @@ fn attempt(
         crew.give_up_early();
     }
     crew.set_limit(ROUND_LIMIT);
-    let (sinks, sources) = start(&mut crew, (producers, consumers), seed)?;
+    let (bytes, contents) = ((ITEM_BYTES, RING_BYTES), Contents::Checked(seed));
+    let amount = Amount::Count(ITEMS);
+    let (sinks, sources) = crew.start_flow((producers, consumers), bytes, contents, amount)?;
     let all = [&sinks[..], &sources].concat();
     // A round that has begun is brought to its end when the user wants to stop.
     crew.spare(&all);
@@ -117,38 +117,6 @@ fn attempt(
     }
     crew.close_flows();
     Ok((items, crew.takeovers().into()))
-}
-
-/// Starts the consumers and the producers of a flow between these nodes.
-fn start(
-    crew: &mut Crew,
-    (producers, consumers): (&[NodeId], &[NodeId]),
-    seed: u64,
-) -> Result<(Vec<TaskId>, Vec<TaskId>), CliError> {
-    let ends = (producers, consumers);
-    let flow = crew.create_flow("the flow", ends, ITEM_BYTES, RING_BYTES)?;
-    let contents = Contents::Checked(seed);
-    let (mut sinks, mut sources) = (Vec::new(), Vec::new());
-    for (at, &node) in consumers.iter().enumerate() {
-        let arguments = ConsumeArguments {
-            ring: flow.consumers[at],
-            index: at as u16,
-            producers: producers.len() as u16,
-            items: Some(ITEMS),
-            contents,
-        };
-        sinks.push(crew.start(node, CONSUME, &arguments)?);
-    }
-    for (at, &node) in producers.iter().enumerate() {
-        let arguments = ProduceArguments {
-            rings: flow.of_producer(at),
-            index: at as u16,
-            contents,
-            amount: Amount::Count(ITEMS),
-        };
-        sources.push(crew.start(node, PRODUCE, &arguments)?);
-    }
-    Ok((sinks, sources))
 }
 
 /// Has those who are left say what they saw until now.

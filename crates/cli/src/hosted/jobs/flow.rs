@@ -1,11 +1,10 @@
 //! The ends of a flow, measured or checked.
 
-use super::{wish, wish_to_finish};
+use super::run;
 use crate::items::verify::judge_one;
 use crate::items::{Manner, Sink, Source};
 use crate::patience::Wish;
 use crate::perf::amount::Amount;
-use crate::programs::{Program, RealTime};
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -97,16 +96,16 @@ pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<StreamFound, S
         Contents::Measured(manner) => {
             check(manner)?;
             let source = Source::measured(rings, index, manner, amount);
-            (source, wish_to_finish as fn(&Job) -> Wish)
+            (source, Wish::Finish)
         }
         Contents::Checked(salt) => {
             let source = Source::checked(rings, None, index, (amount, None), 0);
-            (source.delivering(salt), wish as fn(&Job) -> Wish)
+            (source.delivering(salt), Wish::Stop)
         }
     };
-    let (source, is_over) = run(source, job, if_stopped)?;
+    let (source, is_over) = run(source, job, false, if_stopped);
     Ok(StreamFound {
-        end: ended(source.is_aborted(), is_over, arguments.contents)?,
+        end: ended(source.is_aborted(), is_over?, arguments.contents)?,
         items: source.pushed().iter().sum(),
         nanos: 0,
         violations: Vec::new(),
@@ -127,8 +126,8 @@ pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<StreamFound, S
         }
         Contents::Checked(salt) => Sink::checked(consumer, None, Some(index), None, 0).salted(salt),
     };
-    let (sink, is_over) = run(sink, job, wish)?;
-    let end = ended(sink.is_aborted(), is_over, arguments.contents)?;
+    let (sink, is_over) = run(sink, job, false, Wish::Stop);
+    let end = ended(sink.is_aborted(), is_over?, arguments.contents)?;
     let pushed = vec![arguments.items.unwrap_or(u64::MAX); arguments.producers.into()];
     let is_cut = end != StreamEnd::Ended || arguments.items.is_none();
     let violations = judge_one(&sink, index, &pushed, is_cut);
@@ -143,15 +142,6 @@ pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<StreamFound, S
         nanos: sink.span(),
         violations,
     })
-}
-
-/// Runs an end until it is done or the job is asked to stop, and whether it is done.
-fn run<P: Program>(program: P, job: &Job, wish: fn(&Job) -> Wish) -> Result<(P, bool), String> {
-    let mut program = RealTime::of_job(job, false, program);
-    let ran = program.run(|| wish(job), |items, _| job.report(items));
-    ran.map_err(|error| error.to_string())?;
-    let is_over = program.is_over();
-    Ok((program.into_program(), is_over))
 }
 
 fn ended(is_aborted: bool, is_over: bool, contents: Contents) -> Result<StreamEnd, String> {
