@@ -2,9 +2,9 @@
 //! run as programs in real and in virtual time.
 //!
 //! Measured ends (`perf`) write and read eight bytes of an item, or every byte, in batches of a
-//! given size. Checked ends (`flow`) have every byte follow from the stamp, may be bound to a rate
-//! and ring doorbells. `source` pushes, `sink` takes,
-//! `stamps` has what items contain, `verify` judges what was pushed and seen.
+//! given size. Checked ends (`flow`, `chaos --system hosted`) have every byte follow from the stamp
+//! and a salt, may be bound to a rate and ring doorbells. `source` pushes, `sink` takes, `stamps`
+//! has what items contain, `verify` judges what was pushed and seen.
 
 mod sink;
 mod source;
@@ -41,11 +41,13 @@ pub struct Manner {
     pub touch: bool,
 }
 
-/// How fast a checked end works.
+/// How a checked end works, and how fast.
 #[derive(Debug)]
 struct Pace {
     /// Bytes per second at most.
     rate: Option<f64>,
+    /// What items follow from beside their stamps.
+    salt: u64,
     /// Busy until so many nanoseconds since the start.
     busy_until: f64,
 }
@@ -83,8 +85,17 @@ enum Style {
 
 impl Style {
     fn checked(rate: Option<f64>, now: u64) -> Self {
-        let busy_until = now as f64;
-        Self::Checked(Pace { rate, busy_until })
+        Self::Checked(Pace {
+            rate,
+            salt: 0,
+            busy_until: now as f64,
+        })
+    }
+
+    fn set_salt(&mut self, salt: u64) {
+        if let Self::Checked(pace) = self {
+            pace.salt = salt;
+        }
     }
 
     fn is_busy(&self, now: u64) -> Option<Turn> {

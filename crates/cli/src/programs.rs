@@ -116,6 +116,22 @@ impl<S, T> End<S, T> {
     }
 }
 
+impl<S: Program, T: Program> End<S, T> {
+    fn program(&self) -> &dyn Program {
+        match self {
+            Self::Source(program) => program,
+            Self::Sink(program) => program,
+        }
+    }
+
+    fn program_mut(&mut self) -> &mut dyn Program {
+        match self {
+            Self::Source(program) => program,
+            Self::Sink(program) => program,
+        }
+    }
+}
+
 impl<S: Program, T: Program> Program for End<S, T> {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         match self {
@@ -125,31 +141,19 @@ impl<S: Program, T: Program> Program for End<S, T> {
     }
 
     fn finish(&mut self) {
-        match self {
-            Self::Source(program) => program.finish(),
-            Self::Sink(program) => program.finish(),
-        }
+        self.program_mut().finish();
     }
 
     fn done(&self) -> u64 {
-        match self {
-            Self::Source(program) => program.done(),
-            Self::Sink(program) => program.done(),
-        }
+        self.program().done()
     }
 
     fn is_server(&self) -> bool {
-        match self {
-            Self::Source(program) => program.is_server(),
-            Self::Sink(program) => program.is_server(),
-        }
+        self.program().is_server()
     }
 
     fn is_settled(&mut self) -> bool {
-        match self {
-            Self::Source(program) => program.is_settled(),
-            Self::Sink(program) => program.is_settled(),
-        }
+        self.program_mut().is_settled()
     }
 }
 

@@ -68,6 +68,15 @@ pub fn without_nulls(mut value: Value) -> Value {
     value
 }
 
+/// Objects as one.
+pub fn joined(parts: impl IntoIterator<Item = Value>) -> Value {
+    let maps = parts.into_iter().filter_map(|part| match part {
+        Value::Object(map) => Some(map),
+        _ => None,
+    });
+    Value::Object(maps.flatten().collect())
+}
+
 /// The label of a key, and the unit of its numbers.
 fn label(key: &str) -> (String, Option<Unit>) {
     let is_whole = |rest: &str| rest.is_empty() || rest.ends_with('_');
@@ -165,6 +174,7 @@ impl fmt::Display for Text<'_> {
             let line = |text: &str| wrapped(&format!("{label}: {text}"), 2);
             match value {
                 Value::Null => {}
+                Value::Array(list) if list.is_empty() => {}
                 Value::Object(map) if map.values().all(is_scalar) => {
                     f.write_str(&line(&measures(map, unit)))?;
                 }

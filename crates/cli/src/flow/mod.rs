@@ -17,7 +17,6 @@ use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use rackweave_rack::{Rack, RackConfig};
-use report::ScriptReport;
 use script::{Script, What};
 use stage::{FlowEnd, Stage};
 
@@ -126,13 +125,5 @@ impl Play {
     fn is_settled(&self) -> bool {
         let mut flows = self.stage.flows.iter();
         flows.all(|flow| flow.state() != FlowEnd::Running)
-    }
-
-    /// What has become of it; what the stage has noted goes into it.
-    fn report(&mut self, mode: &'static str, span: u64, globals: &Globals) -> ScriptReport {
-        let mut report = ScriptReport::new(self, mode, span, globals.interrupt.is_set());
-        report.actions = core::mem::take(&mut self.stage.actions);
-        report.snapshots = core::mem::take(&mut self.stage.snapshots);
-        report
     }
 }

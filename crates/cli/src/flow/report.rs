@@ -1,12 +1,14 @@
-//! What came of a script: a table for people, one object for programs (docs/JSON.md).
+//! What came of a script: text for people, one object for programs (docs/JSON.md).
 
 use super::Play;
 use super::script::Action;
 use super::stage::{FlowEnd, Played};
 use crate::mode::SIMULATED;
-use rackweave_controller::Loss;
+use crate::report::{Text, without_nulls};
+use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The result of the command.
@@ -24,8 +26,10 @@ pub struct ScriptReport {
     pub events: Option<u64>,
     pub trace_hash: Option<String>,
     pub actions: Vec<ActionReport>,
-    pub snapshots: Vec<Snapshot>,
-    pub flows: Vec<FlowEntry>,
+    /// Flows while they ran.
+    pub snapshots: Vec<Value>,
+    /// Flows and their members.
+    pub flows: Vec<Value>,
     /// Everything that went wrong, in words.
     pub problems: Vec<String>,
     pub interrupted: bool,
@@ -46,57 +50,6 @@ pub struct ActionReport {
     /// What was done, or why it was refused.
     pub outcome: String,
     pub expect_error: bool,
-}
-
-/// A flow while it runs.
-#[derive(Serialize, Debug)]
-pub struct Snapshot {
-    pub at_s: f64,
-    pub flow: String,
-    pub state: &'static str,
-    pub items_pushed: u64,
-    pub items_taken: u64,
-    /// By the consumers' numbers.
-    pub items_by_consumer: Vec<u64>,
-}
-
-/// A flow and its members.
-#[derive(Serialize)]
-pub struct FlowEntry {
-    pub name: String,
-    pub shape: &'static str,
-    /// The last one.
-    pub weight: Option<u32>,
-    pub item_bytes: u32,
-    /// `ended`, `closed`, `broken off`, `refused` or `running`.
-    pub state: &'static str,
-    /// At all consumers together: a replicated item counts at each.
-    pub items: u64,
-    pub gigabytes_per_s: f64,
-    pub members: Vec<Member>,
-    pub losses: Vec<Lost>,
-}
-
-/// A producer or consumer.
-#[derive(Serialize)]
-pub struct Member {
-    pub role: &'static str,
-    pub number: usize,
-    pub node: String,
-    pub items: u64,
-    /// Over its life: from its beginning to its last item.
-    pub gigabytes_per_s: f64,
-    pub state: &'static str,
-}
-
-/// A member that was lost.
-#[derive(Serialize)]
-pub struct Lost {
-    pub role: &'static str,
-    pub number: usize,
-    pub node: String,
-    pub items: u64,
-    pub reason: String,
 }
 
 impl ActionReport {
@@ -127,32 +80,6 @@ impl ActionReport {
     }
 }
 
-impl Snapshot {
-    /// `flow`, whose state is `end`, at `now`.
-    pub fn of(flow: &Played, end: FlowEnd, now: u64) -> Self {
-        let by_consumer: Vec<u64> = flow
-            .sinks
-            .iter()
-            .map(|(_, _, sink)| sink.borrow().items())
-            .collect();
-        Self {
-            at_s: now as f64 / 1e9,
-            flow: flow.name.clone(),
-            state: state_name(end),
-            items_pushed: pushed(flow),
-            items_taken: by_consumer.iter().sum(),
-            items_by_consumer: by_consumer,
-        }
-    }
-}
-
-fn pushed(flow: &Played) -> u64 {
-    let sources = flow.sources.iter();
-    sources
-        .map(|(_, source)| source.borrow().pushed().iter().sum::<u64>())
-        .sum()
-}
-
 fn state_name(end: FlowEnd) -> &'static str {
     match end {
         FlowEnd::Refused => "refused",
@@ -163,66 +90,88 @@ fn state_name(end: FlowEnd) -> &'static str {
     }
 }
 
-impl FlowEntry {
-    fn new(flow: &Played, config: &RackConfig) -> Self {
-        let node = |node: rackweave_base::NodeId| config.node[usize::from(node.0)].name.clone();
-        let size = u64::from(flow.item_bytes);
-        // Bytes per nanosecond are gigabytes per second.
-        let rate = |items: u64, nanos: u64| (items * size) as f64 / nanos.max(1) as f64;
-        let mut members = Vec::new();
-        for (number, (place, source)) in flow.sources.iter().enumerate() {
-            let source = source.borrow();
-            let items = source.pushed().iter().sum();
-            members.push(Member {
-                role: "producer",
-                number,
-                node: node(*place),
-                items,
-                gigabytes_per_s: rate(items, source.life()),
-                state: source.state(),
-            });
-        }
-        let (mut items, mut last) = (0, flow.begun);
-        for (number, (place, _, sink)) in flow.sinks.iter().enumerate() {
-            let sink = sink.borrow();
-            items += sink.items();
-            last = last.max(sink.last());
-            members.push(Member {
-                role: "consumer",
-                number,
-                node: node(*place),
-                items: sink.items(),
-                gigabytes_per_s: rate(sink.items(), sink.life()),
-                state: sink.state(),
-            });
-        }
-        let lost = |loss: Loss| Lost {
-            role: loss.role,
-            number: loss.index,
-            node: node(loss.node),
-            items: loss.items,
-            reason: config.name_nodes(&loss.reason.to_string()),
-        };
-        Self {
-            name: flow.name.clone(),
-            shape: flow.shape.name(),
-            weight: flow.weight,
-            item_bytes: flow.item_bytes,
-            state: state_name(flow.state()),
-            items,
-            gigabytes_per_s: rate(items, last - flow.begun),
-            members,
-            losses: flow.losses().into_iter().map(lost).collect(),
-        }
+/// A flow at `now`, and the same in words.
+pub fn snapshot(flow: &Played, now: u64) -> (Value, String) {
+    let sources = flow.sources.iter();
+    let pushed = sources.map(|(_, source)| source.borrow().pushed().iter().sum::<u64>());
+    let sinks = flow.sinks.iter();
+    let taken: Vec<u64> = sinks.map(|(_, _, sink)| sink.borrow().items()).collect();
+    let (pushed, all_taken): (u64, u64) = (pushed.sum(), taken.iter().sum());
+    let (name, state) = (&flow.name, state_name(flow.state()));
+    let words = format!("{name} {state}: {pushed} items pushed, {all_taken} taken");
+    let snapshot = json!({
+        "at_s": now as f64 / 1e9,
+        "flow": name,
+        "state": state,
+        "items_pushed": pushed,
+        "items_taken": all_taken,
+        // By the consumers' numbers.
+        "items_by_consumer": taken,
+    });
+    (snapshot, words)
+}
+
+/// A flow, its members, and those that were lost. The rate of a member is over its life, from its
+/// beginning to its last item; the items of a flow are those of all consumers: a replicated item
+/// counts at each.
+fn flow_entry(flow: &Played, config: &RackConfig) -> Value {
+    let node = |node: NodeId| config.node[usize::from(node.0)].name.as_str();
+    let size = u64::from(flow.item_bytes);
+    // Bytes per nanosecond are gigabytes per second.
+    let rate = |items: u64, nanos: u64| (items * size) as f64 / nanos.max(1) as f64;
+    let member = |role: &str, (number, at, items): (usize, NodeId, u64), life, state: &str| {
+        json!({
+            "role": role,
+            "number": number,
+            "node": node(at),
+            "items": items,
+            "gigabytes_per_s": rate(items, life),
+            "state": state,
+        })
+    };
+    let mut members = Vec::new();
+    for (number, (at, source)) in flow.sources.iter().enumerate() {
+        let source = source.borrow();
+        let ends = (number, *at, source.pushed().iter().sum());
+        members.push(member("producer", ends, source.life(), source.state()));
     }
+    let (mut items, mut last) = (0, flow.begun);
+    for (number, (at, _, sink)) in flow.sinks.iter().enumerate() {
+        let sink = sink.borrow();
+        items += sink.items();
+        last = last.max(sink.last());
+        let ends = (number, *at, sink.items());
+        members.push(member("consumer", ends, sink.life(), sink.state()));
+    }
+    let losses = flow.losses().into_iter().map(|loss| {
+        json!({
+            "role": loss.role,
+            "number": loss.index,
+            "node": node(loss.node),
+            "items": loss.items,
+            "reason": config.name_nodes(&loss.reason.to_string()),
+        })
+    });
+    json!({
+        "name": flow.name,
+        "shape": flow.shape.name(),
+        // The last one.
+        "weight": flow.weight,
+        "item_bytes": flow.item_bytes,
+        "state": state_name(flow.state()),
+        "items": items,
+        "gigabytes_per_s": rate(items, last - flow.begun),
+        "members": members,
+        "losses": losses.collect::<Vec<_>>(),
+    })
 }
 
 impl ScriptReport {
-    /// What has become of `play` in `span` nanoseconds.
-    pub(super) fn new(play: &Play, mode: &'static str, span: u64, interrupted: bool) -> Self {
-        let stage = &play.stage;
-        let flows = stage.flows.iter();
-        let problems = stage.judge(play.is_over);
+    /// What has become of `play` in `span` nanoseconds. What its stage has noted goes into it.
+    pub(super) fn new(play: &mut Play, mode: &'static str, span: u64, interrupted: bool) -> Self {
+        let problems = play.stage.judge(play.is_over);
+        let flows = play.stage.flows.iter();
+        let flows = flows.map(|flow| flow_entry(flow, &play.config));
         Self {
             script: play.script.name.clone(),
             mode,
@@ -232,25 +181,13 @@ impl ScriptReport {
             real_seconds: None,
             events: None,
             trace_hash: None,
-            flows: flows
-                .map(|flow| FlowEntry::new(flow, &play.config))
-                .collect(),
+            flows: flows.collect(),
             verified: problems.is_empty() && play.is_over,
             problems,
             interrupted,
-            actions: Vec::new(),
-            snapshots: Vec::new(),
+            actions: core::mem::take(&mut play.stage.actions),
+            snapshots: core::mem::take(&mut play.stage.snapshots),
         }
-    }
-}
-
-impl fmt::Display for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}: {} items pushed, {} taken",
-            self.flow, self.state, self.items_pushed, self.items_taken
-        )
     }
 }
 
@@ -274,43 +211,12 @@ impl fmt::Display for ActionReport {
     }
 }
 
-impl fmt::Display for FlowEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let weight = match self.weight {
-            Some(weight) => format!(", weight {weight}"),
-            None => String::new(),
-        };
-        let what = format!("{} ({}{weight})", self.name, self.shape);
-        let lost: u64 = self.losses.iter().map(|loss| loss.items).sum();
-        writeln!(
-            f,
-            "  {what:<32} {:>10} {:>9.3} {lost:>7}  {}",
-            self.items, self.gigabytes_per_s, self.state
-        )?;
-        for member in &self.members {
-            let what = format!("  {} {} on {}", member.role, member.number, member.node);
-            let lost = |loss: &&Lost| loss.role == member.role && loss.number == member.number;
-            let lost = self.losses.iter().find(lost).map_or(0, |loss| loss.items);
-            writeln!(
-                f,
-                "  {what:<32} {:>10} {:>9.3} {lost:>7}  {}",
-                member.items, member.gigabytes_per_s, member.state
-            )?;
-        }
-        for loss in &self.losses {
-            writeln!(
-                f,
-                "    lost: {} {} on {}: {}",
-                loss.role, loss.number, loss.node, loss.reason
-            )?;
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for ScriptReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let article = if self.mode == SIMULATED { "a" } else { "an" };
+        let (article, time) = match self.mode {
+            SIMULATED => ("a", "virtual_time_s"),
+            _ => ("an", "elapsed_s"),
+        };
         writeln!(
             f,
             "{} on {article} {} rack, seed {}\n",
@@ -324,31 +230,18 @@ impl fmt::Display for ScriptReport {
         for action in &self.actions {
             write!(f, "{action}")?;
         }
-        writeln!(
-            f,
-            "\n  {:<32} {:>10} {:>9} {:>7}  state",
-            "flow and members", "items", "GB/s", "lost"
-        )?;
-        for flow in &self.flows {
-            write!(f, "{flow}")?;
+        let more = without_nulls(json!({
+            "flow": self.flows,
+            time: self.elapsed_s,
+            "real_time_s": self.real_seconds,
+            "events": self.events,
+            "trace_hash": self.trace_hash,
+        }));
+        if let Value::Object(more) = &more {
+            write!(f, "\n{}", Text(more))?;
         }
-        writeln!(f)?;
         for problem in &self.problems {
-            writeln!(f, "  problem    {problem}")?;
-        }
-        let virtually = if self.mode == SIMULATED {
-            " of virtual time"
-        } else {
-            ""
-        };
-        writeln!(f, "  run        {:.6} s{virtually}", self.elapsed_s)?;
-        if let (Some(events), Some(real), Some(hash)) =
-            (self.events, self.real_seconds, &self.trace_hash)
-        {
-            writeln!(
-                f,
-                "  simulator  {events} events in {real:.2} s; trace {hash}"
-            )?;
+            writeln!(f, "problem: {problem}")?;
         }
         if self.interrupted {
             writeln!(f, "interrupted: what was to come was left out")?;

@@ -53,7 +53,8 @@ pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptRepo
     }
     drop(session);
     drop(progress);
-    let mut report = play.report(mode.name(), span, globals);
+    let is_interrupted = globals.interrupt.is_set();
+    let mut report = ScriptReport::new(play, mode.name(), span, is_interrupted);
     match &rack {
         OwnRack::Embedded(rack, _) => report.driver_threads = Some(rack.driver_threads()),
         OwnRack::Simulated(rack) => {

@@ -1,7 +1,7 @@
 //! What a script's actions come to: flows with their ends, members that come and go. The stage
 //! knows no clock and no kind of rack; whoever runs it has both.
 
-use super::report::{ActionReport, Snapshot};
+use super::report::{ActionReport, snapshot};
 use super::script::{Action, Create, Leaver, What};
 use crate::items::verify::{self, Evidence, Seen};
 use crate::items::{Sink, Source};
@@ -11,6 +11,7 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_controller::flows::AbortReason;
 use rackweave_controller::{FlowError, FlowShape, FlowSpec, FlowState, Loss};
 use rackweave_rack::{Flow, Rack, RackConfig};
+use serde_json::Value;
 use std::rc::Rc;
 
 /// An end that both its runner and the stage look at.
@@ -50,7 +51,7 @@ pub struct Stage {
     /// In the order of time.
     pub actions: Vec<ActionReport>,
     /// What `report` found.
-    pub snapshots: Vec<Snapshot>,
+    pub snapshots: Vec<Value>,
 }
 
 type Done = Result<String, FlowError>;
@@ -75,15 +76,11 @@ impl Stage {
             }
             (What::Report, name) => {
                 let named = |flow: &&Played| name.as_ref().is_none_or(|name| *name == flow.name);
-                let shown: Vec<Snapshot> = self
-                    .flows
-                    .iter()
-                    .filter(named)
-                    .map(|flow| Snapshot::of(flow, flow.state(), now))
-                    .collect();
-                let found = shown.iter().map(ToString::to_string).collect::<Vec<_>>();
+                let flows = self.flows.iter().filter(named);
+                let shown = flows.map(|flow| snapshot(flow, now));
+                let (shown, words): (Vec<Value>, Vec<String>) = shown.unzip();
                 self.snapshots.extend(shown);
-                Ok(found.join("; "))
+                Ok(words.join("; "))
             }
             (what, name) => {
                 let flows = self.flows.iter_mut();

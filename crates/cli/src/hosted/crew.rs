@@ -1,9 +1,11 @@
 //! The jobs that a command has nodes of a hosted rack run: started, watched and ended together.
 
+use super::jobs::flow::{CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments};
 use super::jobs::meeting::{self, Told};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
+use crate::perf::amount::Amount;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{
@@ -14,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long nodes may take to join.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
@@ -33,15 +35,24 @@ pub struct TaskId(usize);
 struct Task {
     node: NodeId,
     job: u64,
+    /// How much it has done, in its own units.
+    done: u64,
     state: TaskState,
     /// Whether it ends by itself when others are asked to.
     spared: bool,
 }
 
 enum TaskState {
-    Running { done: u64 },
+    Running,
     Ended(Value),
-    Taken,
+    /// What it found was taken, or it failed.
+    Gone,
+}
+
+impl Task {
+    fn runs(&self) -> bool {
+        matches!(self.state, TaskState::Running)
+    }
 }
 
 /// A hosted rack and what a command has it do. All of it ends with this.
@@ -56,6 +67,10 @@ pub struct Crew {
     tasks: Vec<Task>,
     interrupt: Interrupt,
     stopped: bool,
+    /// Until when jobs may run, and how long that was.
+    limit: Option<(Instant, Duration)>,
+    /// Whether it waits for another switch process if this one is lost.
+    holds_on: bool,
 }
 
 impl Crew {
@@ -75,7 +90,24 @@ impl Crew {
             tasks: Vec::new(),
             interrupt: globals.interrupt.clone(),
             stopped: false,
+            limit: None,
+            holds_on: true,
         })
+    }
+
+    /// Jobs that run longer than this from now on are an error.
+    pub fn set_limit(&mut self, limit: Duration) {
+        self.limit = Some((Instant::now() + limit, limit));
+    }
+
+    /// Whether the limit is over.
+    pub fn is_late(&self) -> bool {
+        self.limit.is_some_and(|(end, _)| Instant::now() >= end)
+    }
+
+    /// Does not wait for another switch process if this one is lost.
+    pub fn give_up_early(&mut self) {
+        self.holds_on = false;
     }
 
     /// The rack as it was found.
@@ -98,7 +130,7 @@ impl Crew {
 
     /// The switch process is lost: waits for another and has it take the flows over.
     fn survive(&mut self, error: &HostedError) -> Result<(), CliError> {
-        if !matches!(error, HostedError::Control(_)) || self.interrupt.is_set() {
+        if !self.holds_on || self.interrupt.is_set() {
             return Err(lost(error));
         }
         let mut flows: Vec<&mut HostedFlow> = self.flows.iter_mut().map(|(flow, _)| flow).collect();
@@ -135,11 +167,65 @@ impl Crew {
         }
     }
 
+    /// Sets a flow up and starts the jobs at its ends, those of the consumers first, so that the
+    /// first item does not wait for the one who takes it. The consumers' jobs, and the producers'.
+    ///
+    /// # Errors
+    /// As for [`Crew::create_flow`] and [`Crew::start`].
+    pub fn start_flow(
+        &mut self,
+        (producers, consumers): (&[NodeId], &[NodeId]),
+        (item_size, ring_bytes): (u32, u32),
+        contents: Contents,
+        amount: Amount,
+    ) -> Result<(Vec<TaskId>, Vec<TaskId>), CliError> {
+        let nodes = (producers, consumers);
+        let flow = self.create_flow("the flow", nodes, item_size, ring_bytes)?;
+        let (mut sinks, mut sources) = (Vec::new(), Vec::new());
+        for (at, &node) in consumers.iter().enumerate() {
+            let arguments = ConsumeArguments {
+                ring: flow.consumers[at],
+                index: at as u16,
+                producers: producers.len() as u16,
+                items: match (contents, amount) {
+                    (Contents::Checked(_), Amount::Count(items)) => Some(items),
+                    // Producers that are asked to stop push fewer.
+                    _ => None,
+                },
+                contents,
+            };
+            sinks.push(self.start(node, CONSUME, &arguments)?);
+        }
+        for (at, &node) in producers.iter().enumerate() {
+            let arguments = ProduceArguments {
+                rings: flow.of_producer(at),
+                index: at as u16,
+                contents,
+                amount,
+            };
+            sources.push(self.start(node, PRODUCE, &arguments)?);
+        }
+        Ok((sinks, sources))
+    }
+
     /// Breaks off what flows, and forgets it.
     pub fn close_flows(&mut self) {
         for (flow, _) in std::mem::take(&mut self.flows) {
             // If the controller is gone, so is the flow.
             let _ = self.rack.close_flow(flow.id);
+        }
+    }
+
+    /// Breaks off what flows, so that all jobs end. A switch that has not taken a flow over cannot:
+    /// its rings would wait for one who does, so the jobs are stopped.
+    pub fn break_off(&mut self) {
+        for at in 0..self.flows.len() {
+            let id = self.flows[at].0.id;
+            if let Ok(FlowStatus::Unknown) = self.rack.flow_status(id) {
+                (0..self.tasks.len()).for_each(|task| self.stop(TaskId(task)));
+            } else {
+                let _ = self.rack.close_flow(id);
+            }
         }
     }
 
@@ -177,7 +263,8 @@ impl Crew {
                 self.tasks.push(Task {
                     node,
                     job,
-                    state: TaskState::Running { done: 0 },
+                    done: 0,
+                    state: TaskState::Running,
                     spared: false,
                 });
                 Ok(TaskId(self.tasks.len() - 1))
@@ -188,10 +275,7 @@ impl Crew {
 
     /// How much a job has done, in its own units.
     pub fn done(&self, task: TaskId) -> u64 {
-        match self.tasks[task.0].state {
-            TaskState::Running { done } => done,
-            TaskState::Ended(_) | TaskState::Taken => 0,
-        }
+        self.tasks[task.0].done
     }
 
     /// Waits until all jobs of `awaited` have ended; meanwhile no job of the crew may fail. `watch`
@@ -199,7 +283,8 @@ impl Crew {
     /// spared.
     ///
     /// # Errors
-    /// Names what happened: a job failed, a node died, a flow was broken off, the switch is gone.
+    /// Names what happened: a job failed, a node died, a flow was broken off, the switch is gone,
+    /// the limit is over. A job that failed is not waited for again.
     pub fn wait(
         &mut self,
         awaited: &[TaskId],
@@ -208,10 +293,16 @@ impl Crew {
         let mut span = LOOK_MIN;
         loop {
             self.look()?;
-            let runs =
-                |task: &TaskId| matches!(self.tasks[task.0].state, TaskState::Running { .. });
-            if !awaited.iter().any(runs) {
+            let tasks = awaited.iter().map(|task| &self.tasks[task.0]);
+            let Some(task) = tasks.rev().find(|task| task.runs()) else {
                 return Ok(());
+            };
+            if let Some((_, limit)) = self.limit.filter(|_| self.is_late()) {
+                let (limit, name) = (limit.as_secs(), &self.names[usize::from(task.node.0)]);
+                return Err(CliError::run(format!(
+                    "not over after {limit} s: waits for {name}, which has {} items",
+                    task.done
+                )));
             }
             watch(self);
             if self.interrupt.is_set() && !self.stopped {
@@ -229,19 +320,27 @@ impl Crew {
     /// As for [`Crew::wait`], or it found something that makes no sense.
     pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
         self.wait(&[task], |_| {})?;
+        let found = self.take(task)?;
+        Ok(found.expect("it has just been waited for, and nobody takes twice"))
+    }
+
+    /// Takes what a job found, if it has ended and did not fail.
+    ///
+    /// # Errors
+    /// If it found something that makes no sense.
+    pub fn take<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<Option<T>, CliError> {
         let task = &mut self.tasks[task.0];
-        match std::mem::replace(&mut task.state, TaskState::Taken) {
-            TaskState::Ended(found) => serde_json::from_value(found).map_err(|error| {
-                let name = &self.names[usize::from(task.node.0)];
-                CliError::run(format!(
-                    "what {name} found makes no sense here ({error}); run the same release \
-                     everywhere"
-                ))
-            }),
-            TaskState::Running { .. } | TaskState::Taken => {
-                unreachable!("it has just been waited for, and nobody takes twice")
-            }
-        }
+        let TaskState::Ended(found) = &mut task.state else {
+            return Ok(None);
+        };
+        let found = serde_json::from_value(found.take());
+        task.state = TaskState::Gone;
+        found.map(Some).map_err(|error| {
+            let name = &self.names[usize::from(task.node.0)];
+            CliError::run(format!(
+                "what {name} found makes no sense here ({error}); run the same release everywhere"
+            ))
+        })
     }
 
     /// Jobs that are not asked to end when the user wants to stop: they end with others.
@@ -261,12 +360,10 @@ impl Crew {
 
     /// Asks a job to end.
     pub fn stop(&mut self, task: TaskId) {
-        let Task {
-            node, job, state, ..
-        } = &self.tasks[task.0];
-        if matches!(state, TaskState::Running { .. }) {
+        let task = &self.tasks[task.0];
+        if task.runs() {
             // A node that is gone has stopped.
-            let _ = self.rack.stop_job(*node, *job);
+            let _ = self.rack.stop_job(task.node, task.job);
         }
     }
 
@@ -308,33 +405,45 @@ impl Crew {
 
     fn look(&mut self) -> Result<(), CliError> {
         for at in 0..self.tasks.len() {
-            let Task {
-                node, job, state, ..
-            } = &mut self.tasks[at];
-            if !matches!(state, TaskState::Running { .. }) {
+            let task = &mut self.tasks[at];
+            if !task.runs() {
                 continue;
             }
-            let name = self.names[usize::from(node.0)].as_str();
-            let problem = match self.rack.poll_job(*node, *job) {
+            let name = self.names[usize::from(task.node.0)].as_str();
+            let failed = match self.rack.poll_job(task.node, task.job) {
                 Ok(JobStatus::Running { done }) => {
-                    *state = TaskState::Running { done };
+                    task.done = done;
                     continue;
                 }
                 Ok(JobStatus::Done { result }) => {
-                    *state = TaskState::Ended(result);
+                    task.state = TaskState::Ended(result);
                     continue;
                 }
                 Ok(JobStatus::Failed { error }) => format!("{name}: {error}"),
                 Ok(JobStatus::Unknown) => format!("{name} has joined anew and lost its work"),
-                Err(error @ HostedError::Control(_)) => {
-                    self.survive(&error)?;
-                    continue;
-                }
+                Err(error @ HostedError::Control(_)) => match self.survive(&error) {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        self.tasks[at].state = TaskState::Gone;
+                        return Err(error);
+                    }
+                },
                 Err(error) => error.to_string(),
             };
-            return Err(self.explain(&problem));
+            self.tasks[at].state = TaskState::Gone;
+            return Err(self.explain(&failed));
         }
         Ok(())
+    }
+
+    /// Why a flow was broken off, if one was, with the name by which errors call it.
+    pub fn broken(&mut self) -> Option<String> {
+        self.flows.iter().find_map(|(flow, what)| {
+            let FlowStatus::Aborted { reason } = self.rack.flow_status(flow.id).ok()? else {
+                return None;
+            };
+            Some(format!("{what} was broken off: {reason}"))
+        })
     }
 
     /// One line on `problem`, with what the controller knows about its cause.
@@ -346,20 +455,11 @@ impl Crew {
         let changed = self.found.nodes.iter().zip(&now.nodes);
         let changed = changed.filter(|(then, now)| !now.joined || now.joins != then.joins);
         let gone: Vec<&str> = changed.map(|(then, _)| then.name.as_str()).collect();
-        let flows = self.flows.clone();
-        let broken = flows
-            .iter()
-            .find_map(|(flow, what)| match self.rack.flow_status(flow.id) {
-                Ok(FlowStatus::Aborted { reason }) => {
-                    Some(format!("{what} was broken off: {reason}"))
-                }
-                _ => None,
-            });
         let mut text = match gone.as_slice() {
             [] => problem.to_owned(),
             gone => format!("{} left the rack: {problem}", gone.join(" and ")),
         };
-        if let Some(broken) = broken {
+        if let Some(broken) = self.broken() {
             text = format!("{text} ({broken})");
         }
         CliError::run(text)

@@ -47,6 +47,12 @@ impl Sink {
         }
     }
 
+    /// Its items follow from `salt`, too.
+    pub fn salted(mut self, salt: u64) -> Self {
+        self.style.set_salt(salt);
+        self
+    }
+
     fn new(consumer: Consumer, style: Style, begun: u64) -> Self {
         Self {
             consumer,
@@ -71,25 +77,30 @@ impl Sink {
         let most = self.style.batch(size);
         let (runs, problem, first) = (&mut self.runs, &mut self.problem, self.items);
         let damaged = |at: u64| format!("the item taken as number {at} is damaged");
-        let Style::Measured(manner) = &self.style else {
-            let (mut at, index) = (first, self.index);
-            let look = |item: &[u8]| {
-                match stamps::read(item) {
-                    Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
-                        note(runs, producer, number);
+        let manner = match &self.style {
+            Style::Measured(manner) => manner,
+            Style::Checked(pace) => {
+                let (mut at, index) = (first, self.index);
+                let look = |item: &[u8]| {
+                    match stamps::read(item, pace.salt) {
+                        Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
+                            note(runs, producer, number);
+                        }
+                        Some((producer, to, number)) => {
+                            problem.get_or_insert_with(|| {
+                                format!(
+                                    "item {number} of producer {producer} was for consumer {to}"
+                                )
+                            });
+                        }
+                        None => {
+                            problem.get_or_insert_with(|| damaged(at));
+                        }
                     }
-                    Some((producer, to, number)) => {
-                        problem.get_or_insert_with(|| {
-                            format!("item {number} of producer {producer} was for consumer {to}")
-                        });
-                    }
-                    None => {
-                        problem.get_or_insert_with(|| damaged(at));
-                    }
-                }
-                at += 1;
-            };
-            return self.consumer.take_each(most, look).map(u64::from);
+                    at += 1;
+                };
+                return self.consumer.take_each(most, look).map(u64::from);
+            }
         };
         let bytes = match self.consumer.peek(most) {
             Taken::Items(bytes) => bytes,

@@ -19,6 +19,8 @@ pub struct Source {
     /// Rings whose end of stream is announced.
     ended: Vec<bool>,
     aborted: bool,
+    /// Whether it ends only when all items are delivered.
+    awaits_delivery: bool,
 }
 
 impl Source {
@@ -59,7 +61,15 @@ impl Source {
             begun,
             last: begun,
             aborted: false,
+            awaits_delivery: false,
         }
+    }
+
+    /// Its items follow from `salt`, too, and it ends only when all of them are delivered.
+    pub fn delivering(mut self, salt: u64) -> Self {
+        self.style.set_salt(salt);
+        self.awaits_delivery = true;
+        self
     }
 
     /// Pushes up to `left` items into a ring; how many.
@@ -68,12 +78,15 @@ impl Source {
         let size = producer.item_size();
         let most = left.min(u64::from(self.style.batch(size))) as u32;
         let (name, number) = (self.producer, &mut self.pushed[at]);
-        let Style::Measured(manner) = &self.style else {
-            let pushed = producer.push_each(most, |item| {
-                stamps::fill(item, name, at as u32, *number);
-                *number += 1;
-            });
-            return pushed.map(u64::from);
+        let manner = match &self.style {
+            Style::Measured(manner) => manner,
+            Style::Checked(pace) => {
+                let pushed = producer.push_each(most, |item| {
+                    stamps::fill(item, name, at as u32, *number, pace.salt);
+                    *number += 1;
+                });
+                return pushed.map(u64::from);
+            }
         };
         let mut bytes = producer.reserve(most)?;
         let first = stamps::stamp(name, *number);
@@ -190,5 +203,16 @@ impl Program for Source {
 
     fn finish(&mut self) {
         (0..self.rings.len()).for_each(|at| self.end(at));
+    }
+
+    fn done(&self) -> u64 {
+        self.pushed.iter().sum()
+    }
+
+    fn is_settled(&mut self) -> bool {
+        if self.awaits_delivery {
+            self.aborted |= self.rings.iter_mut().any(Producer::is_aborted);
+        }
+        self.aborted || !self.awaits_delivery || self.rings.iter_mut().all(Producer::is_delivered)
     }
 }

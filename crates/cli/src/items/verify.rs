@@ -18,7 +18,7 @@ pub struct Evidence<'a> {
 }
 
 /// What a consumer saw.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Seen<'a> {
     /// In its order.
     pub runs: &'a [Run],
@@ -33,23 +33,34 @@ impl<'a> From<&'a Sink> for Seen<'a> {
     fn from(sink: &'a Sink) -> Self {
         Self {
             runs: sink.runs(),
-            joined: false,
-            left: false,
+            ..Self::default()
         }
     }
 }
 
-/// Whether a consumer of a shuffle saw every item of each of so many producers once and in order,
-/// as far as it saw any.
-pub fn is_in_order(sink: &Sink, producers: usize) -> bool {
+/// Everything that is wrong with what one consumer of a shuffle saw, in words: consumer number
+/// `index` of as many items as each of `pushed` producers pushed to it. If the flow `is_cut`, items
+/// may be missing at the end.
+pub fn judge_one(sink: &Sink, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
+    let ring = |&items: &u64| {
+        let mut rings = vec![0; index];
+        rings.push(items);
+        rings
+    };
+    let mut seen = vec![Seen::default(); index];
+    seen.push(sink.into());
     let evidence = Evidence {
         shape: FlowShape::Shuffle,
-        pushed: vec![vec![u64::MAX]; producers],
-        seen: vec![sink.into()],
-        is_cut: true,
+        pushed: pushed.iter().map(ring).collect(),
+        seen,
+        is_cut,
     };
-    let is_known = |run: &Run| (run.producer as usize) < producers;
-    sink.problem().is_none() && sink.runs().iter().all(is_known) && judge(&evidence).is_empty()
+    let is_unknown = |run: &&Run| run.producer as usize >= pushed.len();
+    let unknown = sink.runs().iter().find(is_unknown);
+    let unknown = unknown.map(|run| format!("producer {} is not of this flow", run.producer));
+    let problem = sink.problem().map(ToOwned::to_owned);
+    let found = problem.into_iter().chain(unknown);
+    found.chain(judge(&evidence)).collect()
 }
 
 /// Everything that is wrong with a flow, in words.

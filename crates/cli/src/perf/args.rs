@@ -20,8 +20,17 @@ pub struct Test {
     pub about: &'static str,
     /// The flags that it has a use for, of those that not all have.
     takes: &'static str,
-    /// Runs it.
-    pub run: fn(&PerfArgs, &Globals) -> Result<Verdict, CliError>,
+    run: Run,
+}
+
+/// What runs a test.
+#[derive(Debug)]
+enum Run {
+    By(fn(&PerfArgs, &Globals) -> Result<Verdict, CliError>),
+    /// Messages: one at a time for their latency, or as many as go.
+    Messages(Kind, bool),
+    /// A flow to several consumers.
+    FanOut(FlowShape),
 }
 
 const BANDWIDTH: &str = "--hosted --simulated -s -n -D -q -t -m --capture";
@@ -32,126 +41,127 @@ const SHUFFLE: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring
 const FAN_OUT: &str = "--hosted --simulated -s -n -D -m --capture --batch --ring --touch --threads \
                        --consumers";
 
+const fn test(name: &'static str, about: &'static str, takes: &'static str, run: Run) -> Test {
+    Test {
+        name,
+        about,
+        takes,
+        run,
+    }
+}
+
+const fn bandwidth(name: &'static str, about: &'static str, kind: Kind) -> Test {
+    test(name, about, BANDWIDTH, Run::Messages(kind, false))
+}
+
+const fn latency(name: &'static str, about: &'static str, kind: Kind) -> Test {
+    test(name, about, LATENCY, Run::Messages(kind, true))
+}
+
 /// Every test.
 pub static TESTS: [Test; 19] = [
-    Test {
-        name: "list",
-        about: "Print the tests",
-        takes: "",
-        run: |_, globals| super::list(globals),
-    },
-    Test {
-        name: "read_bw",
-        about: "READs from node to node, as many as go",
-        takes: BANDWIDTH,
-        run: |args, globals| messages::run(args, globals, Kind::Read, false),
-    },
-    Test {
-        name: "read_lat",
-        about: "One READ at a time",
-        takes: LATENCY,
-        run: |args, globals| messages::run(args, globals, Kind::Read, true),
-    },
-    Test {
-        name: "write_bw",
-        about: "WRITEs from node to node, as many as go",
-        takes: BANDWIDTH,
-        run: |args, globals| messages::run(args, globals, Kind::Write, false),
-    },
-    Test {
-        name: "write_lat",
-        about: "One WRITE at a time, until it is acknowledged",
-        takes: LATENCY,
-        run: |args, globals| messages::run(args, globals, Kind::Write, true),
-    },
-    Test {
-        name: "send_bw",
-        about: "SENDs from node to node, as many as go",
-        takes: BANDWIDTH,
-        run: |args, globals| messages::run(args, globals, Kind::Send, false),
-    },
-    Test {
-        name: "send_lat",
-        about: "One SEND at a time, until it is acknowledged",
-        takes: LATENCY,
-        run: |args, globals| messages::run(args, globals, Kind::Send, true),
-    },
-    Test {
-        name: "atomic_lat",
-        about: "One atomic operation at a time",
-        takes: ATOMIC,
-        run: messages::run_atomic,
-    },
-    Test {
-        name: "flow_bw",
-        about: "A flow from one producer to one consumer, beside this machine's memcpy",
-        takes: FLOW,
-        run: flow_bw::run,
-    },
-    Test {
-        name: "shuffle_bw",
-        about: "A shuffle from every node to every node, beside the 1:1 flow",
-        takes: SHUFFLE,
-        run: flow_bw::shuffle,
-    },
-    Test {
-        name: "balance_bw",
-        about: "A load-balanced flow from one producer to several consumers, beside memcpy",
-        takes: FAN_OUT,
-        run: |args, globals| flow_bw::fan_out(args, globals, FlowShape::Balance),
-    },
-    Test {
-        name: "replicate_bw",
-        about: "A replicated flow from one producer to several consumers, beside each one's \
-                share of memcpy",
-        takes: FAN_OUT,
-        run: |args, globals| flow_bw::fan_out(args, globals, FlowShape::Replicate),
-    },
-    Test {
-        name: "rpc",
-        about: "Calls over SEND and RECV: together, each alone, one at a time",
-        takes: "-s -D --clients --window --threads",
-        run: rpc::run,
-    },
-    Test {
-        name: "sequencer",
-        about: "Ranges of numbers by sequencers of all kinds: combined, each alone, one at a \
-                time",
-        takes: "-D -t",
-        run: sequencer::run,
-    },
-    Test {
-        name: "index_shift",
-        about: "An index that adapts by itself: how soon its switches follow what is asked for",
-        takes: "--simulated --records --window",
-        run: index_shift::run,
-    },
-    Test {
-        name: "messaging",
-        about: "Messages between two units: consumed in place and copied out beside memcpy and \
-                the single buffer, small ones, ping-pong, a sweep of sizes",
-        takes: "-s -D",
-        run: messaging::run,
-    },
-    Test {
-        name: "pages",
-        about: "Pages: hits, from memory by the switch's directory and by a server's beside \
-                memcpy, from a file beside its queue",
-        takes: "-D -t --double-write",
-        run: pages::run,
-    },
-    Test {
-        name: "rewrite",
-        about: "READ responses turned into WRITEs by the switch's pipeline, ICRC included",
-        takes: "-D",
-        run: rewrite::run,
-    },
-    Test {
-        name: "idle",
-        about: "What an idle rack with a silent flow costs",
-        takes: "--hosted -D",
-        run: idle::run,
-    },
+    test("list", "Print the tests", "", Run::By(super::list)),
+    bandwidth(
+        "read_bw",
+        "READs from node to node, as many as go",
+        Kind::Read,
+    ),
+    latency("read_lat", "One READ at a time", Kind::Read),
+    bandwidth(
+        "write_bw",
+        "WRITEs from node to node, as many as go",
+        Kind::Write,
+    ),
+    latency(
+        "write_lat",
+        "One WRITE at a time, until it is acknowledged",
+        Kind::Write,
+    ),
+    bandwidth(
+        "send_bw",
+        "SENDs from node to node, as many as go",
+        Kind::Send,
+    ),
+    latency(
+        "send_lat",
+        "One SEND at a time, until it is acknowledged",
+        Kind::Send,
+    ),
+    test(
+        "atomic_lat",
+        "One atomic operation at a time",
+        ATOMIC,
+        Run::By(messages::run_atomic),
+    ),
+    test(
+        "flow_bw",
+        "A flow from one producer to one consumer, beside this machine's memcpy",
+        FLOW,
+        Run::By(flow_bw::run),
+    ),
+    test(
+        "shuffle_bw",
+        "A shuffle from every node to every node, beside the 1:1 flow",
+        SHUFFLE,
+        Run::By(flow_bw::shuffle),
+    ),
+    test(
+        "balance_bw",
+        "A load-balanced flow from one producer to several consumers, beside memcpy",
+        FAN_OUT,
+        Run::FanOut(FlowShape::Balance),
+    ),
+    test(
+        "replicate_bw",
+        "A replicated flow from one producer to several consumers, beside each one's share of \
+         memcpy",
+        FAN_OUT,
+        Run::FanOut(FlowShape::Replicate),
+    ),
+    test(
+        "rpc",
+        "Calls over SEND and RECV: together, each alone, one at a time",
+        "-s -D --clients --window --threads",
+        Run::By(rpc::run),
+    ),
+    test(
+        "sequencer",
+        "Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time",
+        "-D -t",
+        Run::By(sequencer::run),
+    ),
+    test(
+        "index_shift",
+        "An index that adapts by itself: how soon its switches follow what is asked for",
+        "--simulated --records --window",
+        Run::By(index_shift::run),
+    ),
+    test(
+        "messaging",
+        "Messages between two units: consumed in place and copied out beside memcpy and the \
+         single buffer, small ones, ping-pong, a sweep of sizes",
+        "-s -D",
+        Run::By(messaging::run),
+    ),
+    test(
+        "pages",
+        "Pages: hits, from memory by the switch's directory and by a server's beside memcpy, from \
+         a file beside its queue",
+        "-D -t --double-write",
+        Run::By(pages::run),
+    ),
+    test(
+        "rewrite",
+        "READ responses turned into WRITEs by the switch's pipeline, ICRC included",
+        "-D",
+        Run::By(rewrite::run),
+    ),
+    test(
+        "idle",
+        "What an idle rack with a silent flow costs",
+        "--hosted -D",
+        Run::By(idle::run),
+    ),
 ];
 
 /// The tests as values at the command line.
@@ -165,6 +175,18 @@ fn parser() -> impl TypedValueParser<Value = &'static Test> {
 }
 
 impl Test {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If an argument makes no sense or the rack cannot do it.
+    pub fn run(&self, args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+        match self.run {
+            Run::By(run) => run(args, globals),
+            Run::Messages(kind, is_latency) => messages::run(args, globals, kind, is_latency),
+            Run::FanOut(shape) => flow_bw::fan_out(args, globals, shape),
+        }
+    }
+
     fn has_use_for(&self, flag: &str) -> bool {
         self.takes.split_whitespace().any(|taken| taken == flag)
     }
@@ -209,19 +231,18 @@ impl PerfArgs {
                 )));
             }
         }
-        for (is_given, problem) in [
-            (
-                self.threads.is_some(),
-                "--threads goes with an embedded rack: a simulated one has no threads",
-            ),
-            (
-                self.rack.drivers.is_some(),
-                "--simulated and --drivers contradict each other: a simulated rack has no threads",
-            ),
-        ] {
-            if self.simulated && is_given {
-                return Err(CliError::usage(problem));
-            }
+        if self.simulated {
+            refuse(&[
+                (
+                    self.threads.is_some(),
+                    "--threads goes with an embedded rack: a simulated one has no threads",
+                ),
+                (
+                    self.rack.drivers.is_some(),
+                    "--simulated and --drivers contradict each other: a simulated rack has no \
+                     threads",
+                ),
+            ])?;
         }
         if self.rack.hosted && !self.test.has_use_for("--hosted") {
             return Err(CliError::usage(format!(
@@ -240,7 +261,7 @@ impl PerfArgs {
             return Ok(());
         }
         let is_flow = self.test.has_use_for("--ring");
-        for (is_given, problem) in [
+        refuse(&[
             (
                 self.capture.is_some(),
                 "--capture is for a rack of one's own; `rackweave switch --capture FILE.pcapng` \
@@ -260,12 +281,16 @@ impl PerfArgs {
                 "--threads goes with an embedded rack; the ends of a hosted one have a process \
                  each",
             ),
-        ] {
-            if is_given {
-                return Err(CliError::usage(problem));
-            }
-        }
-        Ok(())
+        ])
+    }
+}
+
+/// The first problem that there is.
+fn refuse(problems: &[(bool, &str)]) -> Result<(), CliError> {
+    let mut problems = problems.iter();
+    match problems.find(|(is_there, _)| *is_there) {
+        Some((_, problem)) => Err(CliError::usage(*problem)),
+        None => Ok(()),
     }
 }
 

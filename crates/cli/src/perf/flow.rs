@@ -83,14 +83,16 @@ fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
 }
 
 impl FlowPlan {
-    /// Which part is done, for the progress bar.
+    /// Which part is done, for the progress bar, when so many items were pushed and taken.
     pub fn fraction(&self, items: u64, nanos: u64) -> f64 {
-        let copies = match self.shape {
-            FlowShape::Shuffle | FlowShape::Replicate => self.consumers.len(),
-            FlowShape::Balance => 1,
+        let consumers = self.consumers.len();
+        let (pushed, taken) = match self.shape {
+            FlowShape::Shuffle => (consumers, consumers),
+            FlowShape::Replicate => (1, consumers),
+            FlowShape::Balance => (1, 1),
         };
-        let rings = (self.producers.len() * copies) as u64;
-        self.amount.fraction(items / rings.max(1), nanos)
+        let times = (self.producers.len() * (pushed + taken)) as u64;
+        self.amount.fraction(items / times.max(1), nanos)
     }
 
     /// The flow that it asks for.

@@ -5,6 +5,7 @@ use super::args::PerfArgs;
 use super::flow::{self, FlowMeasured, FlowPlan};
 use super::flow_hosted;
 use super::report::{self, per_second, ratio};
+use super::test_run::TestRun;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::Manner;
@@ -12,11 +13,10 @@ use crate::memcpy;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
-use crate::report::without_nulls;
+use crate::report::{joined, without_nulls};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::LinkReport;
 use serde_json::{Value, json};
@@ -34,19 +34,6 @@ const RINGS_LARGE: usize = 8;
 
 /// The ICRC behind it.
 const CHECK_BYTES: usize = 4;
-
-/// The rack, with the nodes that a shuffle asks for.
-fn rack_config(args: &PerfArgs, mode: &Mode, globals: &Globals) -> Result<RackConfig, CliError> {
-    let mut config = mode.config(&args.rack, globals)?;
-    config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
-    if let Some(nodes) = args.nodes {
-        config.node = (0..nodes)
-            .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
-            .collect();
-    }
-    config.check()?;
-    Ok(config)
-}
 
 /// What a flow between these nodes asks for, with defaults in place.
 fn plan(
@@ -98,12 +85,20 @@ fn plan(
 
 type Ran = (FlowMeasured, Option<CaptureReport>);
 
-/// A test, where it runs, and the rack's configuration.
+/// A test, and where it runs.
 struct Subject<'a> {
-    args: &'a PerfArgs,
+    test: TestRun<'a>,
     mode: Mode,
-    config: RackConfig,
-    globals: &'a Globals,
+}
+
+/// A flow and what it is compared with: the best round of each.
+struct Compared {
+    ran: Ran,
+    /// What this machine copies as the flow does, in gigabytes per second; nothing if time is
+    /// virtual.
+    memcpy: Option<f64>,
+    /// The same flow on an embedded rack, if this one is hosted.
+    embedded: Option<FlowMeasured>,
 }
 
 /// Items per second from the first taken to the last, which is what a hosted rack can tell: its
@@ -112,87 +107,90 @@ fn rate(measured: &FlowMeasured) -> f64 {
     per_second(measured.items, measured.nanos_taking)
 }
 
-/// The faster of two rounds, verified if both are.
-fn better(one: FlowMeasured, other: FlowMeasured) -> FlowMeasured {
-    let verified = one.verified && other.verified;
-    let better = if rate(&one) >= rate(&other) {
-        one
-    } else {
-        other
-    };
-    FlowMeasured { verified, ..better }
+/// The faster of the rounds so far and another, verified if all are.
+fn better(best: Option<FlowMeasured>, other: FlowMeasured) -> FlowMeasured {
+    match best {
+        Some(best) => {
+            let verified = best.verified && other.verified;
+            let better = if rate(&best) >= rate(&other) {
+                best
+            } else {
+                other
+            };
+            FlowMeasured { verified, ..better }
+        }
+        None => other,
+    }
 }
 
 impl<'a> Subject<'a> {
     fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
-        let mode = Mode::of(args.simulated, &args.rack, globals)?;
-        args.check_hosted(&mode)?;
-        let config = rack_config(args, &mode, globals)?;
-        Ok(Self {
-            args,
-            mode,
-            config,
-            globals,
-        })
+        let (test, mode) = TestRun::on_any_rack(args, globals)?;
+        Ok(Self { test, mode })
+    }
+
+    fn is_hosted(&self) -> bool {
+        matches!(self.mode, Mode::Hosted(_))
     }
 
     fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
-        let (config, globals) = (&self.config, self.globals);
-        let mut progress = Progress::new(globals, self.args.test.name);
-        if matches!(self.mode, Mode::Hosted(_)) {
+        let (config, globals, args) = (&self.test.config, self.test.globals, self.test.args);
+        let mut progress = Progress::new(globals, args.test.name);
+        if self.is_hosted() {
             let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
             return Ok((measured, None));
         }
-        let is_simulated = self.args.simulated;
-        flow::run(config, is_simulated, plan, globals, capture, &mut progress)
+        flow::run(
+            config,
+            args.simulated,
+            plan,
+            globals,
+            capture,
+            &mut progress,
+        )
     }
 
-    /// The flow on a hosted rack and on an embedded one, in turn: the best round of each. Rounds of
-    /// a given time are long enough to be one.
-    fn beside(&self, plan: &FlowPlan) -> Result<(FlowMeasured, Option<FlowMeasured>), CliError> {
-        let rounds = match plan.amount {
-            Amount::Count(_) => ROUNDS,
-            Amount::Nanos(_) => 1,
+    /// The flow and what it is compared with, in turn, so many rounds.
+    fn compare(&self, plan: &FlowPlan, rounds: usize) -> Result<Compared, CliError> {
+        let (config, globals, args) = (&self.test.config, self.test.globals, self.test.args);
+        let copy = || {
+            let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
+            (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
         };
-        let (mut hosted, mut embedded) = (self.run(plan, None)?.0, None);
-        for round in 0..rounds {
-            if round > 0 {
-                hosted = better(hosted, self.run(plan, None)?.0);
+        let (mut memcpy, mut ran, mut embedded) = (copy(), None, None);
+        for _ in 0..rounds {
+            let (measured, capture) = self.run(plan, args.capture.as_deref())?;
+            ran = Some((better(ran.map(|(best, _)| best), measured), capture));
+            if self.is_hosted() && !self.test.is_interrupted() {
+                let mut progress = Progress::new(globals, "the same on an embedded rack");
+                let (measured, _) = flow::run(config, false, plan, globals, None, &mut progress)?;
+                embedded = Some(better(embedded, measured));
             }
-            if self.globals.interrupt.is_set() {
+            memcpy = memcpy.zip(copy()).map(|(one, other)| one.max(other));
+            if self.test.is_interrupted() {
                 break;
             }
-            let mut progress = Progress::new(self.globals, "the same on an embedded rack");
-            let (config, globals) = (&self.config, self.globals);
-            let (measured, _) = flow::run(config, false, plan, globals, None, &mut progress)?;
-            embedded = Some(match embedded {
-                Some(best) => better(best, measured),
-                None => measured,
-            });
         }
-        Ok((hosted, embedded))
+        Ok(Compared {
+            ran: ran.expect("there is a round at least"),
+            memcpy,
+            embedded,
+        })
     }
 
-    /// How often a flow runs, and memcpy beside it. One round is enough where nothing disturbs it
-    /// or the user says how long.
+    /// How often a flow runs, and what it is compared with beside it. One round is enough where
+    /// nothing disturbs it or the user says how long.
     fn rounds(&self, plan: &FlowPlan) -> usize {
-        let is_alone = self.args.simulated || self.args.capture.is_some();
+        let args = self.test.args;
         match plan.amount {
-            Amount::Count(_) if !is_alone => ROUNDS,
+            Amount::Count(_) if !args.simulated && args.capture.is_none() => ROUNDS,
             _ => 1,
         }
     }
 
-    /// What this machine copies as the flow does, in gigabytes per second; nothing if time is
-    /// virtual.
-    fn memcpy(&self, plan: &FlowPlan) -> Option<f64> {
-        let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
-        (!self.args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
-    }
-
     /// Whether all is as it should be, and what there is to say. `more` is what the test adds.
     fn finish(
-        &self,
+        mut self,
         plan: &FlowPlan,
         (measured, capture): Ran,
         more: Value,
@@ -200,7 +198,8 @@ impl<'a> Subject<'a> {
         let cpu = communication(plan, &measured);
         // A flow costs its ends no communication at all; that is what zero-sided means.
         let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
-        let mut found = json!({
+        self.test.verified &= measured.verified && is_zero_sided;
+        let parameters = json!({
             "parameters": {
                 "shape": plan.shape.name(),
                 "producers": plan.producers.len(),
@@ -210,47 +209,28 @@ impl<'a> Subject<'a> {
                 "batch_items": plan.manner.batch,
                 "touch": plan.manner.touch,
                 "threads": plan.threads,
-                "mtu_bytes": self.config.nic.mtu,
+                "mtu_bytes": self.test.config.nic.mtu,
             },
         });
-        let parts = [
-            moved(&measured, plan.item_size),
-            more,
-            json!({
-                "link": links(plan, &self.config, &measured),
-                "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
-                    json!({"producers_s": producers_s, "consumers_s": consumers_s})
-                }),
-                "capture": capture,
+        let rest = json!({
+            "link": links(plan, &self.test.config, &measured),
+            "communication_cpu": cpu.map(|(producers_s, consumers_s)| {
+                json!({"producers_s": producers_s, "consumers_s": consumers_s})
             }),
-        ];
-        if let Value::Object(found) = &mut found {
-            for part in parts {
-                found.extend(part.as_object().cloned().unwrap_or_default());
-            }
-        }
-        let verified = measured.verified && is_zero_sided;
-        let on = (self.mode.name(), &self.config);
-        report::finish(
-            self.globals,
-            self.args.test,
-            on,
-            verified,
-            &without_nulls(found),
-        )
+            "capture": capture,
+        });
+        let found = joined([parameters, moved(&measured, plan.item_size), more, rest]);
+        self.test.finish(&without_nulls(found))
     }
 }
 
 /// What flowed, and how fast.
 fn moved(measured: &FlowMeasured, item_size: u32) -> Value {
-    let bytes = measured.items * u64::from(item_size);
-    json!({
-        "items": measured.items,
-        "bytes": bytes,
-        "elapsed_s": measured.nanos as f64 / 1e9,
-        "items_per_s": per_second(measured.items, measured.nanos),
+    let bytes = json!({
+        "bytes": measured.items * u64::from(item_size),
         "gigabytes_per_s": gigabytes(measured, item_size),
-    })
+    });
+    joined([report::rate("items", measured.items, measured.nanos), bytes])
 }
 
 /// Gigabytes per second.
@@ -310,33 +290,28 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)>
 /// # Errors
 /// If an argument makes no sense or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let subject = Subject::new(args, globals)?;
-    let last = NodeId(subject.config.node.len() as u16 - 1);
-    let ends = (vec![NodeId(0)], vec![last]);
-    let plan = plan(
-        args,
-        &subject.config,
-        FlowShape::Shuffle,
-        ends,
-        bytes_default(args),
-    )?;
-    let before = subject.memcpy(&plan);
-    let (mut ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
-        let (hosted, embedded) = subject.beside(&plan)?;
-        ((hosted, None), embedded)
-    } else {
-        (subject.run(&plan, args.capture.as_deref())?, None)
+    let mut subject = Subject::new(args, globals)?;
+    let ends = (vec![NodeId(0)], vec![subject.test.last()]);
+    let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
+    let plan = plan(args, config, shape, ends, bytes_default(args))?;
+    let rounds = match subject.is_hosted() {
+        true => subject.rounds(&plan),
+        false => 1,
     };
+    let Compared {
+        ran,
+        memcpy,
+        embedded,
+    } = subject.compare(&plan, rounds)?;
+    let embedded = embedded.as_ref();
     let item_size = plan.item_size;
-    let memcpy = before.zip(subject.memcpy(&plan));
-    let memcpy = memcpy.map(|(before, after)| before.max(after));
+    subject.test.verified = embedded.is_none_or(|embedded| embedded.verified);
     let more = json!({
         "memcpy_gigabytes_per_s": memcpy,
         "ratio_to_memcpy": memcpy.map(|memcpy| ratio(gigabytes(&ran.0, item_size), memcpy)),
-        "embedded": embedded.as_ref().map(|embedded| moved(embedded, item_size)),
-        "ratio_to_embedded": embedded.as_ref().map(|it| ratio(rate(&ran.0), rate(it))),
+        "embedded": embedded.map(|embedded| moved(embedded, item_size)),
+        "ratio_to_embedded": embedded.map(|it| ratio(rate(&ran.0), rate(it))),
     });
-    ran.0.verified &= embedded.is_none_or(|embedded| embedded.verified);
     subject.finish(&plan, ran, more)
 }
 
@@ -345,12 +320,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 /// # Errors
 /// As for [`run`].
 pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let subject = Subject::new(args, globals)?;
-    let config = &subject.config;
+    let mut subject = Subject::new(args, globals)?;
+    let (config, shape) = (&subject.test.config, FlowShape::Shuffle);
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
-    let last = nodes[nodes.len() - 1];
-    let ends = (vec![NodeId(0)], vec![last]);
-    let shape = FlowShape::Shuffle;
+    let ends = (vec![NodeId(0)], vec![subject.test.last()]);
     let single = plan(args, config, shape, ends, bytes_default(args))?;
     let count = nodes.len() as u64;
     let ends = (nodes.clone(), nodes);
@@ -361,8 +334,8 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
         ..single
     };
     let (alone, _) = subject.run(&single, None)?;
-    let mut ran = subject.run(&many, args.capture.as_deref())?;
-    ran.0.verified &= alone.verified;
+    let ran = subject.run(&many, args.capture.as_deref())?;
+    subject.test.verified = alone.verified;
     let linear = count as f64 * gigabytes(&alone, single.item_size);
     let more = json!({
         "one_to_one": moved(&alone, single.item_size),
@@ -379,7 +352,7 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
 /// As for [`run`].
 pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<Verdict, CliError> {
     let subject = Subject::new(args, globals)?;
-    if matches!(subject.mode, Mode::Hosted(_)) {
+    if subject.is_hosted() {
         return Err(CliError::usage(format!(
             "{} needs a rack of its own: the flows of hosted racks are shuffles so far",
             args.test.name
@@ -387,34 +360,18 @@ pub fn fan_out(args: &PerfArgs, globals: &Globals, shape: FlowShape) -> Result<V
     }
     let count = args.consumers.unwrap_or(2);
     // Every node but the producer's, from the last one down; then again.
-    let last = subject.config.node.len() as u16 - 1;
+    let NodeId(last) = subject.test.last();
     let place = |at: u16| NodeId(last - at % last.max(1));
-    let consumers: Vec<NodeId> = (0..count).map(place).collect();
-    let ends = (vec![NodeId(0)], consumers);
-    let plan = plan(args, &subject.config, shape, ends, bytes_default(args))?;
-    let mut copy = subject.memcpy(&plan);
-    let mut best: Option<Ran> = None;
-    for _ in 0..subject.rounds(&plan) {
-        let (measured, capture) = subject.run(&plan, args.capture.as_deref())?;
-        let measured = match best {
-            Some((best, _)) => better(best, measured),
-            None => measured,
-        };
-        best = Some((measured, capture));
-        copy = copy
-            .zip(subject.memcpy(&plan))
-            .map(|(one, other)| one.max(other));
-        if globals.interrupt.is_set() {
-            break;
-        }
-    }
-    let ran = best.expect("there is a round at least");
+    let ends = (vec![NodeId(0)], (0..count).map(place).collect());
+    let config = &subject.test.config;
+    let plan = plan(args, config, shape, ends, bytes_default(args))?;
+    let Compared { ran, memcpy, .. } = subject.compare(&plan, subject.rounds(&plan))?;
     let (share, all) = (f64::from(count), gigabytes(&ran.0, plan.item_size));
     let more = json!({
-        "memcpy_gigabytes_per_s": copy,
-        "ratio_to_memcpy": copy.map(|copy| ratio(all, copy)),
+        "memcpy_gigabytes_per_s": memcpy,
+        "ratio_to_memcpy": memcpy.map(|memcpy| ratio(all, memcpy)),
         "consumer_gigabytes_per_s": all / share,
-        "memcpy_share_gigabytes_per_s": copy.map(|copy| copy / share),
+        "memcpy_share_gigabytes_per_s": memcpy.map(|memcpy| memcpy / share),
     });
     subject.finish(&plan, ran, more)
 }

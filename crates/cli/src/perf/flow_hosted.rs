@@ -3,9 +3,7 @@
 use super::flow::{FlowMeasured, FlowPlan};
 use crate::globals::Globals;
 use crate::hosted::crew::Crew;
-use crate::hosted::jobs::flow::{
-    CONSUME, ConsumeArguments, ConsumeFound, PRODUCE, ProduceArguments, ProduceFound,
-};
+use crate::hosted::jobs::flow::{Contents, StreamFound};
 use crate::outcome::CliError;
 use crate::progress::Progress;
 use rackweave_rack::RackConfig;
@@ -23,45 +21,28 @@ pub fn run(
 ) -> Result<FlowMeasured, CliError> {
     let mut crew = Crew::gather(config, globals)?;
     let nodes = (&plan.producers[..], &plan.consumers[..]);
-    let flow = crew.create_flow("the flow", nodes, plan.item_size, plan.ring_bytes)?;
-    // Consumers first, so that the first item does not wait for the one who takes it.
-    let mut sinks = Vec::new();
-    for (&node, &ring) in plan.consumers.iter().zip(&flow.consumers) {
-        let arguments = ConsumeArguments {
-            ring,
-            producers: plan.producers.len() as u16,
-            manner: plan.manner,
-        };
-        sinks.push(crew.start(node, CONSUME, &arguments)?);
-    }
-    let mut sources = Vec::new();
-    for (index, &node) in plan.producers.iter().enumerate() {
-        let arguments = ProduceArguments {
-            rings: flow.of_producer(index),
-            index: index as u16,
-            manner: plan.manner,
-            amount: plan.amount,
-        };
-        sources.push(crew.start(node, PRODUCE, &arguments)?);
-    }
+    let bytes = (plan.item_size, plan.ring_bytes);
+    let contents = Contents::Measured(plan.manner);
+    let (sinks, sources) = crew.start_flow(nodes, bytes, contents, plan.amount)?;
     let start = Instant::now();
     // Only the sources are asked to stop: then the streams end, and so do the sinks.
     crew.spare(&sinks);
-    crew.wait(&[&sources[..], &sinks].concat(), |crew| {
-        let items = sinks.iter().map(|&sink| crew.done(sink)).sum();
+    let ends = [&sources[..], &sinks].concat();
+    crew.wait(&ends, |crew| {
+        let items = ends.iter().map(|&end| crew.done(end)).sum();
         let now = start.elapsed().as_nanos() as u64;
         progress.set(|| plan.fraction(items, now));
     })?;
     let mut pushed = 0;
     for &source in &sources {
-        pushed += crew.result::<ProduceFound>(source)?.items;
+        pushed += crew.result::<StreamFound>(source)?.items;
     }
     let (mut items, mut nanos, mut is_sound) = (0, 0, true);
     for &sink in &sinks {
-        let found: ConsumeFound = crew.result(sink)?;
+        let found: StreamFound = crew.result(sink)?;
         items += found.items;
         nanos = nanos.max(found.nanos);
-        is_sound &= found.is_sound;
+        is_sound &= found.violations.is_empty();
     }
     crew.close_flows();
     Ok(FlowMeasured {

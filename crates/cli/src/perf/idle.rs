@@ -2,13 +2,13 @@
 //! and while a consumer waits for an item.
 
 use super::idle_hosted;
-use super::report::{self, ratio};
+use super::report::ratio;
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
 use crate::perf::args::PerfArgs;
-use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
 use rackweave_rack::{EmbeddedRack, RackConfig};
@@ -68,26 +68,22 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 /// # Errors
 /// If the rack cannot be built, or the system does not tell the time spent.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mode = Mode::of(false, &args.rack, globals)?;
-    args.check_hosted(&mode)?;
-    let config = mode.config(&args.rack, globals)?;
-    let span = Duration::from_secs_f64(args.duration.unwrap_or(2.0));
-    let mut progress = Progress::new(globals, args.test.name);
+    let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
+    let span = test.part(2.0, 1);
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
+    let (config, progress) = (&test.config, &mut test.progress);
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
     let idle = match mode {
-        Mode::Hosted(_) => idle_hosted::run(&config, span, globals, &mut tick)?,
-        Mode::Embedded | Mode::Simulated => embedded(&config, span, globals, &mut tick)?,
+        Mode::Hosted(_) => idle_hosted::run(config, span, globals, &mut tick)?,
+        Mode::Embedded | Mode::Simulated => embedded(config, span, globals, &mut tick)?,
     };
-    drop(progress);
-    let found = json!({
+    test.verified = idle.is_silent;
+    test.finish(&json!({
         "percent_of_a_core": idle.percent_of_a_core,
         "percent_of_a_core_waiting": idle.percent_of_a_core_waiting,
         "elapsed_s": start.elapsed().as_secs_f64(),
-    });
-    let on = (mode.name(), &config);
-    report::finish(globals, args.test, on, idle.is_silent, &found)
+    }))
 }
 
 fn embedded(

@@ -3,7 +3,7 @@
 use super::idle::{ITEM_BYTES, Idle, RING_BYTES, measure, nap};
 use crate::globals::Globals;
 use crate::hosted::crew::Crew;
-use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, ConsumeFound};
+use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, Contents, StreamFound};
 use crate::items::Manner;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
@@ -30,16 +30,18 @@ pub fn run(
     let percent_of_a_core = measure(&processes, span, |until| nap(until, globals, tick))?;
     let arguments = ConsumeArguments {
         ring: flow.consumers[0],
+        index: 0,
         producers: 1,
-        manner: Manner {
+        items: None,
+        contents: Contents::Measured(Manner {
             batch: 1,
             touch: false,
-        },
+        }),
     };
     let sink = crew.start(last, CONSUME, &arguments)?;
     let percent_of_a_core_waiting = measure(&processes, span, |until| nap(until, globals, tick))?;
     crew.stop(sink);
-    let taken: ConsumeFound = crew.result(sink)?;
+    let taken: StreamFound = crew.result(sink)?;
     crew.close_flows();
     Ok(Idle {
         percent_of_a_core,

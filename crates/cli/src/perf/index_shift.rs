@@ -5,22 +5,23 @@
 //! switches have learnt which, the set of popular keys changes at once. Measured are the time until
 //! a new plan serves and the share of queries that the switches lead to a leaf.
 
-use super::report::{self, ratio};
+use super::report::ratio;
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::{EMBEDDED, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Patience;
 use crate::perf::args::PerfArgs;
-use crate::progress::Progress;
+use crate::report::joined;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::index::AdapterConfig;
 use rackweave_endpoint::index::{Access, Answer, IndexClientConfig, Op, ReaderConfig, Ticket};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
 use rackweave_rack::services::{IndexConnection, IndexOptions, IndexService};
-use rackweave_rack::{EmbeddedRack, IndexNetworkSpec, Rack, RackConfig};
+use rackweave_rack::{IndexNetworkSpec, Rack, RackConfig};
 use rackweave_workload::ycsb::{Scatter, Zipf};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 
 /// Records if the user does not say.
@@ -58,14 +59,6 @@ struct Shift {
     hit_share_before: f64,
     hit_share_shifted: f64,
     hit_share_after: f64,
-}
-
-#[derive(Serialize)]
-struct Found {
-    parameters: Value,
-    lookups: u64,
-    #[serde(flatten)]
-    shift: Shift,
 }
 
 /// A client that keeps its window full.
@@ -227,7 +220,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         network: Some(IndexNetworkSpec::default()),
         ..IndexOptions::default()
     };
-    let mut config = rack_config(globals.rack_config(&args.rack)?, records);
+    let kind = if args.simulated { SIMULATED } else { EMBEDDED };
+    let mut test = TestRun::new(args, globals, kind, 1)?;
+    test.config = rack_config(test.config, records);
     let every = match args.simulated {
         true => Duration::from_millis(5),
         false => Duration::from_millis(100),
@@ -241,18 +236,16 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         half_life: every * 2,
         ..AdapterConfig::default()
     };
-    let index = options.spec(&config).map_err(CliError::run)?;
+    let index = options.spec(&test.config).map_err(CliError::run)?;
     let bytes = index.endpoints[0].tree.bytes();
-    config.memory_limit = config.memory_limit.max(bytes + (64 << 20));
-    let rack = match args.simulated {
-        true => Rack::builder().config(config.clone()).simulated().build()?,
-        false => {
-            let rack = EmbeddedRack::new(&config)?;
-            globals.live.watch(rack.observer());
-            rack.into()
-        }
+    test.config.memory_limit = test.config.memory_limit.max(bytes + (64 << 20));
+    let rack: Rack = match args.simulated {
+        true => Rack::builder()
+            .config(test.config.clone())
+            .simulated()
+            .build()?,
+        false => test.embedded()?.into(),
     };
-    let progress = Progress::new(globals, args.test.name);
     let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
     let service = service.map_err(CliError::run)?;
     let loaded = service.load((0..records).map(|key| (key, value_of(key))));
@@ -267,7 +260,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         ..IndexClientConfig::default()
     };
     let connection = service.connect_with(NodeId(0), client);
-    let mut rng = Rng::new(config.seed).fork("index shift");
+    let mut rng = Rng::new(test.config.seed).fork("index shift");
     let mut asker = Asker {
         connection: connection.map_err(CliError::run)?,
         globals,
@@ -281,19 +274,15 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let other = Scatter::new(records, rng.next_u64());
     let shift = asker.shift(other, every)?;
-    drop(progress);
-    let mode = if args.simulated { SIMULATED } else { EMBEDDED };
-    let found = Found {
-        parameters: json!({
+    test.verified = asker.is_sound && asker.lookups > 0;
+    let found = json!({
+        "parameters": {
             "records": records,
             "theta": THETA,
             "window": window,
             "look_every_s": every.as_secs_f64(),
-        }),
-        lookups: asker.lookups,
-        shift,
-    };
-    let found = serde_json::to_value(&found).map_err(CliError::run)?;
-    let verified = asker.is_sound && asker.lookups > 0;
-    report::finish(globals, args.test, (mode, &config), verified, &found)
+        },
+        "lookups": asker.lookups,
+    });
+    test.finish(&joined([found, json!(shift)]))
 }

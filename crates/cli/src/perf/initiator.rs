@@ -3,6 +3,7 @@
 
 use super::amount::Amount;
 use super::pair::{Shape, Side};
+use super::report::histogram;
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;
@@ -15,9 +16,6 @@ use serde::{Deserialize, Serialize};
 
 /// Completions taken at a time.
 const POLL: usize = 256;
-
-/// The longest time that is told apart from longer ones, in nanoseconds: an hour.
-const LATENCY_MAX: u64 = 3_600_000_000_000;
 
 /// A completion's id: the queue pair's index above, the message's number below.
 const NUMBER_BITS: u32 = 48;
@@ -93,7 +91,7 @@ impl Initiator {
             closed: false,
             under_way: 0,
             completed: 0,
-            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound"),
+            histogram: histogram(),
             last: 0,
             is_sound: true,
             completions: Vec::with_capacity(POLL),

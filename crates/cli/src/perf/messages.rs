@@ -7,14 +7,14 @@ use super::initiator::{Initiator, Kind, Responder};
 use super::messages_hosted;
 use super::pair::{Pair, Shape, Side, Whose};
 use super::report::{self, Latency, per_second};
+use super::test_run::TestRun;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::programs::{self, End, Group, OwnRack, Queue, Watch};
-use crate::progress::Progress;
-use crate::report::without_nulls;
+use crate::report::{joined, without_nulls};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{Rack, RackConfig};
@@ -123,27 +123,16 @@ pub fn run(
     kind: Kind,
     is_latency: bool,
 ) -> Result<Verdict, CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    args.check_hosted(&mode)?;
-    let mut config = mode.config(&args.rack, globals)?;
-    config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
-    config.check()?;
-    let plan = Plan::new(args, &config, kind, is_latency)?;
-    plan.check(&config)?;
-    let mut progress = Progress::new(globals, args.test.name);
+    let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
+    let plan = Plan::new(args, &test.config, kind, is_latency)?;
+    plan.check(&test.config)?;
     let (measured, capture) = match &mode {
-        Mode::Hosted(rack) => {
-            let measured = messages_hosted::run(rack, &plan, &config, globals, &mut progress)?;
-            (measured, None)
-        }
-        Mode::Embedded | Mode::Simulated => {
-            on_own_rack(args, &plan, &config, globals, &mut progress)?
-        }
+        Mode::Hosted(rack) => (messages_hosted::run(rack, &plan, &mut test)?, None),
+        Mode::Embedded | Mode::Simulated => on_own_rack(&plan, &mut test)?,
     };
-    drop(progress);
-    let found = plan.found(&config, &measured, capture);
-    let on = (mode.name(), &config);
-    report::finish(globals, args.test, on, plan.verify(&measured), &found)
+    test.verified = plan.verify(&measured);
+    let found = plan.found(&test.config, &measured, capture);
+    test.finish(&found)
 }
 
 impl Plan {
@@ -276,7 +265,7 @@ impl Plan {
         let messages: u64 = near.completed.iter().sum();
         let bytes = messages * u64::from(shape.size);
         let gigabytes_per_s = per_second(bytes, near.last) / 1e9;
-        without_nulls(json!({
+        let parameters = json!({
             "parameters": {
                 "size_bytes": shape.size,
                 "queue_pairs": shape.queue_pairs,
@@ -285,36 +274,36 @@ impl Plan {
                 "source": name(self.nodes.0),
                 "target": name(self.nodes.1),
             },
-            "messages": messages,
+        });
+        let more = json!({
             "bytes": bytes,
-            "elapsed_s": near.last as f64 / 1e9,
-            "messages_per_s": per_second(messages, near.last),
             "gigabytes_per_s": gigabytes_per_s,
             "gigabits_per_s": gigabytes_per_s * 8.0,
             "latency_ns": near.latency_ns,
             "link_utilisation": measured.link_utilisation,
             "capture": capture,
-        }))
+        });
+        let rate = report::rate("messages", messages, near.last);
+        without_nulls(joined([parameters, rate, more]))
     }
 }
 
 /// Measures on a rack of its own, embedded or simulated.
 fn on_own_rack(
-    args: &PerfArgs,
     plan: &Plan,
-    config: &RackConfig,
-    globals: &Globals,
-    progress: &mut Progress,
+    test: &mut TestRun<'_>,
 ) -> Result<(Measured, Option<CaptureReport>), CliError> {
-    let mut rack = OwnRack::new(config, args.simulated, globals)?;
+    let (args, config) = (test.args, &test.config);
+    let mut rack = OwnRack::new(config, args.simulated, test.globals)?;
     let pair = plan.pair(&rack, config, args.simulated)?;
     let recording = rack.record(args.capture.as_deref())?;
     let ends = plan.ends(&rack, &pair)?;
     let queue_pairs = u64::from(plan.shape.queue_pairs);
+    let progress = &mut test.progress;
     let mut set = |completed, now| {
         progress.set(|| plan.amount.fraction(completed / queue_pairs, now));
     };
-    let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
+    let mut watch = Watch::new(test.globals, Wish::Finish, SLICE, &mut set);
     let (ends, ran) = programs::run(&mut rack, vec![ends], &mut watch);
     let capture = rack.recorded(recording)?;
     ran?;

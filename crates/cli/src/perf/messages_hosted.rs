@@ -1,28 +1,22 @@
 //! Messages between two nodes of a hosted rack: both ends are jobs.
 
 use super::messages::{FarFound, Measured, NearFound, Plan};
-use crate::globals::Globals;
+use super::test_run::TestRun;
 use crate::hosted::crew::Crew;
 use crate::hosted::jobs::verbs::{FAR, NEAR, NearArguments, SideArguments, SideNames};
 use crate::outcome::CliError;
-use crate::progress::Progress;
 use rackweave_rack::RackConfig;
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::time::Instant;
 
-/// Runs the test on the hosted rack of `rack`; `config` is what the user wants of it.
+/// Runs the test on the hosted rack of `rack`.
 ///
 /// # Errors
 /// Names what happened if it could not be brought to its end.
-pub fn run(
-    rack: &RackConfig,
-    plan: &Plan,
-    config: &RackConfig,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<Measured, CliError> {
-    let mut crew = Crew::gather(rack, globals)?;
+pub fn run(rack: &RackConfig, plan: &Plan, test: &mut TestRun<'_>) -> Result<Measured, CliError> {
+    let mut crew = Crew::gather(rack, test.globals)?;
+    let (config, progress) = (&test.config, &mut test.progress);
     let (near, far) = plan.nodes;
     let side = |meeting| SideArguments {
         kind: plan.kind,

@@ -25,6 +25,7 @@ pub mod report;
 mod rewrite;
 mod rpc;
 pub mod sequencer;
+mod test_run;
 
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
@@ -38,7 +39,7 @@ use std::fmt;
 /// If an argument makes no sense or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     args.check()?;
-    (args.test.run)(args, globals)
+    args.test.run(args, globals)
 }
 
 /// Every test but the list itself, with a line about it.
@@ -53,7 +54,7 @@ struct Entry {
     about: &'static str,
 }
 
-fn list(globals: &Globals) -> Result<Verdict, CliError> {
+fn list(_: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let tests = TESTS.iter().skip(1).map(|test| Entry {
         name: test.name,
         about: test.about,

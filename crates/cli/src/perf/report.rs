@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::NodeConfig;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -29,6 +29,14 @@ struct PerfReport<'a> {
     interrupted: bool,
     #[serde(flatten)]
     found: &'a Value,
+}
+
+/// Nanoseconds beyond which latencies are not told apart: an hour.
+const LATENCY_MAX: u64 = 3_600_000_000_000;
+
+/// For latencies in nanoseconds, of three digits.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound")
 }
 
 /// How long messages took, in nanoseconds.
@@ -99,6 +107,15 @@ pub fn finish(
 /// `count` per second, when it took `nanos`.
 pub fn per_second(count: u64, nanos: u64) -> f64 {
     count as f64 * 1e9 / nanos.max(1) as f64
+}
+
+/// So many of `what` in so many nanoseconds.
+pub fn rate(what: &str, count: u64, nanos: u64) -> Value {
+    json!({
+        what: count,
+        "elapsed_s": nanos as f64 / 1e9,
+        (format!("{what}_per_s")): per_second(count, nanos),
+    })
 }
 
 /// The share of `part` in `whole`; nothing of nothing is zero.

@@ -1,12 +1,12 @@
 //! The test `rewrite`: READ responses go into the whole pipeline of a switch and come out as
 //! WRITEs, ICRC included, without a rack around it.
 
-use super::report::{self, per_second, ratio};
+use super::report::{per_second, ratio};
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::NO_RACK;
 use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
-use crate::progress::Progress;
 use crate::switch_shape::{self, SWITCH_MAC};
 use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rkey};
 use rackweave_programs::{Pipeline, Task};
@@ -205,27 +205,24 @@ impl Bench {
 /// # Errors
 /// If the configuration makes no sense.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.rack_config(&args.rack)?;
-    let span = args.duration.unwrap_or(2.0) / f64::from(2 * TURNS);
-    let span = std::time::Duration::from_secs_f64(span);
+    let mut test = TestRun::new(args, globals, NO_RACK, TURNS)?;
+    let span = test.part(2.0, 2 * TURNS);
     let sizes = [256, 4096];
     let mut benches = sizes
-        .map(|mtu| Bench::new(&config, mtu))
+        .map(|mtu| Bench::new(&test.config, mtu))
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    let verified = benches.iter_mut().all(Bench::verify);
+    test.verified = benches.iter_mut().all(Bench::verify);
     let mut best = [f64::INFINITY; 2];
-    let mut progress = Progress::new(globals, args.test.name);
-    for turn in 0..TURNS {
+    for _ in 0..TURNS {
         for (bench, best) in benches.iter_mut().zip(&mut best) {
             *best = best.min(bench.measure(span));
         }
-        progress.set(|| f64::from(turn + 1) / f64::from(TURNS));
-        if globals.interrupt.is_set() {
+        test.step(true);
+        if test.is_interrupted() {
             break;
         }
     }
-    drop(progress);
     let cost = |(payload_bytes, &ns_per_packet): (&u32, &f64)| {
         json!({
             "payload_bytes": payload_bytes,
@@ -234,10 +231,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         })
     };
     let costs: Vec<_> = sizes.iter().zip(&best).map(cost).collect();
-    let found = json!({
-        "method": switch_shape::icrc_method(&config),
+    let method = switch_shape::icrc_method(&test.config);
+    test.finish(&json!({
+        "method": method,
         "sizes": costs,
         "ratio": ratio(best[1], best[0]),
-    });
-    report::finish(globals, args.test, (NO_RACK, &config), verified, &found)
+    }))
 }

@@ -6,25 +6,27 @@
 
 use super::args::PerfArgs;
 use super::report::{self, Latency, per_second, ratio};
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
-use crate::programs::{self, Clock, End, Group, Port, Program, Turn, Watch};
-use crate::progress::Progress;
+use crate::programs::{Clock, End, Group, Port, Program, Turn};
+use crate::report::joined;
 use hdrhistogram::Histogram;
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::NodeId;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
-use rackweave_rack::{EmbeddedRack, Node, RackConfig};
+use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_verbs::Mtu;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::time::Duration;
 
-/// Nanoseconds beyond which latencies are not told apart.
-const LATENCY_MAX: u64 = 60_000_000_000;
+/// Measurements, one after another.
+const MEASUREMENTS: u32 = 3;
 
 /// The only method.
 const ECHO: u16 = 1;
@@ -149,8 +151,7 @@ impl Program for Serving {
 struct Found {
     calls_per_s: f64,
     rate: Value,
-    is_sound: bool,
-    histogram: Option<Histogram<u64>>,
+    histogram: Histogram<u64>,
 }
 
 /// A client of `config` on `node`, connected to `server` on `far`.
@@ -183,8 +184,7 @@ fn ends(
     rack: &EmbeddedRack,
     parameters: &Parameters,
     (window, batch_bytes): (u16, u32),
-    span: u64,
-    is_timed: bool,
+    span: Duration,
 ) -> Result<[Group<End<Serving, Caller>>; 2], CliError> {
     let far = NodeId(rack.config().node.len() as u16 - 1);
     let defaults = ServerConfig::new(rack.config().seed | 1);
@@ -205,7 +205,6 @@ fn ends(
         batch_bytes,
         ..ClientConfig::default()
     };
-    let histogram = || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds");
     let mut callers = Group::new();
     for at in 0..parameters.clients {
         // On all nodes but the server's, if there are others.
@@ -213,13 +212,13 @@ fn ends(
         let caller = Caller {
             client: connected_client(rack, (near, far), &mut server, client_config)?,
             size: parameters.size_bytes as usize,
-            span,
+            span: span.as_nanos() as u64,
             next: 1,
             under_way: vec![(0, 0); window.into()],
             calls: 0,
             is_sound: true,
             now: 0,
-            histogram: is_timed.then(histogram),
+            histogram: (window == 1).then(report::histogram),
         };
         callers.push((near, End::Sink(caller)));
     }
@@ -227,28 +226,21 @@ fn ends(
     Ok([vec![(far, server)], callers])
 }
 
-/// Calls for `span` nanoseconds on a rack of its own.
+/// Calls for a while on a rack of its own; each call is timed if the window is one.
 fn measure(
-    config: &RackConfig,
+    test: &mut TestRun<'_>,
     parameters: &Parameters,
     (window, batch_bytes): (u16, u32),
-    span: u64,
-    is_timed: bool,
-    globals: &Globals,
 ) -> Result<Found, CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
-    let groups = ends(&rack, parameters, (window, batch_bytes), span, is_timed)?;
+    let rack = test.embedded()?;
+    let span = test.part(3.0, MEASUREMENTS);
+    let groups = ends(&rack, parameters, (window, batch_bytes), span)?;
     let groups = match parameters.threads {
         1 => vec![groups.into_iter().flatten().collect()],
         _ => groups.into(),
     };
-    let mut silent = |_, _| {};
-    let mut watch = Watch::new(globals, Wish::Stop, Duration::ZERO, &mut silent);
-    let (ends, ran) = programs::run(&mut rack.into(), groups, &mut watch);
-    ran?;
     let (mut callers, mut served) = (Vec::new(), None);
-    for end in ends {
+    for end in test.drive(rack, groups, Wish::Stop)? {
         match end {
             End::Sink(caller) => callers.push(caller),
             End::Source(server) => served = Some(*server.0.counters()),
@@ -262,25 +254,23 @@ fn measure(
     );
     let inline = all(|caller| caller.client.counters().messages_inline) + served.messages_inline;
     let nanos = callers.iter().map(|caller| caller.now).max().unwrap_or(0);
-    let mut histograms = callers.iter_mut().filter_map(|it| it.histogram.take());
-    let mut histogram = histograms.next();
-    for other in histograms {
-        let all = histogram.as_mut().expect("there is one before it");
-        all.add(other).map_err(CliError::run)?;
+    let mut histogram = report::histogram();
+    for its in callers
+        .iter()
+        .filter_map(|caller| caller.histogram.as_ref())
+    {
+        histogram.add(its).map_err(CliError::run)?;
     }
-    let calls_per_s = per_second(calls, nanos);
+    test.step(callers.iter().all(|caller| caller.is_sound) && calls > 0);
+    let per_message = json!({
+        "calls_per_request_message": ratio(served.requests as f64, requests as f64),
+        "calls_per_reply_message": ratio(served.requests as f64, served.messages_sent as f64),
+        "inline_share": ratio(inline as f64, (requests + served.messages_sent) as f64),
+    });
+    let batch = json!({"batch_bytes": batch_bytes});
     Ok(Found {
-        calls_per_s,
-        rate: json!({
-            "batch_bytes": batch_bytes,
-            "calls": calls,
-            "elapsed_s": nanos as f64 / 1e9,
-            "calls_per_s": calls_per_s,
-            "calls_per_request_message": ratio(served.requests as f64, requests as f64),
-            "calls_per_reply_message": ratio(served.requests as f64, served.messages_sent as f64),
-            "inline_share": ratio(inline as f64, (requests + served.messages_sent) as f64),
-        }),
-        is_sound: callers.iter().all(|caller| caller.is_sound) && calls > 0,
+        calls_per_s: per_second(calls, nanos),
+        rate: joined([batch, report::rate("calls", calls, nanos), per_message]),
         histogram,
     })
 }
@@ -290,7 +280,7 @@ fn measure(
 /// # Errors
 /// If the rack cannot be built or a connection breaks.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.rack_config(&args.rack)?;
+    let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
     let parameters = Parameters {
         size_bytes: args.size.unwrap_or(0),
         clients: args.clients.unwrap_or(1),
@@ -304,29 +294,16 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             parameters.size_bytes
         )));
     }
-    let span = (args.duration.unwrap_or(3.0) / 3.0 * 1e9) as u64;
-    let mut progress = Progress::new(globals, args.test.name);
-    let mut is_sound = true;
-    let mut step = 0;
-    let mut measured = |window: u16, batch_bytes: u32, is_timed: bool| {
-        let shape = (window, batch_bytes);
-        let found = measure(&config, &parameters, shape, span, is_timed, globals)?;
-        is_sound &= found.is_sound;
-        step += 1;
-        progress.set(|| f64::from(step) / 3.0);
-        Ok::<_, CliError>(found)
-    };
     let batch_bytes = ClientConfig::default().batch_bytes;
-    let batched = measured(parameters.window, batch_bytes, false)?;
-    let single = measured(parameters.window, 0, false)?;
-    let histogram = measured(1, batch_bytes, true)?.histogram;
-    drop(progress);
-    let found = json!({
+    let mut measured = |window, batch_bytes| measure(&mut test, &parameters, (window, batch_bytes));
+    let batched = measured(parameters.window, batch_bytes)?;
+    let single = measured(parameters.window, 0)?;
+    let one = measured(1, batch_bytes)?;
+    test.finish(&json!({
         "parameters": parameters,
         "batched": batched.rate,
         "single": single.rate,
         "batched_to_single": ratio(batched.calls_per_s, single.calls_per_s),
-        "latency_ns": Latency::of(&histogram.expect("it was asked for")),
-    });
-    report::finish(globals, args.test, (EMBEDDED, &config), is_sound, &found)
+        "latency_ns": Latency::of(&one.histogram),
+    }))
 }

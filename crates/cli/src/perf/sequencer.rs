@@ -6,13 +6,13 @@
 //! time, for its latency. Every range must begin where the one before it ends.
 
 use super::report::{self, Latency, per_second, ratio};
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::perf::args::PerfArgs;
-use crate::programs::{End, Port, Program, RealTime, Turn};
-use crate::progress::Progress;
+use crate::programs::{End, Port, Program, Turn};
 use core::ops::Range;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
@@ -20,13 +20,9 @@ use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
     AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
 };
-use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
-
-/// Nanoseconds beyond which latencies are not told apart.
-const LATENCY_MAX: u64 = 60_000_000_000;
 
 /// Requests under way where calls are not combined: as many atomics as a queue pair may have.
 const REQUESTS_MAX: u32 = 16;
@@ -34,8 +30,8 @@ const REQUESTS_MAX: u32 = 16;
 /// Polls between two looks at the clock.
 const ROUNDS_PER_LOOK: u32 = 64;
 
-/// Measurements of one kind.
-const MEASUREMENTS: usize = 3;
+/// Measurements: three of each kind.
+const MEASUREMENTS: u32 = 3 * KINDS.len() as u32;
 
 /// The kinds of sequencers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -79,7 +75,7 @@ impl Drawer {
             rounds: 0,
             drawn: Vec::new(),
             begun: 0,
-            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds"),
+            histogram: report::histogram(),
             ended: 0,
         }
     }
@@ -136,9 +132,9 @@ impl Program for Drawer {
 }
 
 /// The server, where there is one.
-struct Serving<'a>(&'a SequencerService);
+struct Serving(SequencerService);
 
-impl Program for Serving<'_> {
+impl Program for Serving {
     fn turn(&mut self, _: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         let moved = self.0.serve();
         Ok(Turn::Waits { moved })
@@ -173,21 +169,17 @@ pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, Str
 struct Found {
     ranges: u64,
     nanos: u64,
-    is_sound: bool,
     histogram: Histogram<u64>,
 }
 
-/// Keeps `calls` calls to a sequencer on a rack of its own under way for `span`.
+/// Keeps `calls` calls to a sequencer on a rack of its own under way for a while.
 fn draw(
-    config: &RackConfig,
+    test: &mut TestRun<'_>,
     kind: Kind,
     (calls, shape): (u32, SequencerConfig),
-    span: Duration,
-    globals: &Globals,
 ) -> Result<Found, CliError> {
-    let rack = EmbeddedRack::new(config)?;
-    globals.live.watch(rack.observer());
-    let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
+    let rack = test.embedded()?;
+    let (near, far) = (NodeId(0), test.last());
     let placement = match kind {
         Kind::Switch => SequencerPlacement::Switch,
         Kind::OneSided => SequencerPlacement::Memory(far),
@@ -196,22 +188,16 @@ fn draw(
     let options = SequencerOptions::new(placement);
     let service = SequencerService::with(&rack, &options).map_err(CliError::run)?;
     let client = service.client(near, shape).map_err(CliError::run)?;
-    let driver = rack.progress();
-    let mut programs = RealTime::new(&*driver, true);
-    let drawer = Drawer::new(client, calls, span);
-    programs.add(rack.node_at(near), End::Sink(drawer));
-    programs.add(rack.node_at(far), End::Source(Serving(&service)));
-    let wish = || match globals.interrupt.is_set() {
-        true => Wish::Finish,
-        false => Wish::GoOn,
-    };
-    programs.run(wish, |_, _| {})?;
-    let ends = programs.programs().find_map(End::sink);
-    let drawer = ends.expect("it is one of the programs");
-    let ranges = each_once(drawer.drawn.iter().cloned());
+    let drawer = Drawer::new(client, calls, test.part(4.5, MEASUREMENTS));
+    let server = Serving(service);
+    let ends = vec![(near, End::Sink(drawer)), (far, End::Source(server))];
+    let ends = test.drive(rack, vec![ends], Wish::Finish)?;
+    let drawer = ends.iter().find_map(End::sink);
+    let drawer = drawer.expect("it is one of the programs");
+    let ranges = each_once(drawer.drawn.iter().cloned()).unwrap_or(0);
+    test.step(ranges > 0);
     Ok(Found {
-        is_sound: ranges.is_ok(),
-        ranges: ranges.unwrap_or(0),
+        ranges,
         nanos: drawer.ended,
         histogram: drawer.histogram.clone(),
     })
@@ -222,54 +208,36 @@ fn draw(
 /// # Errors
 /// If the rack cannot be built or a connection breaks.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let mut config = globals.rack_config(&args.rack)?;
+    let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
     // On a hardware switch they fit beside the engine alone.
-    config.switch.consumer_rings = 0;
-    config.switch.producer_rings = 0;
-    config.switch.page_entries = 0;
-    config.switch.sequencers = config.switch.sequencers.max(1);
-    config.check()?;
+    let switch = &mut test.config.switch;
+    switch.consumer_rings = 0;
+    switch.producer_rings = 0;
+    switch.page_entries = 0;
+    switch.sequencers = switch.sequencers.max(1);
+    test.config.check()?;
     let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
-    let measurements = KINDS.len() * MEASUREMENTS;
-    let span = Duration::from_secs_f64(args.duration.unwrap_or(4.5) / measurements as f64);
-    let mut progress = Progress::new(globals, args.test.name);
-    let (mut verified, mut steps) = (true, 0.0);
-    let mut measure = |kind, calls, shape: SequencerConfig| -> Result<Found, CliError> {
-        let found = draw(&config, kind, (calls, shape), span, globals)?;
-        verified &= found.is_sound && found.ranges > 0;
-        steps += 1.0;
-        progress.set(|| steps / measurements as f64);
-        Ok(found)
+    let alone = SequencerConfig {
+        combine_max: 1,
+        requests_max: REQUESTS_MAX,
+        ..SequencerConfig::default()
     };
+    let rate = |found: &Found| report::rate("ranges", found.ranges, found.nanos);
+    let per_s = |found: &Found| per_second(found.ranges, found.nanos);
     let mut kinds = Vec::new();
     for kind in KINDS {
-        let rate = |found: &Found| per_second(found.ranges, found.nanos);
-        let all = |found: &Found| {
-            json!({
-                "ranges": found.ranges,
-                "elapsed_s": found.nanos as f64 / 1e9,
-                "ranges_per_s": rate(found),
-            })
-        };
-        let combined = measure(kind, calls, SequencerConfig::default())?;
-        let alone = SequencerConfig {
-            combine_max: 1,
-            requests_max: REQUESTS_MAX,
-            ..SequencerConfig::default()
-        };
-        let single = measure(kind, REQUESTS_MAX, alone)?;
-        let one = measure(kind, 1, alone)?;
+        let combined = draw(&mut test, kind, (calls, SequencerConfig::default()))?;
+        let single = draw(&mut test, kind, (REQUESTS_MAX, alone))?;
+        let one = draw(&mut test, kind, (1, alone))?;
         kinds.push(json!({
             "kind": kind,
-            "combined": all(&combined),
-            "single": all(&single),
-            "combined_to_single": ratio(rate(&combined), rate(&single)),
+            "combined": rate(&combined),
+            "single": rate(&single),
+            "combined_to_single": ratio(per_s(&combined), per_s(&single)),
             "latency_ns": Latency::of(&one.histogram),
         }));
     }
-    drop(progress);
-    let found = json!({"calls": calls, "kinds": kinds});
-    report::finish(globals, args.test, (EMBEDDED, &config), verified, &found)
+    test.finish(&json!({"calls": calls, "kinds": kinds}))
 }
 
 #[cfg(test)]

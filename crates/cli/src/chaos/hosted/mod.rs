@@ -96,7 +96,7 @@ fn run_seed(
     let over = AtomicBool::new(false);
     let acted = std::thread::scope(|scope| {
         let (over, config) = (&over, &config);
-        let rounds = scope.spawn(move || rounds(config, seed, over));
+        let rounds = scope.spawn(move || rounds(config, seed, over, globals));
         let acted = act(&plan.faults, &mut stage, &mut report, globals);
         over.store(true, Ordering::Relaxed);
         while !rounds.is_finished() && acted.is_ok() {
@@ -117,8 +117,8 @@ fn run_seed(
         // Whoever was absent for too short a time to be missed is found out within this.
         sleep(config.hosted().dead_after(), &mut stage)?;
         await_whole(&mut stage, &mut report, globals)?;
-        match round::run(&config, seed) {
-            RoundEnd::Verified { items, .. } => report.counts.items += items,
+        match round::run(&config, seed, globals) {
+            RoundEnd::Verified { items, .. } => report.count("items", items),
             RoundEnd::Failed(error) => {
                 let text = format!("the rack does not work after the faults: {error}");
                 report.violations.push(text);
@@ -136,10 +136,10 @@ fn run_seed(
 }
 
 /// Rounds, one after the other, until it is over; one at least.
-fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool) -> Vec<RoundEnd> {
+fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) -> Vec<RoundEnd> {
     let mut ends = Vec::new();
     while ends.is_empty() || !over.load(Ordering::Relaxed) {
-        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1));
+        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1), globals);
         let again = matches!(end, RoundEnd::Failed(_));
         ends.push(end);
         if again {
@@ -165,32 +165,32 @@ fn act(
         match deed {
             Deed::Kill(absent) => {
                 stage.kill(victim);
-                report.counts.kills += 1;
+                report.count("kills", 1);
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stop(span) => {
                 stage.signal(victim, Signal::STOP);
-                report.counts.stops += 1;
+                report.count("stops", 1);
                 sleep(span, stage)?;
                 stage.signal(victim, Signal::CONT);
             }
             Deed::Restart(absent) => {
                 stage.end(victim)?;
-                report.counts.restarts += 1;
+                report.count("restarts", 1);
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stall(other) => {
                 hinder::run(victim, other, None, stage, report, globals)?;
-                report.counts.stalls += 1;
+                report.count("stalls", 1);
             }
             Deed::Slow(other, stopped) => {
                 hinder::run(victim, other, Some(stopped), stage, report, globals)?;
-                report.counts.slow_nodes += 1;
+                report.count("slow_nodes", 1);
             }
         }
-        report.counts.switch_faults += u64::from(victim == Victim::Switch);
+        report.count("switch_faults", u64::from(victim == Victim::Switch));
     }
     Ok(())
 }

@@ -30,41 +30,27 @@ impl Slowest {
     }
 }
 
-/// What happened to a rack, or to all of them.
-#[derive(Clone, Copy, Default, Serialize)]
-pub struct Counts {
-    /// Rounds under fault that completed verified, and that failed with an error.
-    pub rounds_verified: u64,
-    pub rounds_failed: u64,
-    pub items: u64,
-    /// How often another switch process took a flow over.
-    pub takeovers: u64,
-    pub kills: u64,
-    pub stops: u64,
-    pub restarts: u64,
-    /// How many of those befell the switch.
-    pub switch_faults: u64,
-    /// Nodes that were stopped, and that were slow, while another joined.
-    pub stalls: u64,
-    pub slow_nodes: u64,
-}
+/// What happened to a rack, or to all of them, by the names of the report: rounds under fault that
+/// completed verified, and that failed with an error; items taken; how often another switch process
+/// took a flow over; faults, and how many of them befell the switch; nodes that were stopped, and
+/// that were slow, while another joined.
+const COUNTS: [&str; 10] = [
+    "rounds_verified",
+    "rounds_failed",
+    "items",
+    "takeovers",
+    "kills",
+    "stops",
+    "restarts",
+    "switch_faults",
+    "stalls",
+    "slow_nodes",
+];
 
-impl Counts {
-    /// Each with what it is called.
-    fn all(&mut self) -> [(&'static str, &mut u64); 10] {
-        [
-            ("rounds verified", &mut self.rounds_verified),
-            ("rounds failed", &mut self.rounds_failed),
-            ("items taken", &mut self.items),
-            ("flows taken over", &mut self.takeovers),
-            ("kills", &mut self.kills),
-            ("stops", &mut self.stops),
-            ("restarts", &mut self.restarts),
-            ("of the switch", &mut self.switch_faults),
-            ("stalled nodes", &mut self.stalls),
-            ("slow nodes", &mut self.slow_nodes),
-        ]
-    }
+type Counts = BTreeMap<&'static str, u64>;
+
+fn no_counts() -> Counts {
+    COUNTS.map(|name| (name, 0)).into()
 }
 
 /// What one seed did.
@@ -72,7 +58,7 @@ pub struct SeedReport {
     pub seed: u64,
     pub plan: String,
     pub link: &'static str,
-    pub counts: Counts,
+    counts: Counts,
     /// How rounds under fault failed.
     pub failed: Vec<String>,
     /// How long others took meanwhile.
@@ -89,7 +75,7 @@ impl SeedReport {
             seed: plan.seed,
             plan: plan.to_string(),
             link: plan.config.hosted().link.name(),
-            counts: Counts::default(),
+            counts: no_counts(),
             failed: Vec::new(),
             slowest: Slowest::default(),
             violations: Vec::new(),
@@ -98,16 +84,21 @@ impl SeedReport {
         }
     }
 
+    /// Counts so many of one of [`COUNTS`].
+    pub fn count(&mut self, name: &str, more: u64) {
+        *self.counts.get_mut(name).expect("it has a name") += more;
+    }
+
     /// A round under fault has ended.
     pub fn add_round(&mut self, end: RoundEnd) {
         match end {
             RoundEnd::Verified { items, takeovers } => {
-                self.counts.rounds_verified += 1;
-                self.counts.items += items;
-                self.counts.takeovers += takeovers;
+                self.count("rounds_verified", 1);
+                self.count("items", items);
+                self.count("takeovers", takeovers);
             }
             RoundEnd::Failed(error) => {
-                self.counts.rounds_failed += 1;
+                self.count("rounds_failed", 1);
                 self.failed.push(error);
             }
             RoundEnd::Violated(violations) => self.violations.extend(violations),
@@ -164,7 +155,7 @@ impl CampaignReport {
             verified: false,
             seeds_failed: 0,
             violations: 0,
-            counts: Counts::default(),
+            counts: no_counts(),
             slowest: Slowest::default(),
             wait_ms_limit: WAIT_MS_LIMIT,
             links: BTreeMap::new(),
@@ -174,11 +165,11 @@ impl CampaignReport {
         }
     }
 
-    pub fn add(&mut self, mut seed: SeedReport) {
+    pub fn add(&mut self, seed: SeedReport) {
         self.seeds_run += u64::from(!seed.interrupted);
         self.violations += seed.violations.len() as u64;
-        for ((_, sum), (_, more)) in self.counts.all().into_iter().zip(seed.counts.all()) {
-            *sum += *more;
+        for (name, more) in &seed.counts {
+            *self.counts.entry(name).or_default() += more;
         }
         self.slowest.merge(seed.slowest);
         *self.links.entry(seed.link).or_default() += 1;
@@ -237,8 +228,8 @@ impl fmt::Display for CampaignReport {
             writeln!(f, "  {:<24} {count:>8}", format!("racks over {link}"))?;
         }
         writeln!(f, "  {:<24} {:>8}", "seeds run", self.seeds_run)?;
-        let mut counts = self.counts;
-        for (what, value) in counts.all() {
+        for name in COUNTS {
+            let (what, value) = (name.replace('_', " "), self.counts[name]);
             writeln!(f, "  {what:<24} {value:>8}")?;
         }
         let Slowest {

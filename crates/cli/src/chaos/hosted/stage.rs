@@ -2,7 +2,7 @@
 
 use super::plan::Victim;
 use crate::hosted::child::{Child, Recipe, Said, Word, end_all};
-use crate::hosted::jobs::stamped::VIOLATION_MARK;
+use crate::hosted::jobs::flow::VIOLATION_MARK;
 use crate::hosted::keygen;
 use crate::hosted::supervisor::END_LIMIT;
 use crate::outcome::CliError;

@@ -1,18 +1,35 @@
-//! The ends of a measured flow.
+//! The ends of a flow, measured or checked.
 
-use super::{wish, wish_to_finish};
-use crate::items::verify::is_in_order;
+use super::run;
+use crate::items::verify::judge_one;
 use crate::items::{Manner, Sink, Source};
+use crate::patience::Wish;
 use crate::perf::amount::Amount;
-use crate::programs::RealTime;
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 
-/// Pushes stamped items into the rings of one producer. Asked to stop, it ends its streams.
+/// Pushes items into the rings of one producer and reports them. Asked to stop, it ends the streams
+/// of measured items.
 pub const PRODUCE: &str = "flow-produce";
 
-/// Takes the items of one consumer and checks their stamps. It reports items.
+/// Takes the items of one consumer and checks them. It reports items.
 pub const CONSUME: &str = "flow-consume";
+
+/// What a line on standard error about a checked item begins with: it tells of violations even if
+/// the rack is lost before the job's result can travel.
+pub const VIOLATION_MARK: &str = "violation: ";
+
+/// What items hold.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    /// A stamp. A flow that is broken off is an error.
+    Measured(Manner),
+    /// Bytes that all follow from the stamp and this number. Producers wait until everything is
+    /// delivered, and a flow that is broken off is a result.
+    Checked(u64),
+}
 
 /// The arguments of [`PRODUCE`].
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -22,18 +39,9 @@ pub struct ProduceArguments {
     pub rings: Vec<RingName>,
     /// Which producer of the flow.
     pub index: u16,
-    /// How items are written.
-    pub manner: Manner,
+    pub contents: Contents,
     /// How many for each consumer, or how long.
     pub amount: Amount,
-}
-
-/// What [`PRODUCE`] returns.
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(deny_unknown_fields)]
-pub struct ProduceFound {
-    /// Items pushed.
-    pub items: u64,
 }
 
 /// The arguments of [`CONSUME`].
@@ -42,74 +50,108 @@ pub struct ProduceFound {
 pub struct ConsumeArguments {
     /// Its ring.
     pub ring: RingName,
-    /// Producers that fill it.
+    /// Which consumer of the flow.
+    pub index: u16,
+    /// Producers that fill the ring.
     pub producers: u16,
-    /// How items are read.
-    pub manner: Manner,
+    /// Items of each of them, if that is known.
+    pub items: Option<u64>,
+    pub contents: Contents,
 }
 
-/// What [`CONSUME`] returns.
+/// How a stream ended.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamEnd {
+    /// Every item went through.
+    Ended,
+    /// The flow was broken off.
+    Aborted,
+    /// The job was asked to stop, or the node lost the rack.
+    Stopped,
+}
+
+/// What both jobs return.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct ConsumeFound {
-    /// Items taken.
+pub struct StreamFound {
+    pub end: StreamEnd,
+    /// Items pushed or taken.
     pub items: u64,
-    /// Nanoseconds from the first to the last.
+    /// Nanoseconds from the first item taken to the last.
     pub nanos: u64,
-    /// Whether every item came in the order of its producer.
-    pub is_sound: bool,
+    /// What must not be: items that are damaged, lost, came twice or in another order.
+    pub violations: Vec<String>,
 }
 
 /// The job [`PRODUCE`].
 ///
 /// # Errors
-/// If the flow is broken off.
-pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<ProduceFound, String> {
-    check(arguments.manner)?;
-    let (index, manner, amount) = (
-        usize::from(arguments.index),
-        arguments.manner,
-        arguments.amount,
-    );
+/// If a ring is not here, or a measured flow is broken off.
+pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<StreamFound, String> {
+    let (index, amount) = (usize::from(arguments.index), arguments.amount);
     let rings = arguments.rings.iter().map(|ring| job.producer(ring));
     let rings = rings.collect::<Result<Vec<_>, String>>()?;
-    let source = Source::measured(rings, index, manner, amount);
-    let mut program = RealTime::of_job(job, false, source);
-    let ran = program.run(|| wish_to_finish(job), |_, _| {});
-    ran.map_err(|error| error.to_string())?;
-    let source = program.into_program();
-    match source.is_aborted() {
-        true => Err(ABORTED.into()),
-        false => Ok(ProduceFound {
-            items: source.pushed().iter().sum(),
-        }),
-    }
+    let (source, if_stopped) = match arguments.contents {
+        Contents::Measured(manner) => {
+            check(manner)?;
+            let source = Source::measured(rings, index, manner, amount);
+            (source, Wish::Finish)
+        }
+        Contents::Checked(salt) => {
+            let source = Source::checked(rings, None, index, (amount, None), 0);
+            (source.delivering(salt), Wish::Stop)
+        }
+    };
+    let (source, is_over) = run(source, job, false, if_stopped);
+    Ok(StreamFound {
+        end: ended(source.is_aborted(), is_over?, arguments.contents)?,
+        items: source.pushed().iter().sum(),
+        nanos: 0,
+        violations: Vec::new(),
+    })
 }
 
 /// The job [`CONSUME`].
 ///
 /// # Errors
-/// If the flow is broken off.
-pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<ConsumeFound, String> {
-    check(arguments.manner)?;
+/// As for [`produce`].
+pub fn consume(arguments: &ConsumeArguments, job: &Job) -> Result<StreamFound, String> {
     let consumer = job.consumer(&arguments.ring)?;
-    let producers = usize::from(arguments.producers);
-    let sink = Sink::measured(consumer, arguments.manner);
-    let mut program = RealTime::of_job(job, false, sink);
-    let ran = program.run(|| wish(job), |items, _| job.report(items));
-    ran.map_err(|error| error.to_string())?;
-    let sink = program.into_program();
-    match sink.is_aborted() {
-        true => Err(ABORTED.into()),
-        false => Ok(ConsumeFound {
-            items: sink.items(),
-            nanos: sink.span(),
-            is_sound: is_in_order(&sink, producers),
-        }),
+    let index = usize::from(arguments.index);
+    let sink = match arguments.contents {
+        Contents::Measured(manner) => {
+            check(manner)?;
+            Sink::measured(consumer, manner)
+        }
+        Contents::Checked(salt) => Sink::checked(consumer, None, Some(index), None, 0).salted(salt),
+    };
+    let (sink, is_over) = run(sink, job, false, Wish::Stop);
+    let end = ended(sink.is_aborted(), is_over?, arguments.contents)?;
+    let pushed = vec![arguments.items.unwrap_or(u64::MAX); arguments.producers.into()];
+    let is_cut = end != StreamEnd::Ended || arguments.items.is_none();
+    let violations = judge_one(&sink, index, &pushed, is_cut);
+    if matches!(arguments.contents, Contents::Checked(_)) {
+        for violation in &violations {
+            let _ = writeln!(std::io::stderr(), "{VIOLATION_MARK}{violation}");
+        }
     }
+    Ok(StreamFound {
+        end,
+        items: sink.items(),
+        nanos: sink.span(),
+        violations,
+    })
 }
 
-const ABORTED: &str = "the flow was broken off";
+fn ended(is_aborted: bool, is_over: bool, contents: Contents) -> Result<StreamEnd, String> {
+    match (is_aborted, contents) {
+        (true, Contents::Measured(_)) => Err("the flow was broken off".into()),
+        (true, Contents::Checked(_)) => Ok(StreamEnd::Aborted),
+        (false, _) if is_over => Ok(StreamEnd::Ended),
+        (false, _) => Ok(StreamEnd::Stopped),
+    }
+}
 
 fn check(manner: Manner) -> Result<(), String> {
     let has_items = manner.batch > 0;

@@ -6,11 +6,11 @@
 
 pub mod flow;
 pub mod meeting;
-pub mod stamped;
 pub mod tpch;
 pub mod verbs;
 
 use crate::patience::Wish;
+use crate::programs::{Program, RealTime};
 use meeting::Meetings;
 use rackweave_rack::hosted::{Job, Jobs};
 use serde::Serialize;
@@ -38,8 +38,6 @@ impl Jobs for All {
             tpch::COMPUTE => found(&tpch::compute(&parsed(arguments)?, job)?),
             flow::PRODUCE => found(&flow::produce(&parsed(arguments)?, job)?),
             flow::CONSUME => found(&flow::consume(&parsed(arguments)?, job)?),
-            stamped::PRODUCE => found(&stamped::produce(&parsed(arguments)?, job)?),
-            stamped::CONSUME => found(&stamped::consume(&parsed(arguments)?, job)?),
             verbs::NEAR => found(&verbs::near(&parsed(arguments)?, meetings, job)?),
             verbs::FAR => found(&verbs::far(&parsed(arguments)?, meetings, job)?),
             _ => Err(format!(
@@ -61,20 +59,21 @@ fn found(what: &impl Serialize) -> Result<Value, String> {
 /// What a job says that was asked to end before it was done.
 const STOPPED: &str = "it was asked to stop";
 
-/// What is wished of a job that cannot end well before it is done.
-fn wish(job: &Job) -> Wish {
-    if job.is_stopped() {
-        Wish::Stop
-    } else {
-        Wish::GoOn
-    }
-}
-
-/// What is wished of a job that brings what it has begun to its end.
-fn wish_to_finish(job: &Job) -> Wish {
-    if job.is_stopped() {
-        Wish::Finish
-    } else {
-        Wish::GoOn
-    }
+/// Runs a program until it ends or, `if_stopped` has it, the job is asked to stop. The program, and
+/// whether it has ended. The job reports what the program has done.
+fn run<P: Program>(
+    program: P,
+    job: &Job,
+    is_alone: bool,
+    if_stopped: Wish,
+) -> (P, Result<bool, String>) {
+    let mut programs = RealTime::of_job(job, is_alone, program);
+    let wish = || match job.is_stopped() {
+        true => if_stopped,
+        false => Wish::GoOn,
+    };
+    let ran = programs.run(wish, |done, _| job.report(done));
+    let ended = ran.map(|()| programs.is_over());
+    let program = programs.into_program();
+    (program, ended.map_err(|error| error.to_string()))
 }

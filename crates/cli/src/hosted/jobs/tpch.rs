@@ -1,9 +1,9 @@
 //! The workers of the demo.
 
 use super::meeting::Meetings;
-use super::{STOPPED, wish};
+use super::{STOPPED, run};
 use crate::demo::work::{self, Worker};
-use crate::programs::RealTime;
+use crate::patience::Wish;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner, Producer};
 use rackweave_rack::hosted::{Job, RingName};
 use rackweave_workload::tpch::{
@@ -90,9 +90,10 @@ pub fn store(
     seat.wait(job)?;
     let started = Instant::now();
     let (step, is_delivered) = (StorageWorker::step, StorageWorker::is_delivered);
-    let (worker, has_ended) = run(Worker::source(worker, step, is_delivered), job);
+    let worker = Worker::source(worker, step, is_delivered);
+    let (Worker { work: worker, .. }, ended) = run(worker, job, false, Wish::Stop);
     match worker.error() {
-        None if has_ended => Ok(StorageFound {
+        None if ended == Ok(true) => Ok(StorageFound {
             pushed: worker.pushed(),
             generate_seconds,
             push_seconds: started.elapsed().as_secs_f64(),
@@ -110,19 +111,12 @@ pub fn compute(arguments: &ComputeArguments, job: &Job) -> Result<ComputeResult,
     let orders = job.consumer(&arguments.orders)?;
     let lineitem = job.consumer(&arguments.lineitem)?;
     let worker = ComputeWorker::new(orders, lineitem);
-    let (worker, has_ended) = run(Worker::sink(worker, ComputeWorker::step), job);
+    let worker = Worker::sink(worker, ComputeWorker::step);
+    let (Worker { work: worker, .. }, ended) = run(worker, job, false, Wish::Stop);
     match worker.error() {
-        None if !has_ended => Err(STOPPED.into()),
+        None if ended != Ok(true) => Err(STOPPED.into()),
         _ => worker.into_result().map_err(text),
     }
-}
-
-/// Runs a worker until it is done, gives up or is asked to stop, and whether it is done.
-fn run<W>(worker: Worker<W>, job: &Job) -> (W, bool) {
-    let mut program = RealTime::of_job(job, false, worker);
-    let ran = program.run(|| wish(job), |rows, _| job.report(rows));
-    let has_ended = ran.is_ok() && program.is_over();
-    (program.into_program().work, has_ended)
 }
 
 fn partitioner(rings: &[RingName], row: usize, job: &Job) -> Result<Partitioner, String> {

@@ -5,7 +5,7 @@
 //! told how many messages each queue pair has completed.
 
 use super::meeting::{Meetings, Seat};
-use super::{STOPPED, wish_to_finish};
+use super::{STOPPED, run};
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::perf::amount::Amount;
@@ -83,14 +83,9 @@ pub fn near(
     opened.seat.wait(job)?;
     let (remote, amount) = (arguments.remote, arguments.amount);
     let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
-    let mut program = RealTime::of_job(job, true, initiator);
-    let ran = program.run(|| wish_to_finish(job), |completed, _| job.report(completed));
-    ran.map_err(text)?;
-    Ok(NearFound::new(
-        &program.into_program(),
-        &shape,
-        &opened.side,
-    ))
+    let (initiator, ran) = run(initiator, job, true, Wish::Finish);
+    ran?;
+    Ok(NearFound::new(&initiator, &shape, &opened.side))
 }
 
 /// The job [`FAR`].

@@ -1,10 +1,12 @@
-//! Messages of any length from the storage unit to the compute unit, which reads every byte.
+//! Messages of any length from the storage unit to the compute unit, which reads every byte; and
+//! what all streams of messages share.
 
 use super::rig::Rig;
 use super::source::{Places, Source, sum};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
+use crate::perf::report::{per_second, ratio};
+use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, Piece};
 use std::time::{Duration, Instant};
 
 /// A message that counts.
@@ -45,10 +47,19 @@ pub struct Bulk {
 pub struct Moved {
     pub messages: u64,
     pub bytes: u64,
+    pub packages: u64,
     /// From the first message's beginning until the sender knows that the last one is consumed.
     pub nanos: u64,
     /// Whether all came, each as it was sent.
     pub sound: bool,
+}
+
+/// What a sender has come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub messages: u64,
+    pub packages: u64,
+    pub nanos: u64,
 }
 
 /// What a receiver has come to.
@@ -59,11 +70,17 @@ pub struct Received {
 }
 
 impl Moved {
-    /// What `messages` of `size` bytes that took `nanos` come to, with what the receiver says.
-    pub fn new(messages: u64, size: usize, nanos: u64, received: Received) -> Self {
+    /// What messages of `size` bytes come to.
+    pub fn new((sent, received): (Sent, Received), size: usize) -> Self {
+        let Sent {
+            messages,
+            packages,
+            nanos,
+        } = sent;
         Self {
             messages,
             bytes: messages * size as u64,
+            packages,
             nanos,
             sound: received.sound && received.messages == messages,
         }
@@ -71,6 +88,16 @@ impl Moved {
 
     pub fn gigabytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.nanos.max(1) as f64
+    }
+
+    /// Messages per second.
+    pub fn per_second(&self) -> f64 {
+        per_second(self.messages, self.nanos)
+    }
+
+    /// Messages in a package.
+    pub fn per_package(&self) -> f64 {
+        ratio(self.messages as f64, self.packages as f64)
     }
 
     /// The faster of both.
@@ -92,71 +119,43 @@ impl Bulk {
         interrupt: &Interrupt,
     ) -> Result<Moved, CliError> {
         let (sender, receiver) = (&mut rig.storage.sender, &mut rig.compute.receiver);
-        let (sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| match self.take {
-                Take::InPlace => self.read_in_place(receiver),
-                Take::CopiedOut => self.copy_out(receiver),
-            });
-            let sent = self.send(sender, source, interrupt);
-            (sent, receiving.join())
-        });
-        let received = received.map_err(|_| CliError::run("the receiving thread panicked"))?;
-        let (messages, nanos) = sent?;
-        Ok(Moved::new(messages, self.places.size, nanos, received?))
-    }
-
-    fn send(
-        &self,
-        sender: &mut MessageSender,
-        source: &Source,
-        interrupt: &Interrupt,
-    ) -> Result<(u64, u64), CliError> {
-        let (started, mut number) = (Instant::now(), 0);
-        loop {
-            let (at, size) = (self.places.at(number), self.places.size);
+        let send = |sender: &mut MessageSender, number| {
+            let (at, size) = (self.places.at(number) as u64, self.places.size as u64);
             let sent = match self.send {
-                Send::Copied => sender.send(DATA, &source.bytes[at..at + size]),
-                Send::Region => sender.send_region(DATA, &source.region, at as u64, size as u64),
+                Send::Copied => sender.send(DATA, self.places.message(source, number)),
+                Send::Region => sender.send_region(DATA, &source.region, at, size),
             };
             sent.map_err(CliError::run)?;
-            number += 1;
-            if self.alone {
-                sender.consumed_wait().map_err(CliError::run)?;
+            match self.alone {
+                true => sender.consumed_wait().map_err(CliError::run),
+                false => Ok(()),
             }
-            if started.elapsed() >= self.span || interrupt.is_set() {
-                break;
-            }
-        }
-        sender.consumed_wait().map_err(CliError::run)?;
-        let nanos = started.elapsed().as_nanos() as u64;
-        end(sender)?;
-        Ok((number, nanos))
+        };
+        let ends = both(
+            || stream(sender, 1, (self.span, interrupt), send),
+            || match self.take {
+                Take::InPlace => self.read_in_place(receiver),
+                Take::CopiedOut => self.copy_out(receiver),
+            },
+        )?;
+        Ok(Moved::new(ends, self.places.size))
     }
 
     fn read_in_place(&self, receiver: &mut MessageReceiver) -> Result<Received, CliError> {
-        let (mut messages, mut sound) = (0, true);
         let (mut read, mut total) = (0, 0u64);
-        loop {
-            let piece = receiver.peek_wait().map_err(CliError::run)?;
-            let piece = piece.ok_or_else(finished)?;
-            if piece.opcode == END {
-                break;
-            }
-            sound &= piece.offset == read && piece.total == self.places.size as u64;
+        take_pieces(receiver, |message, piece| {
+            let mut sound = piece.offset == read && piece.total == self.places.size as u64;
             piece.bytes.each_part(|at, part| {
                 total = total.wrapping_add(sum(part, piece.offset + at as u64));
                 true
             });
             read += piece.bytes.len() as u64;
             if piece.is_last() {
-                sound &= total == self.places.sum_of(messages);
-                (messages, read, total) = (messages + 1, 0, 0);
+                sound &= total == self.places.sum_of(message);
+                (read, total) = (0, 0);
             }
-            receiver.release().map_err(CliError::run)?;
-        }
-        receiver.release().map_err(CliError::run)?;
-        tell(receiver)?;
-        Ok(Received { messages, sound })
+            sound
+        })
     }
 
     fn copy_out(&self, receiver: &mut MessageReceiver) -> Result<Received, CliError> {
@@ -175,6 +174,72 @@ impl Bulk {
         }
         tell(receiver)?;
         Ok(Received { messages, sound })
+    }
+}
+
+/// Runs one end here and the other in a thread of its own; what both have come to.
+pub fn both<S, R: std::marker::Send>(
+    here: impl FnOnce() -> Result<S, CliError>,
+    there: impl FnOnce() -> Result<R, CliError> + std::marker::Send,
+) -> Result<(S, R), CliError> {
+    let (here, there) = std::thread::scope(|scope| {
+        let there = scope.spawn(there);
+        (here(), there.join())
+    });
+    let there = there.map_err(|_| CliError::run("the thread of the other end panicked"))?;
+    Ok((here?, there?))
+}
+
+/// Has `send` send messages, numbered from zero, for a while: `batch` of them at least, and between
+/// two looks at the clock. Then says that there are no more for now.
+pub fn stream(
+    sender: &mut MessageSender,
+    batch: u32,
+    (span, interrupt): (Duration, &Interrupt),
+    mut send: impl FnMut(&mut MessageSender, u64) -> Result<(), CliError>,
+) -> Result<Sent, CliError> {
+    let before = sender.counters().packages;
+    let (started, mut messages) = (Instant::now(), 0);
+    loop {
+        for _ in 0..batch {
+            send(sender, messages)?;
+            messages += 1;
+        }
+        if started.elapsed() >= span || interrupt.is_set() {
+            break;
+        }
+    }
+    sender.consumed_wait().map_err(CliError::run)?;
+    let nanos = started.elapsed().as_nanos() as u64;
+    let packages = sender.counters().packages - before;
+    end(sender)?;
+    Ok(Sent {
+        messages,
+        packages,
+        nanos,
+    })
+}
+
+/// Takes pieces of messages where they lie until there are no more for now. `look` says of each,
+/// given its message's number, whether it is as it was sent.
+pub fn take_pieces(
+    receiver: &mut MessageReceiver,
+    mut look: impl FnMut(u64, &Piece<'_>) -> bool,
+) -> Result<Received, CliError> {
+    let (mut messages, mut sound) = (0, true);
+    loop {
+        let piece = receiver.peek_wait().map_err(CliError::run)?;
+        let piece = piece.ok_or_else(finished)?;
+        let is_end = piece.opcode == END;
+        if !is_end {
+            sound &= look(messages, &piece);
+            messages += u64::from(piece.is_last());
+        }
+        receiver.release().map_err(CliError::run)?;
+        if is_end {
+            tell(receiver)?;
+            return Ok(Received { messages, sound });
+        }
     }
 }
 

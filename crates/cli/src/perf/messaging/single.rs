@@ -1,11 +1,11 @@
 //! The paper's single buffer with as much memory, for comparison: copied in, copied out, read.
 
-use super::bulk::{Moved, Received};
+use super::bulk::{Moved, Received, Sent, both};
 use super::rig::Rig;
 use super::source::{Places, Source, sum};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use rackweave_base::{NodeId, Qpn};
+use crate::perf::pair::{Pair, Shape, Side};
 use rackweave_bench::baseline::single_buffer::{
     NOTICE_BYTES, PackageHeader, SEND_REQUESTS, SingleBuffer,
 };
@@ -13,7 +13,6 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{KeyedAddress, MessagingConfig};
 use rackweave_rack::Node;
-use rackweave_verbs::{Access, CqId, QpCapabilities, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,8 +23,13 @@ const END: u8 = 2;
 
 /// The storage unit's end and the compute unit's.
 pub struct SinglePair {
-    storage: (Node, SingleBuffer),
-    compute: (Node, SingleBuffer),
+    storage: End,
+    compute: End,
+}
+
+struct End {
+    node: Node,
+    buffer: SingleBuffer,
 }
 
 /// What both threads must know of each other: one that fails ends the other.
@@ -38,22 +42,28 @@ impl SinglePair {
     /// Ends whose halves are as large as the receive buffers of a connection together.
     pub fn new(rig: &Rig<'_>, messaging: &MessagingConfig) -> Result<Self, CliError> {
         let half = messaging.receive_bytes_all() as usize;
+        let shape = Shape {
+            size: (2 * half + NOTICE_BYTES) as u32,
+            queue_pairs: 1,
+            depth: SEND_REQUESTS,
+            receives: 0,
+        };
         let [a, b] = rig.places;
-        let (near, far) = (region(rig, a, half)?, region(rig, b, half)?);
-        let (at_near, at_far) = (queue_pair(rig, a, &near)?, queue_pair(rig, b, &far)?);
-        let attributes = PairAttributes::default();
-        rig.rack
-            .connect((a, at_near.0), (b, at_far.0), &attributes)?;
-        let (to_near, to_far) = (keyed(&near), keyed(&far));
+        let Pair { near, far } = Pair::new(rig.rack, &shape, (a, b), &PairAttributes::default())?;
+        let end = |side: &Side, other: &Side| {
+            let to = KeyedAddress {
+                address: other.region.address,
+                rkey: other.region.rkey,
+            };
+            let queue_pair = (side.qpns[0], side.cq);
+            End {
+                node: rig.rack.node_at(side.node),
+                buffer: SingleBuffer::new(side.region.clone(), half, queue_pair, to),
+            }
+        };
         Ok(Self {
-            storage: (
-                rig.rack.node_at(a),
-                SingleBuffer::new(near, half, at_near, to_far),
-            ),
-            compute: (
-                rig.rack.node_at(b),
-                SingleBuffer::new(far, half, at_far, to_near),
-            ),
+            storage: end(&near, &far),
+            compute: end(&far, &near),
         })
     }
 
@@ -70,14 +80,11 @@ impl SinglePair {
             failed: AtomicBool::new(false),
         };
         let Self { storage, compute } = self;
-        let (sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| run.ended(|| run.take(compute)));
-            let sent = run.ended(|| run.send(storage, source, (span, interrupt)));
-            (sent, receiving.join())
-        });
-        let received = received.map_err(|_| CliError::run("the receiving thread panicked"))?;
-        let (messages, nanos) = sent?;
-        Ok(Moved::new(messages, places.size, nanos, received?))
+        let ends = both(
+            || run.ended(|| run.send(storage, source, (span, interrupt))),
+            || run.ended(|| run.take(compute)),
+        )?;
+        Ok(Moved::new(ends, places.size))
     }
 }
 
@@ -106,36 +113,52 @@ impl Run<'_> {
         })
     }
 
+    /// Takes completions until `done` says so.
+    fn poll_until(
+        &self,
+        End { node, buffer }: &mut End,
+        done: impl Fn(&SingleBuffer) -> bool,
+    ) -> Result<(), CliError> {
+        self.wait(node, || {
+            node.poll(|nic| buffer.poll(nic)).map_err(CliError::run)?;
+            Ok(done(buffer).then_some(()))
+        })
+    }
+
     fn send(
         &self,
-        (node, end): &mut (Node, SingleBuffer),
+        end: &mut End,
         source: &Source,
         (span, interrupt): (Duration, &Interrupt),
-    ) -> Result<(u64, u64), CliError> {
-        let (started, mut number, size) = (Instant::now(), 0, self.places.size);
+    ) -> Result<Sent, CliError> {
+        let (started, size) = (Instant::now(), self.places.size);
+        let (mut messages, mut packages) = (0, 0);
         loop {
-            let at = self.places.at(number);
-            let message = &source.bytes[at..at + size];
+            let message = self.places.message(source, messages);
             let mut offset = 0;
-            for package in message.chunks(end.payload_max()) {
-                self.package(node, end, (DATA, size, offset), package)?;
+            for package in message.chunks(end.buffer.payload_max()) {
+                self.package(end, (DATA, size, offset), package)?;
                 offset += package.len();
+                packages += 1;
             }
-            number += 1;
+            messages += 1;
             if started.elapsed() >= span || interrupt.is_set() {
                 break;
             }
         }
         let nanos = started.elapsed().as_nanos() as u64;
-        self.package(node, end, (END, 0, 0), &[])?;
-        Ok((number, nanos))
+        self.package(end, (END, 0, 0), &[])?;
+        Ok(Sent {
+            messages,
+            packages,
+            nanos,
+        })
     }
 
     /// Sends a package and waits until it is consumed, as one must.
     fn package(
         &self,
-        node: &Node,
-        end: &mut SingleBuffer,
+        end: &mut End,
         (code, total, offset): (u8, usize, usize),
         bytes: &[u8],
     ) -> Result<(), CliError> {
@@ -145,37 +168,33 @@ impl Run<'_> {
             total: total as u64,
             offset: offset as u64,
         };
-        end.fill(header, [bytes]);
-        node.with(|nic| end.post(nic)).map_err(CliError::run)?;
-        self.wait(node, || {
-            node.poll(|nic| end.poll(nic)).map_err(CliError::run)?;
-            Ok(end.is_free().then_some(()))
-        })
+        let End { node, buffer } = end;
+        buffer.fill(header, [bytes]);
+        node.with(|nic| buffer.post(nic)).map_err(CliError::run)?;
+        self.poll_until(end, SingleBuffer::is_free)
     }
 
-    fn take(&self, (node, end): &mut (Node, SingleBuffer)) -> Result<Received, CliError> {
+    fn take(&self, end: &mut End) -> Result<Received, CliError> {
         let (mut messages, mut sound) = (0, true);
         let mut target = vec![0; self.places.size];
         loop {
-            let header = self.wait(node, || end.look().map_err(CliError::run))?;
+            let End { node, buffer } = &mut *end;
+            let header = self.wait(node, || buffer.look().map_err(CliError::run))?;
             let from = header.offset as usize;
             let to = from + header.length as usize;
             if header.code == DATA && to <= target.len() {
-                end.copy_out(&mut target[from..to]);
+                buffer.copy_out(&mut target[from..to]);
             } else {
                 sound &= header.code == END;
             }
             let released = node.with(|nic| {
-                end.release(nic)?;
-                end.poll(nic)
+                buffer.release(nic)?;
+                buffer.poll(nic)
             });
             released.map_err(CliError::run)?;
             if header.code == END {
                 // The notice has to arrive, and its completion be taken, before the next run.
-                self.wait(node, || {
-                    node.poll(|nic| end.poll(nic)).map_err(CliError::run)?;
-                    Ok(end.is_settled().then_some(()))
-                })?;
+                self.poll_until(end, SingleBuffer::is_settled)?;
                 return Ok(Received { messages, sound });
             }
             if header.offset + header.length == header.total {
@@ -183,33 +202,5 @@ impl Run<'_> {
                 messages += 1;
             }
         }
-    }
-}
-
-fn region(rig: &Rig<'_>, node: NodeId, half: usize) -> Result<Region, CliError> {
-    let block = rig.rack.memory().allocate(2 * half + NOTICE_BYTES)?;
-    let region = rig.rack.node_at(node).with(|nic| {
-        let pd = nic.create_pd();
-        nic.register(pd, block, Access::all())
-    })?;
-    Ok(region)
-}
-
-fn queue_pair(rig: &Rig<'_>, node: NodeId, region: &Region) -> Result<(Qpn, CqId), CliError> {
-    let capabilities = QpCapabilities {
-        send_max: SEND_REQUESTS,
-        receive_max: 1,
-        ..QpCapabilities::default()
-    };
-    rig.rack.node_at(node).with(|nic| {
-        let cq = nic.create_cq(SEND_REQUESTS)?;
-        Ok((nic.create_qp(region.pd, cq, cq, capabilities)?, cq))
-    })
-}
-
-fn keyed(region: &Region) -> KeyedAddress {
-    KeyedAddress {
-        address: region.address,
-        rkey: region.rkey,
     }
 }

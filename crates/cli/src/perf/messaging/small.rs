@@ -1,14 +1,14 @@
 //! Messages of 64 bytes: as many as go, and one at a time there and back.
 
-use super::bulk::{DATA, END, Received, end, finished, tell};
+use super::bulk::{DATA, END, Moved, Received, both, end, finished, stream, take_pieces, tell};
 use super::rig::{Rig, Unit};
 use super::source::{Places, Source};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use crate::perf::report::{per_second, ratio};
+use crate::perf::report::histogram;
 use hdrhistogram::Histogram;
 use rackweave_base::memory::SharedBytes;
-use rackweave_endpoint::messaging::{Arrived, MessageReceiver, MessageSender};
+use rackweave_endpoint::messaging::{Arrived, MessageSender};
 use rackweave_rack::Node;
 use rackweave_verbs::Progress as _;
 use std::time::{Duration, Instant};
@@ -29,9 +29,6 @@ const LOOKS_PER_ROUND: u32 = 16;
 /// than threads: far longer than a round trip between two cores.
 const ROUNDS_PER_YIELD: u32 = 64;
 
-/// Nanoseconds beyond which round trips are not told apart.
-const LATENCY_MAX: u64 = 60_000_000_000;
-
 /// What one who waits does when nothing moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
@@ -41,116 +38,42 @@ pub enum Patience {
     Rests,
 }
 
-/// Small messages one way.
-#[derive(Clone, Copy, Debug)]
-pub struct Small {
-    pub messages: u64,
-    pub nanos: u64,
-    pub packages: u64,
-    pub sound: bool,
-}
-
-impl Small {
-    /// Messages per second.
-    pub fn per_second(&self) -> f64 {
-        per_second(self.messages, self.nanos)
-    }
-
-    /// Messages in a package.
-    pub fn per_package(&self) -> f64 {
-        ratio(self.messages as f64, self.packages as f64)
-    }
-
-    /// The faster of both.
-    pub fn or(self, other: Self) -> Self {
-        if self.per_second() < other.per_second() {
-            other
-        } else {
-            self
-        }
-    }
-}
-
 /// Sends as many as go from the storage to the compute unit, for a while.
 pub fn rate(
     rig: &mut Rig<'_>,
     source: &Source,
     span: Duration,
     interrupt: &Interrupt,
-) -> Result<Small, CliError> {
+) -> Result<Moved, CliError> {
     let places = &Places::new(source, SMALL_BYTES);
     let Unit { node, sender, .. } = &mut rig.storage;
     let receiver = &mut rig.compute.receiver;
-    let packages = sender.counters().packages;
-    let (sent, received) = std::thread::scope(|scope| {
-        let receiving = scope.spawn(|| take(receiver, source, places));
-        let sent = send(node, sender, source, places, (span, interrupt));
-        (sent, receiving.join())
-    });
-    let received = received.map_err(|_| CliError::run("the receiving thread panicked"))?;
-    let (messages, nanos, packages_sent) = sent?;
-    let received = received?;
-    Ok(Small {
-        messages,
-        nanos,
-        packages: packages_sent - packages,
-        sound: received.sound && received.messages == messages,
-    })
-}
-
-fn send(
-    node: &Node,
-    sender: &mut MessageSender,
-    source: &Source,
-    places: &Places,
-    (span, interrupt): (Duration, &Interrupt),
-) -> Result<(u64, u64, u64), CliError> {
-    let (started, mut number) = (Instant::now(), 0);
-    while started.elapsed() < span || number == 0 {
-        for _ in 0..BATCHES_PER_LOOK {
-            for _ in 0..BATCH {
-                let at = places.at(number);
-                let message = &source.bytes[at..at + SMALL_BYTES];
-                while !sender.try_send(DATA, message).map_err(CliError::run)? {
-                    sender.poll().map_err(CliError::run)?;
-                    node.drive();
-                }
-                number += 1;
-            }
+    let send = |sender: &mut MessageSender, number: u64| {
+        push(node, sender, places.message(source, number))?;
+        if (number + 1).is_multiple_of(BATCH.into()) {
             sender.poll().map_err(CliError::run)?;
         }
-        if interrupt.is_set() {
-            break;
-        }
-    }
-    sender.consumed_wait().map_err(CliError::run)?;
-    let nanos = started.elapsed().as_nanos() as u64;
-    let packages = sender.counters().packages;
-    end(sender)?;
-    Ok((number, nanos, packages))
+        Ok(())
+    };
+    let batch = BATCH * BATCHES_PER_LOOK;
+    let ends = both(
+        || stream(sender, batch, (span, interrupt), send),
+        || {
+            take_pieces(receiver, |number, piece| {
+                piece.bytes == *places.message(source, number)
+            })
+        },
+    )?;
+    Ok(Moved::new(ends, SMALL_BYTES))
 }
 
-fn take(
-    receiver: &mut MessageReceiver,
-    source: &Source,
-    places: &Places,
-) -> Result<Received, CliError> {
-    let (mut messages, mut sound) = (0, true);
-    loop {
-        let piece = receiver.peek_wait().map_err(CliError::run)?;
-        let piece = piece.ok_or_else(finished)?;
-        let is_end = piece.opcode == END;
-        if !is_end {
-            let at = places.at(messages);
-            sound &= piece.bytes == source.bytes[at..at + SMALL_BYTES];
-            messages += 1;
-        }
-        receiver.release().map_err(CliError::run)?;
-        if is_end {
-            tell(receiver)?;
-            return Ok(Received { messages, sound });
-        }
+/// Writes a message into the send buffer, as soon as there is room.
+fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), CliError> {
+    while !sender.try_send(DATA, message).map_err(CliError::run)? {
+        sender.poll().map_err(CliError::run)?;
+        node.drive();
     }
+    Ok(())
 }
 
 /// The compute unit sends one and waits for the storage unit to send it back, for a while. The
@@ -163,14 +86,10 @@ pub fn ping_pong(
 ) -> Result<(Histogram<u64>, bool), CliError> {
     let places = &Places::new(source, SMALL_BYTES);
     let (storage, compute) = (&mut rig.storage, &mut rig.compute);
-    let (found, echoed) = std::thread::scope(|scope| {
-        let echoing = scope.spawn(|| echo(storage, source, places, patience));
-        let found = ask(compute, source, (places, patience), (span, interrupt));
-        (found, echoing.join())
-    });
-    let echoed = echoed.map_err(|_| CliError::run("the echoing thread panicked"))?;
-    let (round_trips, sound) = found?;
-    let echoed = echoed?;
+    let ((round_trips, sound), echoed) = both(
+        || ask(compute, source, (places, patience), (span, interrupt)),
+        || echo(storage, source, places, patience),
+    )?;
     let all = echoed.messages == round_trips.len();
     Ok((round_trips, sound && echoed.sound && all))
 }
@@ -181,12 +100,11 @@ fn ask(
     (places, patience): (&Places, Patience),
     (span, interrupt): (Duration, &Interrupt),
 ) -> Result<(Histogram<u64>, bool), CliError> {
-    let mut round_trips = Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds");
+    let mut round_trips = histogram();
     let started = Instant::now();
     let (mut before, mut number, mut sound) = (started, 0, true);
     loop {
-        let at = places.at(number);
-        let message = &source.bytes[at..at + SMALL_BYTES];
+        let message = places.message(source, number);
         unit.post(message)?;
         sound &= unit.next(patience, |opcode, bytes| {
             opcode == DATA && bytes == *message
@@ -213,8 +131,7 @@ fn echo(
 ) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
     loop {
-        let at = places.at(messages);
-        let expected = &source.bytes[at..at + SMALL_BYTES];
+        let expected = places.message(source, messages);
         let mut copy = [0; SMALL_BYTES];
         let is_end = unit.next(patience, |opcode, bytes| {
             // What came is sent back, not what should have come.
@@ -237,10 +154,7 @@ impl Unit {
     /// Posts a message at once: nothing that could join it will follow.
     fn post(&mut self, message: &[u8]) -> Result<(), CliError> {
         let Self { node, sender, .. } = self;
-        while !sender.try_send(DATA, message).map_err(CliError::run)? {
-            sender.poll().map_err(CliError::run)?;
-            node.drive();
-        }
+        push(node, sender, message)?;
         sender.machine().flush();
         sender.poll().map_err(CliError::run)?;
         Ok(())

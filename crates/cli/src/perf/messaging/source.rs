@@ -77,6 +77,12 @@ impl Places {
         (number % self.sums.len() as u64) as usize * self.size
     }
 
+    /// Message `number`.
+    pub fn message<'a>(&self, source: &'a Source, number: u64) -> &'a [u8] {
+        let at = self.at(number);
+        &source.bytes[at..at + self.size]
+    }
+
     /// What the words of message `number` add up to.
     pub fn sum_of(&self, number: u64) -> u64 {
         self.sums[(number % self.sums.len() as u64) as usize]

@@ -10,17 +10,15 @@
 mod measure;
 mod rig;
 
-use super::report::{self, ratio};
+use super::report::ratio;
+use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::perf::args::PerfArgs;
-use crate::progress::Progress;
-use measure::Rate;
 use rackweave_target::IoKind;
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Bytes of the file that pages are read from.
 const FILE_BYTES: u64 = 1 << 30;
@@ -63,32 +61,26 @@ impl Scratch {
 /// # Errors
 /// If the rack cannot be built or the temporary folder has no room for a file of 1 GiB.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.rack_config(&args.rack)?;
+    let mut test = TestRun::new(args, globals, EMBEDDED, 9)?;
+    let config = test.config.clone();
     let depth = args.tx_depth.unwrap_or(16).clamp(1, 128);
-    let span = Duration::from_secs_f64(args.duration.unwrap_or(8.0) / 8.0);
-    let mut progress = Progress::new(globals, args.test.name);
-    let mut steps = 0;
-    let mut step = || {
-        steps += 1;
-        progress.set(|| f64::from(steps) / 9.0);
-    };
+    let span = test.part(8.0, 8);
     let phase = |what: &str| globals.live.phase(what);
     phase("pages that are here already");
     let hits = measure::hits(&config, SIZES[1], span, globals)?;
-    step();
-    let (mut verified, mut memory) = (true, Vec::new());
+    test.step(true);
+    let mut memory = Vec::new();
     for page_bytes in SIZES {
-        let mut measure = |indexed| -> Result<Rate, CliError> {
+        let mut measure = |indexed| -> Result<f64, CliError> {
             let by = if indexed { "switch" } else { "server" };
             phase(&format!(
                 "pages of {page_bytes} bytes from memory, by the {by}"
             ));
             let rate = measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
-            step();
-            verified &= rate.all_from_there;
-            Ok(rate)
+            test.step(rate.all_from_there);
+            Ok(rate.pages_per_s)
         };
-        let (switch, server) = (measure(true)?.pages_per_s, measure(false)?.pages_per_s);
+        let (switch, server) = (measure(true)?, measure(false)?);
         let bytes = switch * f64::from(page_bytes);
         let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
         memory.push(json!({
@@ -102,7 +94,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }));
     }
     let scratch = Scratch::new(FILE_BYTES)?;
-    step();
+    test.step(true);
     let page_bytes = SIZES[1];
     let file = measure::File {
         path: &scratch.0,
@@ -110,16 +102,14 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let by_queue = |kind| measure::by_queue(page_bytes, file, kind, depth, span, globals);
     let read = by_queue(IoKind::Read)?;
-    step();
+    test.step(true);
     phase("pages from storage, by the switch");
     let by_switch = measure::from_storage(&config, page_bytes, file, depth, span, globals)?;
-    step();
+    test.step(by_switch.all_from_there);
     phase("pages written to the file");
     let written = by_queue(IoKind::Write)?;
-    step();
-    verified &= by_switch.all_from_there;
-    drop(progress);
-    let found = json!({
+    test.step(true);
+    test.finish(&json!({
         "depth": depth,
         "hit": {
             "samples": hits.len(),
@@ -135,6 +125,5 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             "double_write": args.double_write,
             "file_pages_written_per_s": written,
         },
-    });
-    report::finish(globals, args.test, (EMBEDDED, &config), verified, &found)
+    }))
 }

@@ -1,0 +1,142 @@
+//! A test from its arguments to its report: the rack's configuration, the progress bar, the verdict.
+
+use super::args::PerfArgs;
+use super::report;
+use crate::globals::Globals;
+use crate::mode::Mode;
+use crate::outcome::{CliError, Verdict};
+use crate::patience::Wish;
+use crate::programs::{self, Group, Program, Watch};
+use crate::progress::Progress;
+use rackweave_base::NodeId;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{EmbeddedRack, RackConfig};
+use serde_json::Value;
+use std::time::Duration;
+
+/// A test that runs.
+pub struct TestRun<'a> {
+    pub args: &'a PerfArgs,
+    pub globals: &'a Globals,
+    /// The kind of rack, as reports call it.
+    pub rack: &'static str,
+    pub config: RackConfig,
+    pub progress: Progress,
+    /// Whether everything has been as it should be so far.
+    pub verified: bool,
+    steps_done: u32,
+    /// Measurements, one after another.
+    steps: u32,
+}
+
+impl<'a> TestRun<'a> {
+    /// A test of so many measurements on racks of its own of this kind.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read or makes no sense.
+    pub fn new(
+        args: &'a PerfArgs,
+        globals: &'a Globals,
+        rack: &'static str,
+        steps: u32,
+    ) -> Result<Self, CliError> {
+        Ok(Self {
+            args,
+            globals,
+            rack,
+            config: globals.rack_config(&args.rack)?,
+            progress: Progress::new(globals, args.test.name),
+            verified: true,
+            steps_done: 0,
+            steps,
+        })
+    }
+
+    /// A test on the kind of rack that the user says, with the packets and nodes that he says.
+    ///
+    /// # Errors
+    /// As for [`TestRun::new`], or flags contradict each other.
+    pub fn on_any_rack(args: &'a PerfArgs, globals: &'a Globals) -> Result<(Self, Mode), CliError> {
+        let mode = Mode::of(args.simulated, &args.rack, globals)?;
+        args.check_hosted(&mode)?;
+        let mut config = mode.config(&args.rack, globals)?;
+        config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
+        if let Some(nodes) = args.nodes {
+            let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+            config.node = (0..nodes).map(node).collect();
+        }
+        config.check()?;
+        let run = Self {
+            args,
+            globals,
+            rack: mode.name(),
+            config,
+            progress: Progress::new(globals, args.test.name),
+            verified: true,
+            steps_done: 0,
+            steps: 1,
+        };
+        Ok((run, mode))
+    }
+
+    /// The time of each of `parts`, of the user's or of so many seconds.
+    pub fn part(&self, seconds: f64, parts: u32) -> Duration {
+        let seconds = self.args.duration.unwrap_or(seconds);
+        Duration::from_secs_f64(seconds / f64::from(parts))
+    }
+
+    /// The last node.
+    pub fn last(&self) -> NodeId {
+        NodeId(self.config.node.len() as u16 - 1)
+    }
+
+    /// An embedded rack, which others may look at from now on.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn embedded(&self) -> Result<EmbeddedRack, CliError> {
+        let rack = EmbeddedRack::new(&self.config)?;
+        self.globals.live.watch(rack.observer());
+        Ok(rack)
+    }
+
+    /// Runs groups of programs on a rack of this test, each group on a thread of its own.
+    ///
+    /// # Errors
+    /// Those of the programs.
+    pub fn drive<P: Program + Send + 'static>(
+        &self,
+        rack: EmbeddedRack,
+        groups: Vec<Group<P>>,
+        if_interrupted: Wish,
+    ) -> Result<Vec<P>, CliError> {
+        let mut silent = |_, _| {};
+        let slice = rackweave_base::Duration::ZERO;
+        let mut watch = Watch::new(self.globals, if_interrupted, slice, &mut silent);
+        let (programs, ran) = programs::run(&mut rack.into(), groups, &mut watch);
+        ran.map(|()| programs)
+    }
+
+    /// Whether the user wants to stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.globals.interrupt.is_set()
+    }
+
+    /// A measurement is done, and everything was as it should be or not.
+    pub fn step(&mut self, verified: bool) {
+        self.verified &= verified;
+        self.steps_done += 1;
+        let (done, all) = (self.steps_done, self.steps);
+        self.progress.set(|| f64::from(done) / f64::from(all));
+    }
+
+    /// Prints what was found, an object.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub fn finish(self, found: &Value) -> Result<Verdict, CliError> {
+        drop(self.progress);
+        let on = (self.rack, &self.config);
+        report::finish(self.globals, self.args.test, on, self.verified, found)
+    }
+}
