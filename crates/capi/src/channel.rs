@@ -1,7 +1,7 @@
 //! What both ends of a channel have: why it is closed, and counters.
 
 use crate::error::Fault;
-use crate::pointer::Out;
+use crate::pointer::tell;
 use crate::status::Status;
 use rackweave_endpoint::messaging::{CloseReason, Closed, ClosedBy};
 
@@ -85,18 +85,14 @@ pub(crate) unsafe fn tell_closed(
     reason: *mut u32,
 ) -> Result<(), Fault> {
     let closed = closed.ok_or(Fault::quiet(Status::Pending))?;
-    if !by.is_null() {
-        let who = match closed.by {
-            ClosedBy::Local => rackweave_closed_by::Local,
-            ClosedBy::Peer => rackweave_closed_by::Peer,
-            ClosedBy::Transport => rackweave_closed_by::Transport,
-        };
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(by, "by")?.set(who as u32) };
+    let who = match closed.by {
+        ClosedBy::Local => rackweave_closed_by::Local,
+        ClosedBy::Peer => rackweave_closed_by::Peer,
+        ClosedBy::Transport => rackweave_closed_by::Transport,
+    };
+    // SAFETY: as the caller promises.
+    unsafe {
+        tell(by, "by", who as u32)?;
+        tell(reason, "reason", closed.reason as u32)
     }
-    if !reason.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(reason, "reason")?.set(closed.reason as u32) };
-    }
-    Ok(())
 }

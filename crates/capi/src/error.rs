@@ -1,6 +1,6 @@
 //! Errors on their way out: what a call failed with, and the text that is kept for the caller.
 
-use crate::pointer::{Out, space};
+use crate::pointer::{space, tell};
 use crate::status::Status;
 use core::cell::RefCell;
 use core::ffi::c_char;
@@ -33,6 +33,14 @@ impl Fault {
 
     pub fn argument(detail: impl Display) -> Self {
         Self::new(Status::BadArgument, detail)
+    }
+
+    /// PENDING unless something is ready.
+    pub const fn unless(is_ready: bool) -> Result<(), Self> {
+        match is_ready {
+            true => Ok(()),
+            false => Err(Self::quiet(Status::Pending)),
+        }
     }
 }
 
@@ -118,10 +126,8 @@ pub(crate) unsafe fn copy_text(
 ) -> Result<(), Fault> {
     // SAFETY: the caller promises that the buffer has `capacity` bytes.
     let room = unsafe { space(buffer.cast::<u8>(), capacity, "buffer")? };
-    if !length.is_null() {
-        // SAFETY: the caller promises that it may be written.
-        unsafe { Out::new(length, "length")?.set(text.len()) };
-    }
+    // SAFETY: the caller promises that it may be written.
+    unsafe { tell(length, "length", text.len())? };
     if let Some((last, room)) = room.split_last_mut() {
         let fitting = text.len().min(room.len());
         room[..fitting].copy_from_slice(&text[..fitting]);

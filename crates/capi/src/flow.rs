@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, read, slice};
+use crate::pointer::{read, slice};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::Flow;
@@ -65,6 +65,7 @@ pub(crate) struct SharedFlow(pub Arc<Running>);
 impl Handled for SharedFlow {
     type Opaque = rackweave_flow;
     const KIND: Kind = Kind::Flow;
+    const IS_SHARED: bool = true;
 }
 
 fn nodes(rack: &Rack, numbers: &[u16]) -> Result<Vec<NodeId>, Fault> {
@@ -143,27 +144,22 @@ pub unsafe extern "C" fn rackweave_flow_create(
     options: *const rackweave_flow_options,
     flow: *mut *mut rackweave_flow,
 ) -> Status {
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let (out, options) = unsafe { (Out::new(flow, "flow")?, read(options, "options")?) };
+        let options = unsafe { read(options, "options")? };
         let rack = handle::shared::<Rack>(rack)?;
         // SAFETY: as the caller promises.
-        let made = unsafe { create(rack, &options)? };
-        out.set(handle::insert(made)?);
-        Ok(())
-    })
+        unsafe { create(rack, &options) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(flow, "flow", make) }
 }
 
 /// Ends a handle of a flow. The flow goes when its ends are destroyed, too; it is broken off if it
 /// has not ended by then. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_flow_destroy(flow: *mut rackweave_flow) -> Status {
-    call(|| {
-        if !flow.is_null() {
-            drop(handle::remove_shared::<SharedFlow>(flow)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<SharedFlow>(flow)
 }
 
 /// Breaks a flow off: its ends see ABORTED when they have taken what is there.

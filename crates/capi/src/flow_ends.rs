@@ -64,11 +64,20 @@ fn taken<T>(taken: Taken<T>) -> Result<T, Fault> {
     }
 }
 
-/// What is pending, as nothing yet.
-fn pending<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
-    match result {
-        Err(fault) if fault.status == Status::Pending => Ok(None),
-        other => other.map(Some),
+impl Running {
+    /// Tries something once; or, if there is a limit in nanoseconds, until it is no longer pending.
+    fn attempt<T>(
+        &self,
+        limit: Option<u64>,
+        mut act: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let Some(timeout_ns) = limit else {
+            return act();
+        };
+        wait(&*self.rack.progress(), timeout_ns, || match act() {
+            Err(fault) if fault.status == Status::Pending => Ok(None),
+            other => other.map(Some),
+        })
     }
 }
 
@@ -77,7 +86,7 @@ fn beyond(what: &str, number: u32, has: u32) -> Fault {
     Fault::new(Status::NotFound, detail)
 }
 
-fn produce(flow: Arc<Running>, number: u32, consumer: u32) -> Result<ProducerEnd, Fault> {
+fn produce(SharedFlow(flow): SharedFlow, number: u32, consumer: u32) -> Result<ProducerEnd, Fault> {
     if number >= flow.producers {
         return Err(beyond("producer", number, flow.producers));
     }
@@ -96,6 +105,24 @@ fn produce(flow: Arc<Running>, number: u32, consumer: u32) -> Result<ProducerEnd
     })
 }
 
+/// Copies an item into the ring, and waits for room if there is a limit.
+///
+/// # Safety
+/// The item has so many bytes.
+unsafe fn push(
+    producer: *mut rackweave_flow_producer,
+    (item, length): (*const u8, usize),
+    limit: Option<u64>,
+) -> Status {
+    handle::on(producer, |end: &mut ProducerEnd| {
+        // SAFETY: as the caller promises.
+        let item = unsafe { slice(item, length, "item")? };
+        end.reserved = 0;
+        let producer = &mut end.producer;
+        end.flow.attempt(limit, || Ok(producer.push(item)?))
+    })
+}
+
 /// Makes a handle of a producer's ring. `producer` counts as the options of the flow did. In a
 /// shuffle, a producer has a ring for each `consumer`; in other shapes one, and `consumer` is 0.
 ///
@@ -110,13 +137,9 @@ pub unsafe extern "C" fn rackweave_flow_producer_create(
     consumer: u32,
     end: *mut *mut rackweave_flow_producer,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(end, "end")? };
-        let SharedFlow(flow) = handle::shared::<SharedFlow>(flow)?;
-        out.set(handle::insert(produce(flow, producer, consumer)?)?);
-        Ok(())
-    })
+    let make = || produce(handle::shared(flow)?, producer, consumer);
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(end, "end", make) }
 }
 
 /// Ends a handle of a producer's ring. Items that were pushed are delivered all the same; the
@@ -125,12 +148,7 @@ pub unsafe extern "C" fn rackweave_flow_producer_create(
 pub extern "C" fn rackweave_flow_producer_destroy(
     producer: *mut rackweave_flow_producer,
 ) -> Status {
-    call(|| {
-        if !producer.is_null() {
-            drop(handle::remove::<ProducerEnd>(producer)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<ProducerEnd>(producer)
 }
 
 /// Copies an item into the ring; bytes behind it in its slot are zero. PENDING: the ring is full,
@@ -146,14 +164,8 @@ pub unsafe extern "C" fn rackweave_flow_producer_try_push(
     item: *const u8,
     length: usize,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let item = unsafe { slice(item, length, "item")? };
-        handle::with(producer, |end: &mut ProducerEnd| {
-            end.reserved = 0;
-            Ok(end.producer.push(item)?)
-        })
-    })
+    // SAFETY: as the caller promises.
+    unsafe { push(producer, (item, length), None) }
 }
 
 /// As [`rackweave_flow_producer_try_push`], but waits for room, at most `timeout_ns` nanoseconds,
@@ -168,18 +180,8 @@ pub unsafe extern "C" fn rackweave_flow_producer_push(
     length: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let item = unsafe { slice(item, length, "item")? };
-        handle::with(producer, |end: &mut ProducerEnd| {
-            end.reserved = 0;
-            let progress = end.flow.rack.progress();
-            let ProducerEnd { producer, .. } = end;
-            wait(&*progress, timeout_ns, || {
-                pending(producer.push(item).map_err(Fault::from))
-            })
-        })
-    })
+    // SAFETY: as the caller promises.
+    unsafe { push(producer, (item, length), Some(timeout_ns)) }
 }
 
 /// Free slots, one behind the other, to be filled and then committed: at least one and at most
@@ -217,16 +219,14 @@ pub extern "C" fn rackweave_flow_producer_commit(
     producer: *mut rackweave_flow_producer,
     items: u32,
 ) -> Status {
-    call(|| {
-        handle::with(producer, |end: &mut ProducerEnd| {
-            let reserved = core::mem::take(&mut end.reserved);
-            if items > reserved {
-                let detail = format!("{items} items are committed, {reserved} are reserved");
-                return Err(Fault::argument(detail));
-            }
-            end.producer.commit(items);
-            Ok(())
-        })
+    handle::on(producer, |end: &mut ProducerEnd| {
+        let reserved = core::mem::take(&mut end.reserved);
+        if items > reserved {
+            let detail = format!("{items} items are committed, {reserved} are reserved");
+            return Err(Fault::argument(detail));
+        }
+        end.producer.commit(items);
+        Ok(())
     })
 }
 
@@ -234,11 +234,9 @@ pub extern "C" fn rackweave_flow_producer_commit(
 /// have said so.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_flow_producer_finish(producer: *mut rackweave_flow_producer) -> Status {
-    call(|| {
-        handle::with(producer, |end: &mut ProducerEnd| {
-            end.producer.finish();
-            Ok(())
-        })
+    handle::on(producer, |end: &mut ProducerEnd| {
+        end.producer.finish();
+        Ok(())
     })
 }
 
@@ -247,20 +245,15 @@ pub extern "C" fn rackweave_flow_producer_finish(producer: *mut rackweave_flow_p
 pub extern "C" fn rackweave_flow_producer_delivered(
     producer: *mut rackweave_flow_producer,
 ) -> Status {
-    call(|| {
-        handle::with(producer, |end: &mut ProducerEnd| {
-            if end.producer.is_delivered() {
-                Ok(())
-            } else if end.producer.is_aborted() {
-                Err(Fault::new(Status::Aborted, "the flow was broken off"))
-            } else {
-                Err(Fault::quiet(Status::Pending))
-            }
-        })
+    handle::on(producer, |end: &mut ProducerEnd| {
+        if !end.producer.is_delivered() && end.producer.is_aborted() {
+            return Err(Fault::new(Status::Aborted, "the flow was broken off"));
+        }
+        Fault::unless(end.producer.is_delivered())
     })
 }
 
-fn consume(flow: Arc<Running>, number: u32) -> Result<ConsumerEnd, Fault> {
+fn consume(SharedFlow(flow): SharedFlow, number: u32) -> Result<ConsumerEnd, Fault> {
     if number >= flow.consumers {
         return Err(beyond("consumer", number, flow.consumers));
     }
@@ -283,13 +276,9 @@ pub unsafe extern "C" fn rackweave_flow_consumer_create(
     consumer: u32,
     end: *mut *mut rackweave_flow_consumer,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(end, "end")? };
-        let SharedFlow(flow) = handle::shared::<SharedFlow>(flow)?;
-        out.set(handle::insert(consume(flow, consumer)?)?);
-        Ok(())
-    })
+    let make = || consume(handle::shared(flow)?, consumer);
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(end, "end", make) }
 }
 
 /// Ends a handle of a consumer's ring. What was not taken stays, for the next handle. NULL is
@@ -298,23 +287,30 @@ pub unsafe extern "C" fn rackweave_flow_consumer_create(
 pub extern "C" fn rackweave_flow_consumer_destroy(
     consumer: *mut rackweave_flow_consumer,
 ) -> Status {
-    call(|| {
-        if !consumer.is_null() {
-            drop(handle::remove::<ConsumerEnd>(consumer)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<ConsumerEnd>(consumer)
 }
 
-impl ConsumerEnd {
-    fn check_room(&self, item: &[u8]) -> Result<usize, Fault> {
-        let (size, has) = (self.consumer.item_size() as usize, item.len());
-        if has >= size {
-            return Ok(size);
-        }
-        let detail = format!("an item has {size} bytes, there is room for {has}");
-        Err(Fault::new(Status::TooLong, detail))
-    }
+/// Copies the next item out, and waits for one if there is a limit.
+///
+/// # Safety
+/// The item has room for so many bytes.
+unsafe fn pop(
+    consumer: *mut rackweave_flow_consumer,
+    (item, capacity): (*mut u8, usize),
+    limit: Option<u64>,
+) -> Status {
+    handle::on(consumer, |end: &mut ConsumerEnd| {
+        // SAFETY: as the caller promises.
+        let item = unsafe { space(item, capacity, "item")? };
+        let size = end.consumer.item_size() as usize;
+        let Some(item) = item.get_mut(..size) else {
+            let detail = format!("an item has {size} bytes, there is room for {capacity}");
+            return Err(Fault::new(Status::TooLong, detail));
+        };
+        end.peeked = 0;
+        let consumer = &mut end.consumer;
+        end.flow.attempt(limit, || taken(consumer.pop(item)))
+    })
 }
 
 /// Copies the next item out and frees its slot. PENDING: there is none yet. END: no more come.
@@ -330,15 +326,8 @@ pub unsafe extern "C" fn rackweave_flow_consumer_try_pop(
     item: *mut u8,
     capacity: usize,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let item = unsafe { space(item, capacity, "item")? };
-        handle::with(consumer, |end: &mut ConsumerEnd| {
-            let size = end.check_room(item)?;
-            end.peeked = 0;
-            taken(end.consumer.pop(&mut item[..size]))
-        })
-    })
+    // SAFETY: as the caller promises.
+    unsafe { pop(consumer, (item, capacity), None) }
 }
 
 /// As [`rackweave_flow_consumer_try_pop`], but waits for an item, at most `timeout_ns` nanoseconds,
@@ -353,18 +342,8 @@ pub unsafe extern "C" fn rackweave_flow_consumer_pop(
     capacity: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let item = unsafe { space(item, capacity, "item")? };
-        handle::with(consumer, |end: &mut ConsumerEnd| {
-            let size = end.check_room(item)?;
-            end.peeked = 0;
-            let progress = end.flow.rack.progress();
-            wait(&*progress, timeout_ns, || {
-                pending(taken(end.consumer.pop(&mut item[..size])))
-            })
-        })
-    })
+    // SAFETY: as the caller promises.
+    unsafe { pop(consumer, (item, capacity), Some(timeout_ns)) }
 }
 
 /// The next items in place, one behind the other: at least one and at most `items_max`. `bytes`
@@ -402,16 +381,14 @@ pub extern "C" fn rackweave_flow_consumer_release(
     consumer: *mut rackweave_flow_consumer,
     items: u32,
 ) -> Status {
-    call(|| {
-        handle::with(consumer, |end: &mut ConsumerEnd| {
-            let peeked = end.peeked;
-            if items > peeked {
-                let detail = format!("{items} items are released, {peeked} were peeked at");
-                return Err(Fault::argument(detail));
-            }
-            end.peeked -= items;
-            end.consumer.release(items);
-            Ok(())
-        })
+    handle::on(consumer, |end: &mut ConsumerEnd| {
+        let peeked = end.peeked;
+        if items > peeked {
+            let detail = format!("{items} items are released, {peeked} were peeked at");
+            return Err(Fault::argument(detail));
+        }
+        end.peeked -= items;
+        end.consumer.release(items);
+        Ok(())
     })
 }

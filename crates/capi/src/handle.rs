@@ -8,7 +8,8 @@
 //! Objects that a parent is needed for hold it (`Arc`), so it does not matter in which order
 //! handles are destroyed.
 
-use crate::error::Fault;
+use crate::error::{Fault, call};
+use crate::pointer::give;
 use crate::status::Status;
 use core::any::Any;
 use core::cell::UnsafeCell;
@@ -63,6 +64,9 @@ pub(crate) trait Handled: Send + 'static {
     type Opaque;
     /// Which kind it is.
     const KIND: Kind;
+    /// Whether calls of several threads may have it at a time: each has it for a moment, and takes
+    /// a copy.
+    const IS_SHARED: bool = false;
 }
 
 // A handle, from the lowest bit: three that no address of an allocation has, the kind, the place,
@@ -171,15 +175,6 @@ impl Drop for Taken {
     }
 }
 
-/// Whether a call waits for another one with the same handle.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    /// It is for one thread at a time.
-    None,
-    /// Calls have it for a moment only.
-    Moment,
-}
-
 fn bad(name: &str, what: &str) -> Fault {
     Fault::new(
         Status::BadHandle,
@@ -187,12 +182,9 @@ fn bad(name: &str, what: &str) -> Fault {
     )
 }
 
-/// Takes the place that a handle names. One that is broken only if `broken`.
-fn take_place<T: Handled>(
-    handle: *const T::Opaque,
-    patience: Patience,
-    broken: bool,
-) -> Result<Taken, Fault> {
+/// Takes the place that a handle names, behind another call if the object is shared. One that is
+/// broken only if `broken`.
+fn take_place<T: Handled>(handle: *const T::Opaque, broken: bool) -> Result<Taken, Fault> {
     let name = NAMES[T::KIND as usize - 1];
     if handle.is_null() {
         let detail = format!("the handle of a rackweave_{name} is NULL");
@@ -222,7 +214,7 @@ fn take_place<T: Handled>(
             return Err(Fault::new(Status::Internal, detail));
         }
         if word & TAKEN != 0 {
-            if patience == Patience::None {
+            if !T::IS_SHARED {
                 let detail = format!("another thread is in a call with this rackweave_{name}");
                 return Err(Fault::new(Status::Busy, detail));
             }
@@ -274,28 +266,62 @@ pub(crate) fn with<T: Handled, R>(
     handle: *const T::Opaque,
     act: impl FnOnce(&mut T) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    let mut taken = take_place::<T>(handle, Patience::None, false)?;
-    act(taken.object()?)
+    act(take_place::<T>(handle, false)?.object()?)
 }
 
 /// A copy of an object that threads share.
 pub(crate) fn shared<T: Handled + Clone>(handle: *const T::Opaque) -> Result<T, Fault> {
-    let mut taken = take_place::<T>(handle, Patience::Moment, false)?;
-    taken.object::<T>().cloned()
+    const { assert!(T::IS_SHARED, "threads share this kind of object") };
+    take_place::<T>(handle, false)?.object::<T>().cloned()
 }
 
-/// Ends a handle; its object is for the caller to drop.
+/// Ends a handle; its object is for the caller to drop. Calls with what threads share go on.
 pub(crate) fn remove<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
-    let taken = take_place::<T>(handle, Patience::None, true)?;
+    let taken = take_place::<T>(handle, true)?;
     let object = taken.remove().and_then(|object| object.downcast().ok());
     let object: Box<T> = object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))?;
     Ok(*object)
 }
 
-/// Ends a handle of something that threads share: calls with it go on.
-pub(crate) fn remove_shared<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
-    let taken = take_place::<T>(handle, Patience::Moment, true)?;
-    let object = taken.remove().and_then(|object| object.downcast().ok());
-    let object: Box<T> = object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))?;
-    Ok(*object)
+/// The call that acts on an object that is for one thread at a time.
+pub(crate) fn on<T: Handled>(
+    handle: *const T::Opaque,
+    act: impl FnOnce(&mut T) -> Result<(), Fault>,
+) -> Status {
+    call(|| with(handle, act))
+}
+
+/// The call that writes to `out` what `act` finds of an object.
+///
+/// # Safety
+/// As for [`give`].
+pub(crate) unsafe fn get<T: Handled, R>(
+    handle: *const T::Opaque,
+    out: *mut R,
+    name: &str,
+    act: impl FnOnce(&mut T) -> Result<R, Fault>,
+) -> Status {
+    // SAFETY: as the caller promises.
+    unsafe { give(out, name, || with(handle, act)) }
+}
+
+/// The call that makes an object and writes its handle to `out`.
+///
+/// # Safety
+/// As for [`give`].
+pub(crate) unsafe fn create<T: Handled>(
+    out: *mut *mut T::Opaque,
+    name: &str,
+    make: impl FnOnce() -> Result<T, Fault>,
+) -> Status {
+    // SAFETY: as the caller promises.
+    unsafe { give(out, name, || insert(make()?)) }
+}
+
+/// The call that ends a handle and drops its object. NULL is allowed.
+pub(crate) fn destroy<T: Handled>(handle: *const T::Opaque) -> Status {
+    call(|| match handle.is_null() {
+        true => Ok(()),
+        false => remove::<T>(handle).map(drop),
+    })
 }

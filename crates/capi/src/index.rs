@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, optional_text, read};
+use crate::pointer::{self, optional_text};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::IndexSetUpError;
@@ -42,6 +42,7 @@ pub(crate) struct SharedIndex {
 impl Handled for SharedIndex {
     type Opaque = rackweave_index;
     const KIND: Kind = Kind::Index;
+    const IS_SHARED: bool = true;
 }
 
 pub(crate) fn set_up_fault(rack: &Rack, error: &IndexServiceError) -> Fault {
@@ -106,31 +107,20 @@ pub unsafe extern "C" fn rackweave_index_create(
         node_bytes: 0,
         clients: 0,
     };
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(index, "index")? };
-        let options = match options.is_null() {
-            true => USUAL,
-            // SAFETY: as the caller promises.
-            false => unsafe { read(options, "options")? },
-        };
-        let rack = handle::shared::<Rack>(rack)?;
+        let options = unsafe { pointer::options(options, USUAL)? };
         // SAFETY: as the caller promises.
-        let made = unsafe { create(rack, &options)? };
-        out.set(handle::insert(made)?);
-        Ok(())
-    })
+        unsafe { create(handle::shared(rack)?, &options) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(index, "index", make) }
 }
 
 /// Ends a handle of an index. The index goes with its last client. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_index_destroy(index: *mut rackweave_index) -> Status {
-    call(|| {
-        if !index.is_null() {
-            drop(handle::remove_shared::<SharedIndex>(index)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<SharedIndex>(index)
 }
 
 /// Has the index's server carry out requests that have come: OK if there were any, else PENDING.
@@ -138,10 +128,5 @@ pub extern "C" fn rackweave_index_destroy(index: *mut rackweave_index) -> Status
 /// that calls this and `rackweave_rack_drive` in turn.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_index_serve(index: *const rackweave_index) -> Status {
-    call(
-        || match handle::shared::<SharedIndex>(index)?.service.serve() {
-            true => Ok(()),
-            false => Err(Fault::quiet(Status::Pending)),
-        },
-    )
+    call(|| Fault::unless(handle::shared::<SharedIndex>(index)?.service.serve()))
 }

@@ -1,9 +1,9 @@
 //! Clients of an index: operations that are submitted and polled, or waited for.
 
-use crate::error::{Fault, call, keep};
+use crate::error::{Fault, keep};
 use crate::handle::{self, Handled, Kind};
 use crate::index::{SharedIndex, rackweave_index, set_up_fault};
-use crate::pointer::{Out, read, slice, space};
+use crate::pointer::{read, slice, space, tell};
 use crate::status::Status;
 use ::rackweave_rack::services::IndexConnection;
 use core::time::Duration;
@@ -133,16 +133,23 @@ impl From<IndexError> for Fault {
     }
 }
 
+/// An operation, and the number of its kind.
+///
 /// # Safety
-/// The value of the operation is as its length says.
-unsafe fn operation<'a>(operation: &rackweave_index_operation) -> Result<Op<'a>, Fault> {
+/// If the pointer is neither NULL nor misaligned, it points to an operation whose value is as its
+/// length says.
+unsafe fn operation<'a>(
+    operation: *const rackweave_index_operation,
+) -> Result<(Op<'a>, u32), Fault> {
+    // SAFETY: as the caller promises.
+    let operation = unsafe { read(operation, "operation")? };
     let rackweave_index_operation {
         kind,
         limit,
         key,
         last,
         ..
-    } = *operation;
+    } = operation;
     let scan = |direction| Op::Scan {
         low: key,
         last,
@@ -151,26 +158,58 @@ unsafe fn operation<'a>(operation: &rackweave_index_operation) -> Result<Op<'a>,
     };
     // SAFETY: as the caller promises.
     let value = || unsafe { slice(operation.value, operation.value_length, "value") };
-    Ok(match kind {
+    let op = match kind {
         0 => Op::Get { key },
-        1 => Op::Insert {
+        INSERT => Op::Insert {
             key,
             value: value()?,
         },
-        2 => Op::Update {
+        UPDATE => Op::Update {
             key,
             value: value()?,
         },
-        3 => Op::Put {
+        PUT => Op::Put {
             key,
             value: value()?,
         },
-        4 => Op::Delete { key },
+        DELETE => Op::Delete { key },
         5 => scan(Direction::Forward),
         6 => scan(Direction::Backward),
         other => {
             let detail = format!("there is no index operation {other}");
             return Err(Fault::argument(detail));
+        }
+    };
+    Ok((op, kind))
+}
+
+/// A write of a kind.
+fn write(kind: u32, key: u64, value: *const u8, value_length: usize) -> rackweave_index_operation {
+    rackweave_index_operation {
+        kind,
+        limit: 0,
+        key,
+        last: 0,
+        value,
+        value_length,
+    }
+}
+
+/// The call that carries out a write and waits for that.
+///
+/// # Safety
+/// The value of the operation is as its length says.
+unsafe fn carry_out(
+    client: *mut rackweave_index_client,
+    operation: &rackweave_index_operation,
+    timeout_ns: u64,
+) -> Status {
+    handle::on(client, |client: &mut Client| {
+        // SAFETY: as the caller promises.
+        let (op, kind) = unsafe { self::operation(operation)? };
+        match client.execute(&op, kind, timeout_ns)?.status {
+            Status::Ok => Ok(()),
+            other => Err(Fault::quiet(other)),
         }
     })
 }
@@ -246,18 +285,10 @@ impl Client {
             (_, Some(fault)) => Err(fault),
         }
     }
-
-    /// A write that is waited for.
-    fn write(&mut self, op: &Op<'_>, kind: u32, timeout_ns: u64) -> Result<(), Fault> {
-        let reply = self.execute(op, kind, timeout_ns)?;
-        match reply.status {
-            Status::Ok => Ok(()),
-            other => Err(Fault::quiet(other)),
-        }
-    }
 }
 
 const INSERT: u32 = rackweave_index_operation_kind::Insert as u32;
+const PUT: u32 = rackweave_index_operation_kind::Put as u32;
 const UPDATE: u32 = rackweave_index_operation_kind::Update as u32;
 const DELETE: u32 = rackweave_index_operation_kind::Delete as u32;
 
@@ -276,36 +307,30 @@ pub unsafe extern "C" fn rackweave_index_client_create(
     access: u32,
     client: *mut *mut rackweave_index_client,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(client, "client")? };
+    let make = || {
         let access = match access {
             0 => Access::Rpc,
             1 => Access::OneSided,
             other => return Err(Fault::argument(format!("there is no index access {other}"))),
         };
-        let SharedIndex { rack, service } = handle::shared::<SharedIndex>(index)?;
+        let SharedIndex { rack, service } = handle::shared(index)?;
         let made = service.connect(rack.node_id(node)?, access);
-        out.set(handle::insert(Client {
+        Ok(Client {
             connection: made.map_err(|error| set_up_fault(&rack, &error))?,
             asked: HashMap::new(),
             values: Vec::new(),
             entries: Vec::new(),
-        })?);
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(client, "client", make) }
 }
 
 /// Ends a client. What is under way is not waited for: a write may or may not be done. NULL is
 /// allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_index_client_destroy(client: *mut rackweave_index_client) -> Status {
-    call(|| {
-        if !client.is_null() {
-            drop(handle::remove::<Client>(client)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Client>(client)
 }
 
 /// Begins an operation. `rackweave_index_client_poll` gets on with it and gives its reply.
@@ -320,16 +345,13 @@ pub unsafe extern "C" fn rackweave_index_client_submit(
     operation: *const rackweave_index_operation,
     ticket: *mut u64,
 ) -> Status {
-    call(|| {
+    let submit = |client: &mut Client| {
         // SAFETY: as the caller promises.
-        let (out, asked) = unsafe { (Out::new(ticket, "ticket")?, read(operation, "operation")?) };
-        // SAFETY: as the caller promises.
-        let op = unsafe { self::operation(&asked)? };
-        out.set(handle::with(client, |client: &mut Client| {
-            Ok(client.submit(&op, asked.kind)?.0)
-        })?);
-        Ok(())
-    })
+        let (op, kind) = unsafe { self::operation(operation)? };
+        Ok(client.submit(&op, kind)?.0)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(client, ticket, "ticket", submit) }
 }
 
 /// Gets on with everything and gives the next reply, of any operation. OK: there is one, and
@@ -342,20 +364,17 @@ pub unsafe extern "C" fn rackweave_index_client_poll(
     client: *mut rackweave_index_client,
     reply: *mut rackweave_index_reply,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(reply, "reply")? };
-        handle::with(client, |client: &mut Client| {
-            let reply = client.connection.poll();
-            let reply = reply.ok_or(Fault::quiet(Status::Pending))?;
-            let (shown, fault) = client.show(reply);
-            if let Some(fault) = fault {
-                keep(&fault.detail);
-            }
-            out.set(shown);
-            Ok(())
-        })
-    })
+    let poll = |client: &mut Client| {
+        let reply = client.connection.poll();
+        let reply = reply.ok_or(Fault::quiet(Status::Pending))?;
+        let (shown, fault) = client.show(reply);
+        if let Some(fault) = fault {
+            keep(&fault.detail);
+        }
+        Ok(shown)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(client, reply, "reply", poll) }
 }
 
 /// Submits an operation, waits for its reply, at most `timeout_ns` nanoseconds, and drives the rack
@@ -371,16 +390,13 @@ pub unsafe extern "C" fn rackweave_index_client_execute(
     timeout_ns: u64,
     reply: *mut rackweave_index_reply,
 ) -> Status {
-    call(|| {
+    let execute = |client: &mut Client| {
         // SAFETY: as the caller promises.
-        let (out, asked) = unsafe { (Out::new(reply, "reply")?, read(operation, "operation")?) };
-        // SAFETY: as the caller promises.
-        let op = unsafe { self::operation(&asked)? };
-        out.set(handle::with(client, |client: &mut Client| {
-            client.execute(&op, asked.kind, timeout_ns)
-        })?);
-        Ok(())
-    })
+        let (op, kind) = unsafe { self::operation(operation)? };
+        client.execute(&op, kind, timeout_ns)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(client, reply, "reply", execute) }
 }
 
 /// The value of a key, copied into `value`; `length`, which may be NULL, is how long it is.
@@ -397,26 +413,22 @@ pub unsafe extern "C" fn rackweave_index_client_lookup(
     capacity: usize,
     length: *mut usize,
 ) -> Status {
-    call(|| {
+    handle::on(client, |client: &mut Client| {
         // SAFETY: as the caller promises.
         let room = unsafe { space(value, capacity, "value")? };
-        handle::with(client, |client: &mut Client| {
-            let reply = client.execute(&Op::Get { key }, 0, timeout_ns)?;
-            let Some((_, found)) = client.values.first() else {
-                return Err(Fault::quiet(reply.status));
-            };
-            if !length.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(length, "length")?.set(found.len()) };
-            }
-            let Some(room) = room.get_mut(..found.len()) else {
-                let has = found.len();
-                let detail = format!("the value has {has} bytes, there is room for {capacity}");
-                return Err(Fault::new(Status::TooLong, detail));
-            };
-            room.copy_from_slice(found);
-            Ok(())
-        })
+        let reply = client.execute(&Op::Get { key }, 0, timeout_ns)?;
+        let Some((_, found)) = client.values.first() else {
+            return Err(Fault::quiet(reply.status));
+        };
+        // SAFETY: as the caller promises.
+        unsafe { tell(length, "length", found.len())? };
+        let Some(room) = room.get_mut(..found.len()) else {
+            let has = found.len();
+            let detail = format!("the value has {has} bytes, there is room for {capacity}");
+            return Err(Fault::new(Status::TooLong, detail));
+        };
+        room.copy_from_slice(found);
+        Ok(())
     })
 }
 
@@ -432,13 +444,9 @@ pub unsafe extern "C" fn rackweave_index_client_insert(
     length: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let value = unsafe { slice(value, length, "value")? };
-        handle::with(client, |client: &mut Client| {
-            client.write(&Op::Insert { key, value }, INSERT, timeout_ns)
-        })
-    })
+    let operation = write(INSERT, key, value, length);
+    // SAFETY: as the caller promises.
+    unsafe { carry_out(client, &operation, timeout_ns) }
 }
 
 /// Gives a key that has a value another one. NOT_FOUND: it has none, and gets none.
@@ -453,13 +461,9 @@ pub unsafe extern "C" fn rackweave_index_client_update(
     length: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let value = unsafe { slice(value, length, "value")? };
-        handle::with(client, |client: &mut Client| {
-            client.write(&Op::Update { key, value }, UPDATE, timeout_ns)
-        })
-    })
+    let operation = write(UPDATE, key, value, length);
+    // SAFETY: as the caller promises.
+    unsafe { carry_out(client, &operation, timeout_ns) }
 }
 
 /// Gives a key a value, whether or not it has one.
@@ -474,14 +478,9 @@ pub unsafe extern "C" fn rackweave_index_client_put(
     length: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let value = unsafe { slice(value, length, "value")? };
-        let put = rackweave_index_operation_kind::Put as u32;
-        handle::with(client, |client: &mut Client| {
-            client.write(&Op::Put { key, value }, put, timeout_ns)
-        })
-    })
+    let operation = write(PUT, key, value, length);
+    // SAFETY: as the caller promises.
+    unsafe { carry_out(client, &operation, timeout_ns) }
 }
 
 /// Takes a key's value away. NOT_FOUND: it has none.
@@ -491,9 +490,7 @@ pub extern "C" fn rackweave_index_client_delete(
     key: u64,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        handle::with(client, |client: &mut Client| {
-            client.write(&Op::Delete { key }, DELETE, timeout_ns)
-        })
-    })
+    let operation = write(DELETE, key, core::ptr::null(), 0);
+    // SAFETY: it has no value.
+    unsafe { carry_out(client, &operation, timeout_ns) }
 }

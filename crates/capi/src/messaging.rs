@@ -1,12 +1,13 @@
 //! Connections between compute and storage units: who listens, who dials.
 
-use crate::error::{Fault, call, copy_text};
+use crate::error::{Fault, copy_text};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, read, text};
+use crate::pointer::{read, tell, text};
 use crate::rack::{Rack, rackweave_rack};
 use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
 use crate::wait::{RACKWEAVE_FOREVER, wait};
+use ::rackweave_rack::Node;
 use ::rackweave_rack::messaging::{ConnectError, Dialing, Listener, MessageConnection};
 use core::ffi::c_char;
 use rackweave_base::Duration;
@@ -126,6 +127,11 @@ impl Connection {
         self.node
     }
 
+    /// The node itself.
+    pub fn place(&self) -> Result<Node, Fault> {
+        Ok(self.rack.node_at(self.rack.node_id(self.node)?))
+    }
+
     /// Takes the sending end of a channel.
     pub fn take_sender(&mut self, channel: u32) -> Result<MessageSender, Fault> {
         match &mut self.state {
@@ -177,7 +183,11 @@ fn fault(rack: &Rack, error: &ConnectError) -> Fault {
     rack.fault(status, error)
 }
 
-fn address(text: &str) -> Result<SocketAddr, Fault> {
+/// # Safety
+/// As for [`text`].
+unsafe fn address_of(address: *const c_char) -> Result<SocketAddr, Fault> {
+    // SAFETY: as the caller promises.
+    let text = unsafe { text(address, "address")? };
     text.parse().map_err(|_| {
         let detail = format!("{text} is no address; one looks like 127.0.0.1:7000 or [::1]:7000");
         Fault::argument(detail)
@@ -250,33 +260,26 @@ pub unsafe extern "C" fn rackweave_listener_create(
     options: *const rackweave_messaging_options,
     listener: *mut *mut rackweave_listener,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let (out, at) = unsafe { (Out::new(listener, "listener")?, text(address, "address")?) };
+    let make = || {
         let rack = handle::shared::<Rack>(rack)?;
-        let at = self::address(at)?;
         // SAFETY: as the caller promises.
-        let config = unsafe { config(&rack, node, options)? };
+        let (at, config) = unsafe { (address_of(address)?, config(&rack, node, options)?) };
         let bound = Listener::bind(&rack, rack.node_id(node)?, at, config);
         let listener = bound.map_err(|error| fault(&rack, &error))?;
-        out.set(handle::insert(Listening {
+        Ok(Listening {
             listener,
             node,
             rack,
-        })?);
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(listener, "listener", make) }
 }
 
 /// Stops listening. Connections that were accepted stay; others are closed. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_listener_destroy(listener: *mut rackweave_listener) -> Status {
-    call(|| {
-        if !listener.is_null() {
-            drop(handle::remove::<Listening>(listener)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Listening>(listener)
 }
 
 /// Where a listener listens, with its port, as `rackweave_connection_dial` takes it: copied as
@@ -291,12 +294,10 @@ pub unsafe extern "C" fn rackweave_listener_address(
     capacity: usize,
     length: *mut usize,
 ) -> Status {
-    call(|| {
-        handle::with(listener, |listening: &mut Listening| {
-            let address = listening.listener.local_addr().to_string();
-            // SAFETY: as the caller promises.
-            unsafe { copy_text(address.as_bytes(), buffer, capacity, length) }
-        })
+    handle::on(listener, |listening: &mut Listening| {
+        let address = listening.listener.local_addr().to_string();
+        // SAFETY: as the caller promises.
+        unsafe { copy_text(address.as_bytes(), buffer, capacity, length) }
     })
 }
 
@@ -328,24 +329,43 @@ pub unsafe extern "C" fn rackweave_listener_accept(
     timeout_ns: u64,
     connection: *mut *mut rackweave_connection,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(connection, "connection")? };
-        let made = handle::with(listener, |listening: &mut Listening| {
-            let progress = listening.rack.progress();
-            let Listening {
-                listener,
-                node,
-                rack,
-            } = listening;
-            let made = wait(&*progress, timeout_ns, || {
-                listener.poll();
-                Ok(listener.try_accept())
-            })?;
-            Ok(Connection::up(rack.clone(), *node, made))
+    let accept = |listening: &mut Listening| {
+        let Listening {
+            listener,
+            node,
+            rack,
+        } = listening;
+        let made = wait(&*rack.progress(), timeout_ns, || {
+            listener.poll();
+            Ok(listener.try_accept())
         })?;
-        out.set(handle::insert(made)?);
-        Ok(())
+        Ok(Connection::up(rack.clone(), *node, made))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(connection, "connection", || handle::with(listener, accept)) }
+}
+
+/// Begins to connect, as [`rackweave_connection_submit_dial`] says.
+///
+/// # Safety
+/// As there.
+unsafe fn dial(
+    rack: Rack,
+    node: u16,
+    address: *const c_char,
+    options: *const rackweave_messaging_options,
+    timeout_ns: u64,
+) -> Result<Connection, Fault> {
+    // SAFETY: as the caller promises.
+    let (at, config) = unsafe { (address_of(address)?, config(&rack, node, options)?) };
+    // A handshake without an end would leave its socket open for ever: an hour is as good.
+    let timeout = std::time::Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
+    let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
+    let dialing = dialing.map_err(|error| fault(&rack, &error))?;
+    Ok(Connection {
+        state: State::Dialing(Box::new(dialing)),
+        node,
+        rack,
     })
 }
 
@@ -368,29 +388,10 @@ pub unsafe extern "C" fn rackweave_connection_submit_dial(
     timeout_ns: u64,
     connection: *mut *mut rackweave_connection,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let (out, at) = unsafe {
-            (
-                Out::new(connection, "connection")?,
-                text(address, "address")?,
-            )
-        };
-        let rack = handle::shared::<Rack>(rack)?;
-        let at = self::address(at)?;
-        // SAFETY: as the caller promises.
-        let config = unsafe { config(&rack, node, options)? };
-        // A handshake without an end would leave its socket open for ever: an hour is as good.
-        let timeout = std::time::Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
-        let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
-        let dialing = dialing.map_err(|error| fault(&rack, &error))?;
-        out.set(handle::insert(Connection {
-            state: State::Dialing(Box::new(dialing)),
-            node,
-            rack,
-        })?);
-        Ok(())
-    })
+    // SAFETY: as the caller promises.
+    let make = || unsafe { dial(handle::shared(rack)?, node, address, options, timeout_ns) };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(connection, "connection", make) }
 }
 
 /// Gets on with what `rackweave_connection_submit_dial` began. OK: it is connected. PENDING: not
@@ -398,13 +399,8 @@ pub unsafe extern "C" fn rackweave_connection_submit_dial(
 /// the other side did, and the detail text says why. NO_ROOM: the rack's memory or the NIC.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_connection_poll(connection: *mut rackweave_connection) -> Status {
-    call(|| {
-        handle::with(connection, |connection: &mut Connection| {
-            match connection.poll()? {
-                true => Ok(()),
-                false => Err(Fault::quiet(Status::Pending)),
-            }
-        })
+    handle::on(connection, |connection: &mut Connection| {
+        Fault::unless(connection.poll()?)
     })
 }
 
@@ -422,43 +418,26 @@ pub unsafe extern "C" fn rackweave_connection_dial(
     timeout_ns: u64,
     connection: *mut *mut rackweave_connection,
 ) -> Status {
-    let mut begun = core::ptr::null_mut();
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(connection, "connection")? };
-        // SAFETY: as the caller promises; and `begun` may be written.
-        let status = unsafe {
-            rackweave_connection_submit_dial(rack, node, address, options, timeout_ns, &mut begun)
-        };
-        if status != Status::Ok {
-            return Err(Fault::quiet(status));
-        }
-        let made = handle::with(begun, |connection: &mut Connection| {
-            let progress = connection.rack.progress();
-            // It ends by itself.
-            wait(&*progress, RACKWEAVE_FOREVER, || {
-                Ok(connection.poll()?.then_some(()))
-            })
-        });
-        if let Err(fault) = made {
-            drop(handle::remove::<Connection>(begun)?);
-            return Err(fault);
-        }
-        out.set(begun);
-        Ok(())
-    })
+        let begun = unsafe { dial(handle::shared(rack)?, node, address, options, timeout_ns) };
+        let mut connection = begun?;
+        let progress = connection.rack.progress();
+        // It ends by itself.
+        wait(&*progress, RACKWEAVE_FOREVER, || {
+            Ok(connection.poll()?.then_some(()))
+        })?;
+        Ok(connection)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(connection, "connection", make) }
 }
 
 /// Ends a handle of a connection. Ends that were taken go on; if one was not, the connection is
 /// closed by this. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_connection_destroy(connection: *mut rackweave_connection) -> Status {
-    call(|| {
-        if !connection.is_null() {
-            drop(handle::remove::<Connection>(connection)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Connection>(connection)
 }
 
 /// How many channels lead to the peer (`senders`) and here (`receivers`). Both may be NULL.
@@ -472,22 +451,18 @@ pub unsafe extern "C" fn rackweave_connection_channels(
     senders: *mut u32,
     receivers: *mut u32,
 ) -> Status {
-    call(|| {
-        let counts = handle::with(
-            connection,
-            |connection: &mut Connection| match &connection.state {
-                State::Up { senders, receivers } => Ok((senders.len(), receivers.len())),
-                _ => Err(not_yet()),
-            },
-        )?;
-        if !senders.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(senders, "senders")?.set(counts.0 as u32) };
+    handle::on(connection, |connection: &mut Connection| {
+        let State::Up {
+            senders: up,
+            receivers: down,
+        } = &connection.state
+        else {
+            return Err(not_yet());
+        };
+        // SAFETY: as the caller promises.
+        unsafe {
+            tell(senders, "senders", up.len() as u32)?;
+            tell(receivers, "receivers", down.len() as u32)
         }
-        if !receivers.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(receivers, "receivers")?.set(counts.1 as u32) };
-        }
-        Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::Out;
+use crate::pointer::{Out, tell};
 use crate::status::Status;
 use ::rackweave_rack::services::{ReadGuard, WriteGuard};
 use core::ops::Deref;
@@ -111,12 +111,7 @@ impl Handled for Guarded {
 /// use from now on. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_guard_destroy(guard: *mut rackweave_page_guard) -> Status {
-    call(|| {
-        if !guard.is_null() {
-            drop(handle::remove::<Guarded>(guard)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Guarded>(guard)
 }
 
 /// The page's number and the version that was fixed. Both may be NULL.
@@ -129,18 +124,12 @@ pub unsafe extern "C" fn rackweave_page_guard_page(
     page: *mut u64,
     version: *mut u64,
 ) -> Status {
-    call(|| {
-        handle::with(guard, |guarded: &mut Guarded| {
-            if !page.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(page, "page")?.set(guarded.guard.page().number()) };
-            }
-            if !version.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(version, "version")?.set(guarded.guard.version()) };
-            }
-            Ok(())
-        })
+    handle::on(guard, |Guarded { guard, .. }: &mut Guarded| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            tell(page, "page", guard.page().number())?;
+            tell(version, "version", guard.version())
+        }
     })
 }
 
@@ -229,12 +218,7 @@ pub unsafe extern "C" fn rackweave_page_guard_is_newest(
     guard: *const rackweave_page_guard,
     newest: *mut bool,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(newest, "newest")? };
-        handle::with(guard, |guarded: &mut Guarded| {
-            out.set(guarded.guard.is_newest()?);
-            Ok(())
-        })
-    })
+    let is_newest = |guarded: &mut Guarded| Ok(guarded.guard.is_newest()?);
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(guard, newest, "newest", is_newest) }
 }

@@ -1,10 +1,10 @@
 //! A worker's way to pages: fix and unfix, allocate and free, write home.
 
-use crate::error::{Fault, call};
+use crate::error::Fault;
 use crate::handle::{self, Handled, Kind};
 use crate::page_guard::{Entry, Fixed, Guard, Guarded, mode, rackweave_page_guard};
 use crate::pages::{Pages, STORE, rackweave_pages};
-use crate::pointer::Out;
+use crate::pointer::tell;
 use crate::status::Status;
 use ::rackweave_rack::services::{CommitError, PageError, PageWorker};
 use core::pin::Pin;
@@ -235,22 +235,20 @@ pub unsafe extern "C" fn rackweave_page_store_create(
     node: u16,
     store: *mut *mut rackweave_page_store,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(store, "store")? };
+    let make = || {
         let pages = handle::shared::<Pages>(pages)?;
-        let node = pages.rack.node_id(node)?;
-        let worker = pages.worker(node)?;
-        out.set(handle::insert(Store {
+        let worker = pages.worker(pages.rack.node_id(node)?)?;
+        Ok(Store {
             worker,
             pages,
             fixed: Fixed::default(),
             fixes: HashMap::new(),
             flushes: HashMap::new(),
             tickets: 0,
-        })?);
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(store, "store", make) }
 }
 
 /// Ends a handle of a page store, after what is under way has ended: it waits for that, ten seconds
@@ -258,12 +256,7 @@ pub unsafe extern "C" fn rackweave_page_store_create(
 /// as they are, and with the last of them the node has its worker back. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_destroy(store: *mut rackweave_page_store) -> Status {
-    call(|| {
-        if !store.is_null() {
-            drop(handle::remove::<Store>(store)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Store>(store)
 }
 
 /// Makes a new store, whatever was there before: all pages but its own are free. `identity` is a
@@ -273,17 +266,15 @@ pub extern "C" fn rackweave_page_store_format(
     store: *mut rackweave_page_store,
     identity: u64,
 ) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let capacity = store.pages.capacity();
-            let options = FormatOptions {
-                store: STORE,
-                capacity,
-                identity,
-            };
-            let _entry = store.superblock()?;
-            Ok(store.worker.format(options)?)
-        })
+    handle::on(store, |store: &mut Store| {
+        let capacity = store.pages.capacity();
+        let options = FormatOptions {
+            store: STORE,
+            capacity,
+            identity,
+        };
+        let _entry = store.superblock()?;
+        Ok(store.worker.format(options)?)
     })
 }
 
@@ -291,15 +282,13 @@ pub extern "C" fn rackweave_page_store_format(
 /// none of ours. REFUSED: it has another format or pages of another size than the rack.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_open(store: *mut rackweave_page_store) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let _entry = store.superblock()?;
-            // It looks whether the last page is there.
-            let last = page(store.pages.capacity().saturating_sub(1))?;
-            let _last = store.fixed.enter(last, Mode::Shared)?;
-            store.worker.open(STORE)?;
-            Ok(())
-        })
+    handle::on(store, |store: &mut Store| {
+        let _entry = store.superblock()?;
+        // It looks whether the last page is there.
+        let last = page(store.pages.capacity().saturating_sub(1))?;
+        let _last = store.fixed.enter(last, Mode::Shared)?;
+        store.worker.open(STORE)?;
+        Ok(())
     })
 }
 
@@ -308,11 +297,9 @@ pub extern "C" fn rackweave_page_store_open(store: *mut rackweave_page_store) ->
 /// page store of the rack, when the others have been flushed and destroyed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let _entry = store.superblock()?;
-            Ok(store.worker.close()?)
-        })
+    handle::on(store, |store: &mut Store| {
+        let _entry = store.superblock()?;
+        Ok(store.worker.close()?)
     })
 }
 
@@ -326,14 +313,9 @@ pub unsafe extern "C" fn rackweave_page_store_allocate(
     store: *mut rackweave_page_store,
     number: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(number, "number")? };
-        handle::with(store, |store: &mut Store| {
-            out.set(store.worker.allocate()?.number());
-            Ok(())
-        })
-    })
+    let allocate = |store: &mut Store| Ok(store.worker.allocate()?.number());
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(store, number, "number", allocate) }
 }
 
 /// Gives a page back; its content is gone. REFUSED: it is free already. CONFLICT: this page store
@@ -343,12 +325,10 @@ pub extern "C" fn rackweave_page_store_free(
     store: *mut rackweave_page_store,
     number: u64,
 ) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let page = page(number)?;
-            let _entry = store.fixed.enter(page, Mode::Exclusive)?;
-            Ok(store.worker.free(page)?)
-        })
+    handle::on(store, |store: &mut Store| {
+        let page = page(number)?;
+        let _entry = store.fixed.enter(page, Mode::Exclusive)?;
+        Ok(store.worker.free(page)?)
     })
 }
 
@@ -370,16 +350,9 @@ pub unsafe extern "C" fn rackweave_page_store_fix(
     timeout_ns: u64,
     guard: *mut *mut rackweave_page_guard,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(guard, "guard")? };
-        let mode = self::mode(mode)?;
-        let fixed = handle::with(store, |store: &mut Store| {
-            store.fix(number, mode, timeout_ns)
-        });
-        out.set(handle::insert(fixed?)?);
-        Ok(())
-    })
+    let fix = |store: &mut Store| store.fix(number, self::mode(mode)?, timeout_ns);
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(guard, "guard", || handle::with(store, fix)) }
 }
 
 /// Begins to fix a page; `rackweave_page_store_poll` gets on with it, and
@@ -396,15 +369,9 @@ pub unsafe extern "C" fn rackweave_page_store_submit_fix(
     mode: u32,
     ticket: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(ticket, "ticket")? };
-        let mode = self::mode(mode)?;
-        out.set(handle::with(store, |store: &mut Store| {
-            store.submit_fix(number, mode)
-        })?);
-        Ok(())
-    })
+    let submit = |store: &mut Store| store.submit_fix(number, self::mode(mode)?);
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(store, ticket, "ticket", submit) }
 }
 
 /// What came of a fix. PENDING: it is under way. NOT_FOUND: also of an unknown ticket.
@@ -417,13 +384,9 @@ pub unsafe extern "C" fn rackweave_page_store_take_fix(
     ticket: u64,
     guard: *mut *mut rackweave_page_guard,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(guard, "guard")? };
-        let fixed = handle::with(store, |store: &mut Store| store.take_fix(ticket))?;
-        out.set(handle::insert(fixed)?);
-        Ok(())
-    })
+    let take = |store: &mut Store| store.take_fix(ticket);
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(guard, "guard", || handle::with(store, take)) }
 }
 
 /// Nobody will take what comes of a fix.
@@ -432,11 +395,9 @@ pub extern "C" fn rackweave_page_store_abandon_fix(
     store: *mut rackweave_page_store,
     ticket: u64,
 ) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let abandoned = store.fixes.remove(&ticket);
-            abandoned.map(drop).ok_or_else(|| unknown(ticket))
-        })
+    handle::on(store, |store: &mut Store| {
+        let abandoned = store.fixes.remove(&ticket);
+        abandoned.map(drop).ok_or_else(|| unknown(ticket))
     })
 }
 
@@ -446,22 +407,17 @@ pub extern "C" fn rackweave_page_store_prefetch(
     store: *mut rackweave_page_store,
     number: u64,
 ) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            store.worker.prefetch(page(number)?);
-            Ok(())
-        })
+    handle::on(store, |store: &mut Store| {
+        store.worker.prefetch(page(number)?);
+        Ok(())
     })
 }
 
 /// Gets on with what is under way, once. OK if anything happened, else PENDING.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| match store.worker.poll() {
-            true => Ok(()),
-            false => Err(Fault::quiet(Status::Pending)),
-        })
+    handle::on(store, |store: &mut Store| {
+        Fault::unless(store.worker.poll())
     })
 }
 
@@ -471,7 +427,7 @@ pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) ->
 /// In both cases latches are given back when a page store of the node is polled.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
-    call(|| handle::with(store, |store: &mut Store| Ok(store.worker.settle()?)))
+    handle::on(store, |store: &mut Store| Ok(store.worker.settle()?))
 }
 
 /// Writes home all pages of this node that are changed and unfixed, and waits for that. `written`,
@@ -489,15 +445,10 @@ pub unsafe extern "C" fn rackweave_page_store_flush(
     store: *mut rackweave_page_store,
     written: *mut u64,
 ) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let flushed = store.worker.flush()?;
-            if !written.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(written, "written")?.set(flushed.written) };
-            }
-            Ok(())
-        })
+    handle::on(store, |store: &mut Store| {
+        let flushed = store.worker.flush()?;
+        // SAFETY: as the caller promises.
+        unsafe { tell(written, "written", flushed.written) }
     })
 }
 
@@ -510,17 +461,14 @@ pub unsafe extern "C" fn rackweave_page_store_submit_flush(
     store: *mut rackweave_page_store,
     ticket: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(ticket, "ticket")? };
-        handle::with(store, |store: &mut Store| {
-            let flush = begin(store.worker.flush_async());
-            let ticket = store.ticket();
-            store.flushes.insert(ticket, flush);
-            out.set(ticket);
-            Ok(())
-        })
-    })
+    let submit = |store: &mut Store| {
+        let flush = begin(store.worker.flush_async());
+        let ticket = store.ticket();
+        store.flushes.insert(ticket, flush);
+        Ok(ticket)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(store, ticket, "ticket", submit) }
 }
 
 /// What came of a flush: how many pages were written. PENDING: it is under way.
@@ -533,12 +481,7 @@ pub unsafe extern "C" fn rackweave_page_store_take_flush(
     ticket: u64,
     written: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(written, "written")? };
-        out.set(handle::with(store, |store: &mut Store| {
-            store.take_flush(ticket)
-        })?);
-        Ok(())
-    })
+    let take = |store: &mut Store| store.take_flush(ticket);
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(store, written, "written", take) }
 }

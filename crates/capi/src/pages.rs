@@ -3,7 +3,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, optional_text, read};
+use crate::pointer::{self, optional_text, tell};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::config::Role;
@@ -70,6 +70,7 @@ impl Pages {
 impl Handled for Pages {
     type Opaque = rackweave_pages;
     const KIND: Kind = Kind::Pages;
+    const IS_SHARED: bool = true;
 }
 
 fn file_status(error: &FileError) -> Status {
@@ -205,31 +206,20 @@ pub unsafe extern "C" fn rackweave_pages_create(
         workers: 0,
         requests: 0,
     };
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(pages, "pages")? };
-        let options = match options.is_null() {
-            true => USUAL,
-            // SAFETY: as the caller promises.
-            false => unsafe { read(options, "options")? },
-        };
-        let rack = handle::shared::<Rack>(rack)?;
+        let options = unsafe { pointer::options(options, USUAL)? };
         // SAFETY: as the caller promises.
-        let made = unsafe { create(rack, &options)? };
-        out.set(handle::insert(made)?);
-        Ok(())
-    })
+        unsafe { create(handle::shared(rack)?, &options) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(pages, "pages", make) }
 }
 
 /// Ends a handle of a page directory. It stays in the rack. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_pages_destroy(pages: *mut rackweave_pages) -> Status {
-    call(|| {
-        if !pages.is_null() {
-            drop(handle::remove_shared::<Pages>(pages)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Pages>(pages)
 }
 
 /// How many pages the store has, the superblock (page 0) included, and the bytes of a page,
@@ -245,15 +235,11 @@ pub unsafe extern "C" fn rackweave_pages_size(
 ) -> Status {
     call(|| {
         let pages = handle::shared::<Pages>(pages)?;
-        if !pages_max.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(pages_max, "pages_max")?.set(pages.capacity()) };
+        let bytes = pages.rack.config().switch.page_size;
+        // SAFETY: as the caller promises.
+        unsafe {
+            tell(pages_max, "pages_max", pages.capacity())?;
+            tell(page_bytes, "page_bytes", bytes)
         }
-        if !page_bytes.is_null() {
-            let bytes = pages.rack.config().switch.page_size;
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(page_bytes, "page_bytes")?.set(bytes) };
-        }
-        Ok(())
     })
 }

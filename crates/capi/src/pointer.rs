@@ -1,6 +1,6 @@
 //! Pointers that a caller gave: checked as far as that can be, then used once.
 
-use crate::error::Fault;
+use crate::error::{Fault, call};
 use crate::status::Status;
 use core::ffi::{CStr, c_char};
 use core::ptr::NonNull;
@@ -30,6 +30,35 @@ impl<T> Out<T> {
         // SAFETY: as promised to `new`; what was there need not be a valid `T`, and is not dropped.
         unsafe { self.0.write(value) };
     }
+}
+
+/// The call that writes to `out` what `act` gives.
+///
+/// # Safety
+/// As for [`Out::new`].
+pub(crate) unsafe fn give<T>(
+    out: *mut T,
+    name: &str,
+    act: impl FnOnce() -> Result<T, Fault>,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(out, name)? };
+        out.set(act()?);
+        Ok(())
+    })
+}
+
+/// Writes a result that the caller need not want: the pointer may be NULL.
+///
+/// # Safety
+/// As for [`Out::new`].
+pub(crate) unsafe fn tell<T>(pointer: *mut T, name: &str, value: T) -> Result<(), Fault> {
+    if !pointer.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(pointer, name)?.set(value) };
+    }
+    Ok(())
 }
 
 /// What a pointer points to.
@@ -91,6 +120,18 @@ pub(crate) unsafe fn space<'a>(
     // SAFETY: checked, and the rest as promised. Every byte is a valid `u8`, written or not: the
     // callees only write.
     Ok(unsafe { core::slice::from_raw_parts_mut(pointer, count) })
+}
+
+/// Options, which are those of the default if the pointer is NULL.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn options<T: Copy>(pointer: *const T, usual: T) -> Result<T, Fault> {
+    match pointer.is_null() {
+        true => Ok(usual),
+        // SAFETY: as the caller promises.
+        false => unsafe { read(pointer, "options") },
+    }
 }
 
 /// A text that ends with a zero byte.

@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call, copy_text};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, optional_text, text};
+use crate::pointer::{give, optional_text, tell, text};
 use crate::status::Status;
 use ::rackweave_rack::config::Role;
 use ::rackweave_rack::{EmbeddedRack, RackConfig, RackError};
@@ -40,6 +40,7 @@ pub(crate) struct Rack(pub Arc<EmbeddedRack>);
 impl Handled for Rack {
     type Opaque = rackweave_rack;
     const KIND: Kind = Kind::Rack;
+    const IS_SHARED: bool = true;
 }
 
 impl Deref for Rack {
@@ -121,17 +122,17 @@ pub unsafe extern "C" fn rackweave_rack_create(
     toml: *const c_char,
     rack: *mut *mut rackweave_rack,
 ) -> Status {
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let (out, toml) = unsafe { (Out::new(rack, "rack")?, optional_text(toml, "toml")?) };
-        let config = match toml {
+        let config = match unsafe { optional_text(toml, "toml")? } {
             None => RackConfig::with_all_programs(),
             Some(toml) => RackConfig::parse(toml, "configuration")
                 .map_err(|error| Fault::new(Status::BadConfig, error))?,
         };
-        out.set(handle::insert(build(&config)?)?);
-        Ok(())
-    })
+        build(&config)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(rack, "rack", make) }
 }
 
 /// Builds and starts a rack from a configuration in a file. As [`rackweave_rack_create`].
@@ -143,25 +144,20 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
     path: *const c_char,
     rack: *mut *mut rackweave_rack,
 ) -> Status {
-    call(|| {
+    let make = || {
         // SAFETY: as the caller promises.
-        let (out, path) = unsafe { (Out::new(rack, "rack")?, text(path, "path")?) };
+        let path = unsafe { text(path, "path")? };
         let config = RackConfig::read(Path::new(path));
-        let config = config.map_err(|error| Fault::new(Status::BadConfig, error))?;
-        out.set(handle::insert(build(&config)?)?);
-        Ok(())
-    })
+        build(&config.map_err(|error| Fault::new(Status::BadConfig, error))?)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(rack, "rack", make) }
 }
 
 /// Ends a handle of a rack. What was made with the rack keeps it alive. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_rack_destroy(rack: *mut rackweave_rack) -> Status {
-    call(|| {
-        if !rack.is_null() {
-            drop(handle::remove_shared::<Rack>(rack)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Rack>(rack)
 }
 
 /// The configuration that a rack runs with, as TOML text, all defaults written out: copied as
@@ -192,12 +188,9 @@ pub unsafe extern "C" fn rackweave_rack_node_count(
     rack: *const rackweave_rack,
     count: *mut u16,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(count, "count")? };
-        out.set(handle::shared::<Rack>(rack)?.config().node.len() as u16);
-        Ok(())
-    })
+    let count_nodes = || Ok(handle::shared::<Rack>(rack)?.config().node.len() as u16);
+    // SAFETY: as the caller promises.
+    unsafe { give(count, "count", count_nodes) }
 }
 
 /// The number of the node with this name. NOT_FOUND: there is none.
@@ -210,12 +203,13 @@ pub unsafe extern "C" fn rackweave_rack_node_by_name(
     name: *const c_char,
     node: *mut u16,
 ) -> Status {
-    call(|| {
+    let find = || {
         // SAFETY: as the caller promises.
-        let (out, name) = unsafe { (Out::new(node, "node")?, text(name, "name")?) };
-        out.set(handle::shared::<Rack>(rack)?.node_named(name)?.0);
-        Ok(())
-    })
+        let name = unsafe { text(name, "name")? };
+        Ok(handle::shared::<Rack>(rack)?.node_named(name)?.0)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { give(node, "node", find) }
 }
 
 /// The name of a node, copied as `rackweave_error_detail_copy` copies. NOT_FOUND: no such node.
@@ -249,19 +243,18 @@ pub unsafe extern "C" fn rackweave_rack_node_role(
     node: u16,
     role: *mut rackweave_role,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(role, "role")? };
+    let find = || {
         let rack = handle::shared::<Rack>(rack)?;
         let node = rack.node_id(node)?;
-        out.set(match rack.config().node[usize::from(node.0)].role {
+        Ok(match rack.config().node[usize::from(node.0)].role {
             Role::Compute => rackweave_role::Compute,
             Role::Memory => rackweave_role::Memory,
             Role::Storage => rackweave_role::Storage,
             Role::Dpu => rackweave_role::Dpu,
-        });
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { give(role, "role", find) }
 }
 
 /// Drives the rack a little: what is under way gets on. Calls that wait do this themselves; a
@@ -278,11 +271,8 @@ pub unsafe extern "C" fn rackweave_rack_drive(
 ) -> Status {
     call(|| {
         let happened = handle::shared::<Rack>(rack)?.progress().drive();
-        if !moved.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(moved, "moved")?.set(happened) };
-        }
-        Ok(())
+        // SAFETY: as the caller promises.
+        unsafe { tell(moved, "moved", happened) }
     })
 }
 

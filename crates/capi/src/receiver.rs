@@ -122,35 +122,24 @@ pub unsafe extern "C" fn rackweave_receiver_create(
     channel: u32,
     receiver: *mut *mut rackweave_receiver,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(receiver, "receiver")? };
-        let end = handle::with(connection, |connection: &mut Connection| {
-            Ok(ReceivingEnd {
-                receiver: connection.take_receiver(channel)?,
-                has_peeked: false,
-                empty_looks: 0,
-                node: connection
-                    .rack
-                    .node_at(connection.rack.node_id(connection.node())?),
-                rack: connection.rack.clone(),
-            })
-        })?;
-        out.set(handle::insert(end)?);
-        Ok(())
-    })
+    let take = |connection: &mut Connection| {
+        Ok(ReceivingEnd {
+            receiver: connection.take_receiver(channel)?,
+            has_peeked: false,
+            empty_looks: 0,
+            node: connection.place()?,
+            rack: connection.rack.clone(),
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(receiver, "receiver", || handle::with(connection, take)) }
 }
 
 /// Ends a receiver. If the sender has finished and everything was released, that is all; else the
 /// connection is closed. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_receiver_destroy(receiver: *mut rackweave_receiver) -> Status {
-    call(|| {
-        if !receiver.is_null() {
-            drop(handle::remove::<ReceivingEnd>(receiver)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<ReceivingEnd>(receiver)
 }
 
 /// The oldest piece that was not released, where it lies. PENDING: none has come yet; drive the
@@ -164,14 +153,9 @@ pub unsafe extern "C" fn rackweave_receiver_try_peek(
     receiver: *mut rackweave_receiver,
     piece: *mut rackweave_piece,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(piece, "piece")? };
-        handle::with(receiver, |end: &mut ReceivingEnd| {
-            out.set(end.peek()?.ok_or(Fault::quiet(Status::Pending))?);
-            Ok(())
-        })
-    })
+    let peek = |end: &mut ReceivingEnd| end.peek()?.ok_or(Fault::quiet(Status::Pending));
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(receiver, piece, "piece", peek) }
 }
 
 /// As [`rackweave_receiver_try_peek`], but waits for a piece, at most `timeout_ns` nanoseconds, and
@@ -185,21 +169,18 @@ pub unsafe extern "C" fn rackweave_receiver_peek(
     timeout_ns: u64,
     piece: *mut rackweave_piece,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(piece, "piece")? };
-        handle::with(receiver, |end: &mut ReceivingEnd| {
-            let progress = end.rack.progress();
-            out.set(wait(&*progress, timeout_ns, || end.peek())?);
-            Ok(())
-        })
-    })
+    let peek = |end: &mut ReceivingEnd| {
+        let progress = end.rack.progress();
+        wait(&*progress, timeout_ns, || end.peek())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(receiver, piece, "piece", peek) }
 }
 
 /// Frees the piece that was peeked at last. REFUSED: none was.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_receiver_release(receiver: *mut rackweave_receiver) -> Status {
-    call(|| handle::with(receiver, |end: &mut ReceivingEnd| end.release()))
+    handle::on(receiver, |end: &mut ReceivingEnd| end.release())
 }
 
 /// Waits for a whole message, at most `timeout_ns` nanoseconds, and copies it out.
@@ -265,14 +246,11 @@ pub extern "C" fn rackweave_receiver_close(
     receiver: *mut rackweave_receiver,
     reason: u32,
 ) -> Status {
-    call(|| {
-        let reason = crate::channel::reason(reason)?;
-        handle::with(receiver, |end: &mut ReceivingEnd| {
-            let now = end.node.now();
-            let machine = end.receiver.machine();
-            end.node.with(|nic| machine.close(now, nic, reason));
-            Ok(())
-        })
+    handle::on(receiver, |end: &mut ReceivingEnd| {
+        let (reason, now) = (crate::channel::reason(reason)?, end.node.now());
+        let machine = end.receiver.machine();
+        end.node.with(|nic| machine.close(now, nic, reason));
+        Ok(())
     })
 }
 
@@ -287,11 +265,9 @@ pub unsafe extern "C" fn rackweave_receiver_closed(
     by: *mut u32,
     reason: *mut u32,
 ) -> Status {
-    call(|| {
-        handle::with(receiver, |end: &mut ReceivingEnd| {
-            // SAFETY: as the caller promises.
-            unsafe { tell_closed(end.receiver.machine().closed(), by, reason) }
-        })
+    handle::on(receiver, |end: &mut ReceivingEnd| {
+        // SAFETY: as the caller promises.
+        unsafe { tell_closed(end.receiver.machine().closed(), by, reason) }
     })
 }
 
@@ -304,20 +280,17 @@ pub unsafe extern "C" fn rackweave_receiver_get_counters(
     receiver: *const rackweave_receiver,
     counters: *mut rackweave_channel_counters,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(counters, "counters")? };
-        handle::with(receiver, |end: &mut ReceivingEnd| {
-            let counters = end.receiver.counters();
-            out.set(rackweave_channel_counters {
-                messages: counters.messages,
-                bytes: counters.bytes,
-                pieces: counters.pieces,
-                packages: counters.packages,
-                waits: 0,
-                pulses: counters.pulses,
-            });
-            Ok(())
+    let count = |end: &mut ReceivingEnd| {
+        let counters = end.receiver.counters();
+        Ok(rackweave_channel_counters {
+            messages: counters.messages,
+            bytes: counters.bytes,
+            pieces: counters.pieces,
+            packages: counters.packages,
+            waits: 0,
+            pulses: counters.pulses,
         })
-    })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(receiver, counters, "counters", count) }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::{Out, slice, space};
+use crate::pointer::{give, slice, space};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use rackweave_base::NodeId;
@@ -62,6 +62,7 @@ pub(crate) struct SharedRegion(pub Arc<Registered>);
 impl Handled for SharedRegion {
     type Opaque = rackweave_region;
     const KIND: Kind = Kind::Region;
+    const IS_SHARED: bool = true;
 }
 
 fn create(rack: Rack, node: u16, length: u64, access: u32) -> Result<SharedRegion, Fault> {
@@ -115,25 +116,16 @@ pub unsafe extern "C" fn rackweave_region_create(
     access: u32,
     region: *mut *mut rackweave_region,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(region, "region")? };
-        let made = create(handle::shared::<Rack>(rack)?, node, length, access)?;
-        out.set(handle::insert(made)?);
-        Ok(())
-    })
+    let make = || create(handle::shared::<Rack>(rack)?, node, length, access);
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(region, "region", make) }
 }
 
 /// Ends a handle of a region. Its memory goes when nothing uses it any more: a message that is
 /// being sent from it does. Pointers into it are of no use from now on. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_region_destroy(region: *mut rackweave_region) -> Status {
-    call(|| {
-        if !region.is_null() {
-            drop(handle::remove_shared::<SharedRegion>(region)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<SharedRegion>(region)
 }
 
 /// Where a region is, its keys and its bytes.
@@ -145,23 +137,22 @@ pub unsafe extern "C" fn rackweave_region_get_info(
     region: *const rackweave_region,
     info: *mut rackweave_region_info,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(info, "info")? };
+    let find = || {
         let SharedRegion(shared) = handle::shared::<SharedRegion>(region)?;
         let block = &shared.region.block;
         // Words that allow to be changed by anybody, hence a pointer by which they may be.
         let data = block.words(0, block.len() / 8).as_ptr();
-        out.set(rackweave_region_info {
+        Ok(rackweave_region_info {
             data: data.cast_mut().cast(),
             length: shared.length,
             address: shared.region.address,
             rkey: shared.region.rkey.0,
             lkey: shared.region.lkey.0,
             node: shared.node.0,
-        });
-        Ok(())
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { give(info, "info", find) }
 }
 
 fn range(region: &Registered, offset: u64, length: usize) -> Result<usize, Fault> {

@@ -4,7 +4,7 @@ use crate::channel::{rackweave_channel_counters, tell_closed};
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
 use crate::messaging::{Connection, rackweave_connection};
-use crate::pointer::{Out, slice};
+use crate::pointer::{Out, slice, tell};
 use crate::rack::Rack;
 use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
@@ -108,34 +108,24 @@ pub unsafe extern "C" fn rackweave_sender_create(
     channel: u32,
     sender: *mut *mut rackweave_sender,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(sender, "sender")? };
-        let end = handle::with(connection, |connection: &mut Connection| {
-            let number = connection.node();
-            Ok(SendingEnd {
-                sender: connection.take_sender(channel)?,
-                pinned: Vec::new(),
-                node: connection.rack.node_at(connection.rack.node_id(number)?),
-                number,
-                rack: connection.rack.clone(),
-            })
-        })?;
-        out.set(handle::insert(end)?);
-        Ok(())
-    })
+    let take = |connection: &mut Connection| {
+        Ok(SendingEnd {
+            sender: connection.take_sender(channel)?,
+            pinned: Vec::new(),
+            node: connection.place()?,
+            number: connection.node(),
+            rack: connection.rack.clone(),
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(sender, "sender", || handle::with(connection, take)) }
 }
 
 /// Ends a sender. If it has finished and everything was released, that is all; else the connection
 /// is closed. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sender_destroy(sender: *mut rackweave_sender) -> Status {
-    call(|| {
-        if !sender.is_null() {
-            drop(handle::remove::<SendingEnd>(sender)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<SendingEnd>(sender)
 }
 
 /// The longest message, and the longest that `rackweave_sender_try_send` takes. Both may be NULL.
@@ -148,19 +138,13 @@ pub unsafe extern "C" fn rackweave_sender_limits(
     message_max: *mut u64,
     piece_max: *mut usize,
 ) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            let machine = end.sender.machine();
-            if !message_max.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(message_max, "message_max")?.set(machine.message_max()) };
-            }
-            if !piece_max.is_null() {
-                // SAFETY: as the caller promises.
-                unsafe { Out::new(piece_max, "piece_max")?.set(machine.piece_max()) };
-            }
-            Ok(())
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        let machine = end.sender.machine();
+        // SAFETY: as the caller promises.
+        unsafe {
+            tell(message_max, "message_max", machine.message_max())?;
+            tell(piece_max, "piece_max", machine.piece_max())
+        }
     })
 }
 
@@ -181,17 +165,12 @@ pub unsafe extern "C" fn rackweave_sender_try_send(
     bytes: *const u8,
     length: usize,
 ) -> Status {
-    call(|| {
+    handle::on(sender, |end: &mut SendingEnd| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { slice(bytes, length, "bytes")? };
-        handle::with(sender, |end: &mut SendingEnd| {
-            let taken = end.sender.try_send(opcode, bytes)?;
-            end.poll()?;
-            match taken {
-                true => Ok(()),
-                false => Err(Fault::quiet(Status::Pending)),
-            }
-        })
+        let taken = end.sender.try_send(opcode, bytes)?;
+        end.poll()?;
+        Fault::unless(taken)
     })
 }
 
@@ -213,12 +192,10 @@ pub unsafe extern "C" fn rackweave_sender_send(
     length: usize,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
+    handle::on(sender, |end: &mut SendingEnd| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { slice(bytes, length, "bytes")? };
-        handle::with(sender, |end: &mut SendingEnd| {
-            end.send(opcode, bytes, timeout_ns)
-        })
+        end.send(opcode, bytes, timeout_ns)
     })
 }
 
@@ -273,10 +250,8 @@ pub extern "C" fn rackweave_sender_begin(
     opcode: u32,
     total: u64,
 ) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            Ok(end.sender.machine().begin(opcode, total)?)
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        Ok(end.sender.machine().begin(opcode, total)?)
     })
 }
 
@@ -304,10 +279,7 @@ pub unsafe extern "C" fn rackweave_sender_write(
             let count = end.sender.machine().write(bytes);
             end.poll()?;
             out.set(count);
-            match count > 0 || length == 0 {
-                true => Ok(()),
-                false => Err(Fault::quiet(Status::Pending)),
-            }
+            Fault::unless(count > 0 || length == 0)
         })
     })
 }
@@ -321,25 +293,15 @@ pub unsafe extern "C" fn rackweave_sender_remaining(
     sender: *const rackweave_sender,
     remaining: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(remaining, "remaining")? };
-        handle::with(sender, |end: &mut SendingEnd| {
-            out.set(end.sender.machine().remaining());
-            Ok(())
-        })
-    })
+    let remains = |end: &mut SendingEnd| Ok(end.sender.machine().remaining());
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(sender, remaining, "remaining", remains) }
 }
 
 /// Posts what is ready. OK if anything happened, else PENDING. CLOSED, GONE: as they say.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sender_poll(sender: *mut rackweave_sender) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| match end.poll()? {
-            true => Ok(()),
-            false => Err(Fault::quiet(Status::Pending)),
-        })
-    })
+    handle::on(sender, |end: &mut SendingEnd| Fault::unless(end.poll()?))
 }
 
 /// Waits until everything sent is in the peer's memory, at most `timeout_ns` nanoseconds.
@@ -348,10 +310,8 @@ pub extern "C" fn rackweave_sender_delivered(
     sender: *mut rackweave_sender,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            end.wait(timeout_ns, |sender| Ok(arrived(sender).then_some(())))
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        end.wait(timeout_ns, |sender| Ok(arrived(sender).then_some(())))
     })
 }
 
@@ -361,12 +321,10 @@ pub extern "C" fn rackweave_sender_consumed(
     sender: *mut rackweave_sender,
     timeout_ns: u64,
 ) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            end.sender.machine().flush();
-            end.wait(timeout_ns, |sender| {
-                Ok(sender.machine().is_consumed().then_some(()))
-            })
+    handle::on(sender, |end: &mut SendingEnd| {
+        end.sender.machine().flush();
+        end.wait(timeout_ns, |sender| {
+            Ok(sender.machine().is_consumed().then_some(()))
         })
     })
 }
@@ -375,26 +333,21 @@ pub extern "C" fn rackweave_sender_consumed(
 /// `rackweave_sender_consumed` does. REFUSED: a message lacks bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sender_finish(sender: *mut rackweave_sender) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            end.sender.machine().finish()?;
-            end.sender.machine().flush();
-            end.poll().map(drop)
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        end.sender.machine().finish()?;
+        end.sender.machine().flush();
+        end.poll().map(drop)
     })
 }
 
 /// Closes the connection for a reason, a `rackweave_close_reason`, which the peer is told.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sender_close(sender: *mut rackweave_sender, reason: u32) -> Status {
-    call(|| {
-        let reason = crate::channel::reason(reason)?;
-        handle::with(sender, |end: &mut SendingEnd| {
-            let now = end.node.now();
-            let machine = end.sender.machine();
-            end.node.with(|nic| machine.close(now, nic, reason));
-            Ok(())
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        let (reason, now) = (crate::channel::reason(reason)?, end.node.now());
+        let machine = end.sender.machine();
+        end.node.with(|nic| machine.close(now, nic, reason));
+        Ok(())
     })
 }
 
@@ -409,11 +362,9 @@ pub unsafe extern "C" fn rackweave_sender_closed(
     by: *mut u32,
     reason: *mut u32,
 ) -> Status {
-    call(|| {
-        handle::with(sender, |end: &mut SendingEnd| {
-            // SAFETY: as the caller promises.
-            unsafe { tell_closed(end.sender.machine().closed(), by, reason) }
-        })
+    handle::on(sender, |end: &mut SendingEnd| {
+        // SAFETY: as the caller promises.
+        unsafe { tell_closed(end.sender.machine().closed(), by, reason) }
     })
 }
 
@@ -426,20 +377,17 @@ pub unsafe extern "C" fn rackweave_sender_get_counters(
     sender: *const rackweave_sender,
     counters: *mut rackweave_channel_counters,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(counters, "counters")? };
-        handle::with(sender, |end: &mut SendingEnd| {
-            let counters = end.sender.counters();
-            out.set(rackweave_channel_counters {
-                messages: counters.messages,
-                bytes: counters.bytes,
-                pieces: counters.pieces,
-                packages: counters.packages,
-                waits: counters.waits_for_buffer,
-                pulses: counters.pulses,
-            });
-            Ok(())
+    let count = |end: &mut SendingEnd| {
+        let counters = end.sender.counters();
+        Ok(rackweave_channel_counters {
+            messages: counters.messages,
+            bytes: counters.bytes,
+            pieces: counters.pieces,
+            packages: counters.packages,
+            waits: counters.waits_for_buffer,
+            pulses: counters.pulses,
         })
-    })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(sender, counters, "counters", count) }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::pointer::Out;
+use crate::pointer::{Out, give};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::services::{SequencerClient, SequencerService, SequencerServiceError};
@@ -30,6 +30,7 @@ struct SharedSequencer {
 impl Handled for SharedSequencer {
     type Opaque = rackweave_sequencer;
     const KIND: Kind = Kind::Sequencer;
+    const IS_SHARED: bool = true;
 }
 
 struct Client {
@@ -96,26 +97,20 @@ pub unsafe extern "C" fn rackweave_sequencer_create(
     first: u64,
     sequencer: *mut *mut rackweave_sequencer,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(sequencer, "sequencer")? };
+    let make = || {
         let rack = handle::shared::<Rack>(rack)?;
         let made = SequencerService::new(&rack.0, first);
         let service = made.map_err(|error| set_up_fault(&rack, error))?;
-        out.set(handle::insert(SharedSequencer { rack, service })?);
-        Ok(())
-    })
+        Ok(SharedSequencer { rack, service })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(sequencer, "sequencer", make) }
 }
 
 /// Ends a handle of a sequencer. The sequencer goes with its last client. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_sequencer_destroy(sequencer: *mut rackweave_sequencer) -> Status {
-    call(|| {
-        if !sequencer.is_null() {
-            drop(handle::remove_shared::<SharedSequencer>(sequencer)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<SharedSequencer>(sequencer)
 }
 
 /// A number of which, and of all above it, none was ever handed out: to be kept and given to the
@@ -128,14 +123,14 @@ pub unsafe extern "C" fn rackweave_sequencer_reserved(
     sequencer: *const rackweave_sequencer,
     reserved: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(reserved, "reserved")? };
-        let sequencer = handle::shared::<SharedSequencer>(sequencer)?;
-        let reserved = sequencer.service.reserved();
-        out.set(reserved.ok_or_else(|| Fault::new(Status::NotFound, "it was closed"))?);
-        Ok(())
-    })
+    let find = || {
+        let reserved = handle::shared::<SharedSequencer>(sequencer)?
+            .service
+            .reserved();
+        reserved.ok_or_else(|| Fault::new(Status::NotFound, "it was closed"))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { give(reserved, "reserved", find) }
 }
 
 /// Makes a client on a node. NOT_FOUND: no such node. NO_ROOM: the switch or a NIC.
@@ -148,15 +143,14 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
     node: u16,
     client: *mut *mut rackweave_sequencer_client,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(client, "client")? };
-        let SharedSequencer { rack, service } = handle::shared::<SharedSequencer>(sequencer)?;
+    let make = || {
+        let SharedSequencer { rack, service } = handle::shared(sequencer)?;
         let made = service.connect(rack.node_id(node)?);
         let client = made.map_err(|error| set_up_fault(&rack, error))?;
-        out.set(handle::insert(Client { rack, client })?);
-        Ok(())
-    })
+        Ok(Client { rack, client })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(client, "client", make) }
 }
 
 /// Ends a client. Numbers that were asked for and not polled are a gap. NULL is allowed.
@@ -164,12 +158,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
 pub extern "C" fn rackweave_sequencer_client_destroy(
     client: *mut rackweave_sequencer_client,
 ) -> Status {
-    call(|| {
-        if !client.is_null() {
-            drop(handle::remove::<Client>(client)?);
-        }
-        Ok(())
-    })
+    handle::destroy::<Client>(client)
 }
 
 /// Connects a client anew whose calls end with GONE. What was under way has failed.
@@ -177,11 +166,9 @@ pub extern "C" fn rackweave_sequencer_client_destroy(
 pub extern "C" fn rackweave_sequencer_client_reconnect(
     client: *mut rackweave_sequencer_client,
 ) -> Status {
-    call(|| {
-        handle::with(client, |Client { rack, client }: &mut Client| {
-            let connected = client.reconnect();
-            connected.map_err(|error| set_up_fault(rack, error))
-        })
+    handle::on(client, |Client { rack, client }: &mut Client| {
+        let connected = client.reconnect();
+        connected.map_err(|error| set_up_fault(rack, error))
     })
 }
 
@@ -200,15 +187,12 @@ pub unsafe extern "C" fn rackweave_sequencer_client_next(
     timeout_ns: u64,
     first: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(first, "first")? };
-        handle::with(client, |client: &mut Client| {
-            let limit = Duration::from_nanos(timeout_ns);
-            out.set(client.client.next_within(count, limit)?.start);
-            Ok(())
-        })
-    })
+    let next = |client: &mut Client| {
+        let limit = Duration::from_nanos(timeout_ns);
+        Ok(client.client.next_within(count, limit)?.start)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(client, first, "first", next) }
 }
 
 /// Begins to ask for `count` numbers. Nothing is sent before the next poll, so calls that are begun
@@ -222,14 +206,9 @@ pub unsafe extern "C" fn rackweave_sequencer_client_submit(
     count: u64,
     ticket: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(ticket, "ticket")? };
-        out.set(handle::with(client, |client: &mut Client| {
-            Ok(client.client.begin(count)?.0)
-        })?);
-        Ok(())
-    })
+    let submit = |client: &mut Client| Ok(client.client.begin(count)?.0);
+    // SAFETY: as the caller promises.
+    unsafe { handle::get(client, ticket, "ticket", submit) }
 }
 
 /// The next call that has ended: which, and its numbers. PENDING: none has yet; drive the rack.
