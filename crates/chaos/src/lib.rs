@@ -8,6 +8,7 @@
 //!
 //! It knows racks, endpoints and checkers. It must not know the machines' insides.
 
+mod campaign;
 mod flows;
 mod index;
 mod messaging;

@@ -223,7 +223,10 @@ impl Browser {
         };
         match began {
             Ok(ticket) => _ = self.jobs.insert(ticket, job),
-            Err(error) => self.shared.wrong(format!("client {}: {error}", slot.who)),
+            Err(error) => self
+                .shared
+                .wrong
+                .push(format!("client {}: {error}", slot.who)),
         }
         if self.tries.is_none() {
             let most = self.shared.habits.pause_max.as_nanos();
@@ -236,7 +239,7 @@ impl Browser {
         let Some(job) = self.jobs.remove(&reply.ticket) else {
             let who = self.slot.who;
             let what = format!("client {who}: an end without a beginning, {reply:?}");
-            return self.shared.wrong(what);
+            return self.shared.wrong.push(what);
         };
         let shared = self.shared.clone();
         match (job, reply.result) {
@@ -263,7 +266,9 @@ impl Browser {
             }
             (_, Ok(answer)) => {
                 let who = self.slot.who;
-                shared.wrong(format!("client {who}: {answer:?} to another question"));
+                shared
+                    .wrong
+                    .push(format!("client {who}: {answer:?} to another question"));
             }
             (job, Err(error)) => self.failed(now, job, error),
         }
@@ -280,7 +285,8 @@ impl Browser {
         );
         if severe || self.tries == Some(0) {
             self.shared
-                .wrong(format!("client {who} at {now:?}: {error}"));
+                .wrong
+                .push(format!("client {who} at {now:?}: {error}"));
         } else if let (Some(tries), Todo::Listed(tasks)) = (&mut self.tries, &mut self.todo) {
             *tries -= 1;
             tasks.push_back(job.again());
@@ -344,7 +350,7 @@ impl Actor for Browser {
             if round == ROUNDS_MAX {
                 let who = self.slot.who;
                 let what = format!("client {who} does not come to rest at {now:?}");
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
                 return Step::Done;
             }
             let slot = self.slot.clone();

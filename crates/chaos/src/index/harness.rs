@@ -9,6 +9,7 @@ use super::plan::IndexPlan;
 use super::shared::Shared;
 use super::switches::Switches;
 use super::work::Work;
+use crate::campaign;
 use rackweave_base::{NodeId, Rng};
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{EndpointId, Shard};
@@ -208,9 +209,7 @@ impl<'a> Harness<'a> {
 
     /// A node is there again, with new clients.
     pub fn revive(&mut self, node: NodeId) -> Result<(), String> {
-        if !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
-        }
+        campaign::revive_node(&mut self.rack, node)?;
         for slot in self.slots.iter().filter(|slot| slot.is_dead.get()) {
             self.index.forget(&mut slot.client.borrow_mut());
         }
@@ -248,8 +247,8 @@ impl<'a> Harness<'a> {
             return Ok(());
         };
         let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
-        if hard && !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
+        if hard {
+            campaign::revive_node(&mut self.rack, node)?;
         }
         let restarted = match keeps {
             true => self.index.restart_with(endpoint, &shard),
@@ -278,7 +277,7 @@ impl<'a> Harness<'a> {
                 Ok(stamp) => kept.push((key, stamp)),
                 Err(error) => {
                     let what = format!("key {key:#x} after a stop: {error}");
-                    self.shared.wrong(what);
+                    self.shared.wrong.push(what);
                 }
             }
             true
@@ -295,12 +294,12 @@ impl<'a> Harness<'a> {
                 continue;
             };
             if let Err(error) = shard.tree().check() {
-                self.shared.wrong(format!("{endpoint}: {error}"));
+                self.shared.wrong.push(format!("{endpoint}: {error}"));
             }
             let part = map.part_of(endpoint);
             if shard.part() != part {
                 let what = format!("{endpoint} has {:?}, not {part:?}", shard.part());
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
         }
     }

@@ -31,19 +31,16 @@ mod shared;
 mod switches;
 mod work;
 
+use crate::campaign::{self, Campaign};
 use crate::{IndexAccess, SeedReport};
 use browser::Script;
 use disturb::Disturbance;
 use harness::Harness;
 use plan::IndexPlan;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::RunEnd;
+use rackweave_rack::{RunEnd, SimulatedRack};
 use shared::Shared;
 use std::rc::Rc;
-
-/// Virtual time after which a phase that has not ended is taken for stuck. Reading a thousand keys
-/// one by one through switches that lose packets can take more than a second.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the harness looks for clients without a connection.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
@@ -60,14 +57,13 @@ const SETTLES: Duration = Duration::from_millis(50);
 
 pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
     let plan = IndexPlan::new(seed, access);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
+    let mut report = SeedReport::of(seed, &plan);
     let shared = Rc::new(Shared::new(plan.seed, plan.keys, plan.values, plan.habits));
     match Harness::new(&plan, shared.clone()) {
-        Ok(harness) => Campaign::new(harness, &mut report).play(),
+        Ok(harness) => {
+            let report = &mut report;
+            IndexCampaign { harness, report }.play();
+        }
         Err(error) => report.violations.push(error),
     }
     (report.refused, report.unknown) = (shared.refused.get(), shared.unknown.get());
@@ -76,34 +72,57 @@ pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
     let counts = history.counts();
     (report.reads, report.writes) = (counts.gets, counts.changes);
     report.scans = counts.scans;
-    if let Err(violations) = history.finish() {
-        let violations = violations.iter().map(ToString::to_string);
-        report.violations.extend(violations);
-    }
+    report.judge(history.finish());
     report
 }
 
 /// A run over one rack.
-struct Campaign<'a, 'b> {
+struct IndexCampaign<'a, 'b> {
     harness: Harness<'a>,
     report: &'b mut SeedReport,
 }
 
-impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
-        Self { harness, report }
+impl Campaign for IndexCampaign<'_, '_> {
+    /// Reading a thousand keys one by one through switches that lose packets can take more than a
+    /// second.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn rack(&mut self) -> &mut SimulatedRack {
+        &mut self.harness.rack
     }
 
-    fn violate(&mut self, violation: String) {
-        self.report.violations.push(violation);
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
     }
 
+    fn control(&mut self, token: u64) -> bool {
+        let plan = self.harness.plan;
+        let done = match plan.disturbances.get(token as usize) {
+            Some(&(_, disturbance)) => self.disturb(disturbance),
+            None if token == GUIDE => {
+                let period = plan
+                    .network
+                    .map_or(Self::PATIENCE, |network| network.period);
+                let next = self.harness.rack.now() + period;
+                self.harness.rack.at(next, GUIDE);
+                self.harness.guide_on()
+            }
+            None => {
+                let next = self.harness.rack.now() + LOOK_EVERY;
+                self.harness.rack.at(next, LOOK);
+                self.harness.connect()
+            }
+        };
+        self.check(done);
+        false
+    }
+}
+
+impl IndexCampaign<'_, '_> {
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
         let plan = self.harness.plan;
-        for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
-            self.harness.rack.at(time, token as u64);
-        }
+        campaign::schedule(self.rack(), &plan.disturbances);
         let operations = plan.habits.operations;
         for &node in &plan.compute {
             self.harness
@@ -116,56 +135,17 @@ impl<'a, 'b> Campaign<'a, 'b> {
         if plan.network.is_some() {
             self.harness.rack.at(Instant::ZERO, GUIDE);
         }
-        if self.drive("at work") && self.quieten() && self.load_what_is() {
+        if self.drive("at work: ") && self.quieten() && self.load_what_is() {
             let before = self.harness.seen();
             for &node in &plan.compute {
                 self.harness.spawn_clients(node, || Script::ReadAll);
             }
-            if self.drive("reading everything") {
+            if self.drive("reading everything: ") {
                 self.harness.check_led(&before);
             }
             self.harness.check_trees();
         }
         self.close();
-    }
-
-    /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
-    fn drive(&mut self, doing: &str) -> bool {
-        let end = self.harness.rack.now() + PATIENCE;
-        loop {
-            let stuck = match self.harness.rack.run(end) {
-                RunEnd::Done => return true,
-                RunEnd::Control(token) => {
-                    self.control(token);
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled => "nothing will ever happen again".into(),
-            };
-            self.report.stuck.push(format!("{doing}: {stuck}"));
-            return false;
-        }
-    }
-
-    fn control(&mut self, token: u64) {
-        let plan = self.harness.plan;
-        let done = match plan.disturbances.get(token as usize) {
-            Some(&(_, disturbance)) => self.disturb(disturbance),
-            None if token == GUIDE => {
-                let period = plan.network.map_or(PATIENCE, |network| network.period);
-                let next = self.harness.rack.now() + period;
-                self.harness.rack.at(next, GUIDE);
-                self.harness.guide_on()
-            }
-            None => {
-                let next = self.harness.rack.now() + LOOK_EVERY;
-                self.harness.rack.at(next, LOOK);
-                self.harness.connect()
-            }
-        };
-        if let Err(error) = done {
-            self.violate(error);
-        }
     }
 
     fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
@@ -223,22 +203,18 @@ impl<'a, 'b> Campaign<'a, 'b> {
     fn quieten(&mut self) -> bool {
         let plan = self.harness.plan;
         self.harness.shared.quiet.set(true);
-        for node in 0..plan.config.node.len() {
-            self.harness.rack.set_link_down(NodeId(node as u16), false);
-        }
+        self.mend_cables();
         for cable in 0..self.harness.rack.topology().cables().count() {
             self.harness.rack.set_cable_down(cable, false);
         }
         let before = self.report.violations.len();
         for at in 0..plan.endpoints.len() {
-            if let Err(error) = self.start_endpoint(at, false) {
-                self.violate(error);
-            }
+            let started = self.start_endpoint(at, false);
+            self.check(started);
         }
         for &node in &plan.compute {
-            if let Err(error) = self.revive(node) {
-                self.violate(error);
-            }
+            let revived = self.revive(node);
+            self.check(revived);
         }
         // The last one ends what the former ones have left, and begins nothing.
         self.harness.orders.waiting.borrow_mut().clear();
@@ -263,20 +239,22 @@ impl<'a, 'b> Campaign<'a, 'b> {
             return true;
         }
         self.harness.want_load();
-        let end = self.harness.rack.now() + PATIENCE;
+        let end = self.harness.rack.now() + Self::PATIENCE;
         while !self.harness.is_loaded() {
             match self.harness.rack.run(end) {
-                RunEnd::Control(token) => self.control(token),
+                RunEnd::Control(token) => _ = self.control(token),
                 RunEnd::Done => {}
                 RunEnd::Deadline | RunEnd::Stalled => {
-                    let stuck = format!("the switches are not loaded after {PATIENCE}");
+                    let stuck = format!("the switches are not loaded after {}", Self::PATIENCE);
                     self.report.stuck.push(stuck);
                     return false;
                 }
             }
         }
         let renewed = self.harness.renew_ways();
-        renewed.map_err(|error| self.violate(error)).is_ok()
+        let is_renewed = renewed.is_ok();
+        self.check(renewed);
+        is_renewed
     }
 
     fn close(self) {

@@ -1,11 +1,12 @@
 //! A rack with a store of pages on it, and those who use them.
 
-use super::actors::{Browser, Script};
+use super::actors::{Browser, Work};
 use super::allocators::{self, Store, StoreUser};
 use super::attendant::Attendant;
 use super::plan::PagesPlan;
 use super::rogue::Rogue;
-use super::shared::{Excuses, Session, Shared, count};
+use super::shared::{Excuses, Session, Shared};
+use crate::campaign::{self, count};
 use core::cell::Cell;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
@@ -16,6 +17,7 @@ use rackweave_rack::testing::Faults;
 use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;
+use rackweave_sim::world::Actor;
 use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use std::rc::Rc;
 
@@ -105,7 +107,7 @@ impl<'a> Harness<'a> {
     ) -> Result<Self, String> {
         let mut config = plan.config.clone();
         config.seed ^= seed;
-        let rack = SimulatedRack::new(&config).map_err(|error| format!("no rack: {error}"))?;
+        let rack = campaign::rack_of(&config)?;
         let drives = Drives {
             medium,
             stall: SsdStall::default(),
@@ -191,29 +193,32 @@ impl<'a> Harness<'a> {
         !self.sessions[at].is_empty()
     }
 
-    /// All workers of a node that use the first store, or its first one, follow a script.
-    pub fn spawn(&mut self, at: usize, all: bool, script: impl Fn() -> Script) {
-        let node = self.plan.nodes[at].node;
+    /// All workers of a node that use the first store, or its first one, do this.
+    pub fn spawn(&mut self, at: usize, all: bool, work: impl Fn() -> Work) {
         let count = if all { self.plan.browsers() } else { 1 };
-        for session in self.sessions[at].iter().take(count) {
-            match Browser::new(self.shared.clone(), session.clone(), script()) {
-                Some(browser) => _ = self.rack.spawn(node, Box::new(browser)),
-                None => self.shared.wrong(format!("{} did not end", session.who)),
-            }
+        let sessions: Vec<_> = self.sessions[at].iter().take(count).cloned().collect();
+        for session in sessions {
+            let who = session.who;
+            let browser = Browser::new(self.shared.clone(), session, work());
+            self.begin(at, who, browser);
         }
     }
 
     /// A node's user of the second store follows a script, if there is one.
     pub fn spawn_store_user(&mut self, at: usize, script: allocators::Script) {
-        let Some(session) = self.sessions[at]
-            .last()
-            .filter(|_| self.plan.second.is_some())
-        else {
-            return;
-        };
-        match StoreUser::new(self.shared.clone(), session.clone(), script) {
-            Some(user) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(user)),
-            None => self.shared.wrong(format!("{} did not end", session.who)),
+        let session = self.sessions[at].last().cloned();
+        if let Some(session) = session.filter(|_| self.plan.second.is_some()) {
+            let who = session.who;
+            let user = StoreUser::new(self.shared.clone(), session, script);
+            self.begin(at, who, user);
+        }
+    }
+
+    /// An actor begins, if it has a worker.
+    fn begin(&mut self, at: usize, who: Who, actor: Option<impl Actor + 'static>) {
+        match actor {
+            Some(actor) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(actor)),
+            None => self.shared.wrong.push(format!("{who} did not end")),
         }
     }
 
@@ -246,8 +251,7 @@ impl<'a> Harness<'a> {
     pub fn restart_switch(&mut self, is_partial: bool, is_blind: bool) -> Result<(), String> {
         let before = self.rack.lost_pages().to_vec();
         self.made_again(is_partial, is_blind);
-        let restarted = self.rack.restart_switch();
-        restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
+        campaign::restart_switch(&self.rack)?;
         self.report_losses(&before);
         self.attend();
         Ok(())
@@ -314,11 +318,10 @@ impl<'a> Harness<'a> {
     /// A node is there again.
     pub fn revive(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
-        let was_alive = self.presumed.contains(&node);
-        self.presumed.retain(|&other| other != node);
-        if !was_alive && !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
+        if !self.presumed.contains(&node) {
+            campaign::revive_node(&mut self.rack, node)?;
         }
+        self.presumed.retain(|&other| other != node);
         let joined = self.pages.rejoin(node);
         joined.map_err(|error| format!("{node:?} did not come back: {error}"))?;
         self.lives[at] += 1;
