@@ -6,6 +6,7 @@ use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::testing::Faults;
 use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::world::Step;
 
 /// Violations kept that the checkers of histories do not judge.
 const FINDINGS_MAX: usize = 10;
@@ -30,6 +31,16 @@ impl Findings {
 /// Counts one more.
 pub(crate) fn count(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
+}
+
+/// Rounds of an actor's step at most: time stands still meanwhile, so that each must bring it
+/// further.
+pub(crate) const ROUNDS_MAX: u32 = 10_000;
+
+/// Waits until something is due even if no packet comes, and at least until time has gone on.
+pub(crate) fn wait(now: Instant, due: Option<Instant>) -> Step {
+    let soonest = now + Duration::from_nanos(1);
+    due.map_or(Step::WaitForPacket, |due| Step::WaitUntil(due.max(soonest)))
 }
 
 /// A run over one rack.

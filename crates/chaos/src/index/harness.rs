@@ -1,6 +1,6 @@
 //! A rack with an index on it, and those who use it.
 
-use super::browser::{self, Browser, ClientSlot, Script};
+use super::browser::{self, Browser, ClientSlot, Todo};
 use super::coordinator::{Chair, Orders};
 use super::endpoint::{ServerActor, spec};
 use super::local::Local;
@@ -9,7 +9,7 @@ use super::plan::IndexPlan;
 use super::shared::Shared;
 use super::switches::Switches;
 use super::work::Work;
-use crate::campaign;
+use crate::{SeedReport, campaign};
 use rackweave_base::{NodeId, Rng};
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{EndpointId, Shard};
@@ -41,6 +41,7 @@ pub(super) struct Harness<'a> {
     pub coordinators: u32,
     /// Who loads the switches, if they lead queries.
     pub guide: Option<Guide>,
+    pub report: &'a mut SeedReport,
 }
 
 /// An endpoint that is down.
@@ -52,7 +53,11 @@ struct Down {
 }
 
 impl<'a> Harness<'a> {
-    pub fn new(plan: &'a IndexPlan, shared: Rc<Shared>) -> Result<Self, String> {
+    pub fn new(
+        plan: &'a IndexPlan,
+        shared: Rc<Shared>,
+        report: &'a mut SeedReport,
+    ) -> Result<Self, String> {
         let rack = match plan.network {
             Some(_) => SimulatedRack::with_models(&plan.config, Switches::change_models),
             None => SimulatedRack::new(&plan.config),
@@ -74,6 +79,7 @@ impl<'a> Harness<'a> {
             chair: None,
             coordinators: 0,
             guide: Guide::new(plan),
+            report,
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         let endpoints = (0..plan.endpoints.len() as u16).map(EndpointId);
@@ -146,11 +152,11 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The clients of a node follow a script.
-    pub fn spawn_clients(&mut self, node: NodeId, script: impl Fn() -> Script) {
+    /// The clients of a node do this.
+    pub fn spawn_clients(&mut self, node: NodeId, todo: impl Fn() -> Todo) {
         for slot in self.slots.clone() {
             if slot.node == node && !slot.is_dead.get() {
-                let browser = Browser::new(self.shared.clone(), slot, script(), self.plan.seed);
+                let browser = Browser::new(self.shared.clone(), slot, todo(), self.plan.seed);
                 self.rack.spawn(node, Box::new(browser));
             }
         }

@@ -305,6 +305,7 @@ impl fmt::Display for IndexPlan {
                 access,
                 cache_bytes,
             } = client;
+            let access = access.name();
             write!(f, "client on {node:?} by {access}, cache {cache_bytes}; ")?;
         }
         write!(

@@ -1,7 +1,7 @@
 //! Those who use pages: they read, change, look again, and tell the checker everything.
 
 use super::shared::{Next, Session, Shared};
-use crate::campaign::count;
+use crate::campaign::{ROUNDS_MAX, count};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
@@ -11,9 +11,6 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
-const ROUNDS_MAX: u32 = 10_000;
 
 /// What a worker is to do.
 pub(super) enum Work {

@@ -6,6 +6,7 @@ use super::attendant::Attendant;
 use super::plan::PagesPlan;
 use super::rogue::Rogue;
 use super::shared::{Excuses, Session, Shared};
+use crate::SeedReport;
 use crate::campaign::{self, count};
 use core::cell::Cell;
 use rackweave_base::{Duration, NodeId, Rng};
@@ -95,6 +96,14 @@ pub(super) struct Harness<'a> {
     lives: Vec<u16>,
     /// By node; empty while it is dead.
     pub sessions: Vec<Vec<Rc<Session>>>,
+    /// Nodes that are dead without the controller knowing.
+    pub untold: Vec<NodeId>,
+    pub target_stopped: bool,
+    /// The power has failed.
+    pub is_cut: bool,
+    /// Nothing is to go wrong any more.
+    pub quiet: bool,
+    pub report: &'a mut SeedReport,
 }
 
 impl<'a> Harness<'a> {
@@ -104,6 +113,7 @@ impl<'a> Harness<'a> {
         seed: u64,
         medium: MemoryBackend,
         shared: Rc<Shared>,
+        report: &'a mut SeedReport,
     ) -> Result<Self, String> {
         let mut config = plan.config.clone();
         config.seed ^= seed;
@@ -138,6 +148,11 @@ impl<'a> Harness<'a> {
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
             sessions: vec![Vec::new(); plan.nodes.len()],
+            untold: Vec::new(),
+            target_stopped: false,
+            is_cut: false,
+            quiet: false,
+            report,
         };
         if !plan.is_open_to_rogue() {
             let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
@@ -149,8 +164,11 @@ impl<'a> Harness<'a> {
         Ok(harness)
     }
 
-    /// Another target takes the place of one that ended.
+    /// Another target takes the place of one that ended, if it did.
     pub fn start_target(&mut self) -> Result<(), String> {
+        if !core::mem::take(&mut self.target_stopped) {
+            return Ok(());
+        }
         let target = self.plan.store.target;
         let namespaces = self.drives.namespaces(self.plan, &self.shared)?;
         let added = self.rack.add_target(target, TARGET, namespaces);
@@ -247,10 +265,10 @@ impl<'a> Harness<'a> {
         self.presumed.push(node);
     }
 
-    /// The switch restarts. If a node is dead that nobody has heard of, what it had is unknown.
-    pub fn restart_switch(&mut self, is_partial: bool, is_blind: bool) -> Result<(), String> {
+    /// The switch restarts.
+    pub fn restart_switch(&mut self) -> Result<(), String> {
         let before = self.rack.lost_pages().to_vec();
-        self.made_again(is_partial, is_blind);
+        self.made_again();
         campaign::restart_switch(&self.rack)?;
         self.report_losses(&before);
         self.attend();
@@ -258,15 +276,20 @@ impl<'a> Harness<'a> {
     }
 
     /// The memory server dies, and the controller hears of it.
-    pub fn crash_server(&mut self, server: NodeId, is_partial: bool, is_blind: bool) {
+    pub fn crash_server(&mut self, server: NodeId) {
         let before = self.rack.lost_pages().to_vec();
-        self.made_again(is_partial, is_blind);
+        self.made_again();
         self.rack.crash_node(server);
         self.report_losses(&before);
         self.attend();
     }
 
-    fn made_again(&self, is_partial: bool, is_blind: bool) {
+    /// The directory is lost, and made again. If a node is dead that nobody has heard of, what it
+    /// had is unknown.
+    fn made_again(&self) {
+        let is_partial = !self.untold.is_empty();
+        // A target that is there again may not have recovered yet.
+        let is_blind = self.report.restarts > 0;
         let mut history = self.shared.history.borrow_mut();
         let damaged = self.shared.damaged.borrow();
         let is_damaged = |page| damaged.iter().any(|other| other.number() == page);

@@ -1,7 +1,7 @@
 //! Those who ask for numbers and tell the checker everything, and the server that some of them ask.
 
 use super::plan::{Client, Habits};
-use crate::campaign::{Findings, count as count_one};
+use crate::campaign::{Findings, count as count_one, wait};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::rpc;
@@ -194,10 +194,8 @@ impl Actor for Asker {
             }
         }
         let next = (self.left > 0 && self.next_at > now).then_some(self.next_at);
-        match next.into_iter().chain(sequencer.poll_timeout()).min() {
-            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
-            None => Step::WaitForPacket,
-        }
+        let due = next.into_iter().chain(sequencer.poll_timeout()).min();
+        wait(now, due)
     }
 }
 

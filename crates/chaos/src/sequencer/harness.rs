@@ -2,7 +2,7 @@
 
 use super::actors::{Asker, Counting, Session, Shared};
 use super::plan::{Kind, SequencerPlan};
-use crate::campaign;
+use crate::{SeedReport, campaign};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{LaneError, SequencerSetUpError};
@@ -30,11 +30,21 @@ pub(super) struct Harness<'a> {
     /// Places of clients that are alive.
     pub sessions: Vec<Rc<Session>>,
     last_client: u32,
+    pub dead: Vec<NodeId>,
+    /// Those of them of whom the controller does not know.
+    pub untold: Vec<NodeId>,
+    /// Nothing is to go wrong any more.
+    pub quiet: bool,
+    pub report: &'a mut SeedReport,
 }
 
 impl<'a> Harness<'a> {
     /// Builds the rack with its sequencers and sessions.
-    pub fn new(plan: &'a SequencerPlan, shared: Rc<Shared>) -> Result<Self, String> {
+    pub fn new(
+        plan: &'a SequencerPlan,
+        shared: Rc<Shared>,
+        report: &'a mut SeedReport,
+    ) -> Result<Self, String> {
         let rack = campaign::rack_of(&plan.config)?;
         let mut harness = Self {
             plan,
@@ -45,6 +55,10 @@ impl<'a> Harness<'a> {
             last_name: 0,
             sessions: Vec::new(),
             last_client: 0,
+            dead: Vec::new(),
+            untold: Vec::new(),
+            quiet: false,
+            report,
         };
         for &kind in &plan.kinds {
             harness.make(kind)?;
@@ -123,7 +137,7 @@ impl<'a> Harness<'a> {
     }
 
     /// Makes the connections that are waited for, where both ends are there.
-    pub fn attend(&mut self) -> Result<(), String> {
+    pub fn connect_waiting(&mut self) -> Result<(), String> {
         for session in self.sessions.clone() {
             if session.waits.get() && self.connect(&session)? {
                 session.waits.set(false);
@@ -161,6 +175,8 @@ impl<'a> Harness<'a> {
     /// A node dies, nobody is told.
     pub fn crash(&mut self, node: NodeId) {
         self.rack.crash_node_silently(node);
+        self.dead.push(node);
+        self.untold.push(node);
         self.sessions.retain(|session| session.client.node != node);
         for (kind, home) in self.homes() {
             if node == home {

@@ -52,17 +52,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
         may_break: plan.may_break(),
         loses: plan.config.faults.loss > 0.0 || plan.config.faults.corrupt > 0.0,
     });
-    match Harness::new(&plan, shared.clone()) {
-        Ok(harness) => {
-            let campaign = SequencerCampaign {
-                harness,
-                dead: Vec::new(),
-                untold: Vec::new(),
-                quiet: false,
-                report: &mut report,
-            };
-            campaign.play();
-        }
+    match Harness::new(&plan, shared.clone(), &mut report) {
+        Ok(harness) => harness.play(),
         Err(error) => report.violations.push(error),
     }
     report.calls_failed = shared.failed.get();
@@ -73,23 +64,12 @@ pub(super) fn run(seed: u64) -> SeedReport {
     report
 }
 
-/// A run over one rack.
-struct SequencerCampaign<'a, 'b> {
-    harness: Harness<'a>,
-    dead: Vec<NodeId>,
-    /// Those of them of whom the controller does not know.
-    untold: Vec<NodeId>,
-    /// Nothing is to go wrong any more.
-    quiet: bool,
-    report: &'b mut SeedReport,
-}
-
-impl Campaign for SequencerCampaign<'_, '_> {
+impl Campaign for Harness<'_> {
     /// The longest honest runs take tens of milliseconds.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn rack(&mut self) -> &mut SimulatedRack {
-        &mut self.harness.rack
+        &mut self.rack
     }
 
     fn report(&mut self) -> &mut SeedReport {
@@ -104,7 +84,7 @@ impl Campaign for SequencerCampaign<'_, '_> {
         if token == ATTEND {
             self.attend();
         } else {
-            let (_, disturbance) = self.harness.plan.disturbances[token as usize];
+            let (_, disturbance) = self.plan.disturbances[token as usize];
             let done = self.disturb(disturbance);
             self.check(done);
         }
@@ -112,27 +92,27 @@ impl Campaign for SequencerCampaign<'_, '_> {
     }
 }
 
-impl SequencerCampaign<'_, '_> {
+impl Harness<'_> {
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let plan = self.harness.plan;
-        campaign::schedule(self.rack(), &plan.disturbances);
-        for node in self.harness.client_nodes() {
-            self.harness.spawn(node, plan.habits.calls, 0);
+        let plan = self.plan;
+        campaign::schedule(&mut self.rack, &plan.disturbances);
+        for node in self.client_nodes() {
+            self.spawn(node, plan.habits.calls, 0);
         }
         self.attend();
         if self.drive("at work: ") {
             self.quieten();
         }
-        self.report.add_rack(&self.harness.rack);
+        self.report.add_rack(&self.rack);
     }
 
     /// Makes connections, now and again and again.
     fn attend(&mut self) {
-        let attended = self.harness.attend();
-        self.check(attended);
-        let next = self.rack().now() + ATTENTION;
-        self.rack().at(next, ATTEND);
+        let connected = self.connect_waiting();
+        self.check(connected);
+        let next = self.rack.now() + ATTENTION;
+        self.rack.at(next, ATTEND);
     }
 
     fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
@@ -142,20 +122,16 @@ impl SequencerCampaign<'_, '_> {
         match disturbance {
             Disturbance::Crash(node) if self.dead.contains(&node) => {}
             Disturbance::Crash(node) => {
-                self.harness.crash(node);
-                self.dead.push(node);
-                self.untold.push(node);
+                self.crash(node);
                 self.report.crashes += 1;
             }
             Disturbance::Tell(node) => self.tell(node),
-            Disturbance::Return(node) => {
-                return self.revive(node, self.harness.plan.habits.calls / 2);
-            }
-            Disturbance::CutCable(node) => self.rack().set_link_down(node, true),
-            Disturbance::MendCable(node) => self.rack().set_link_down(node, false),
+            Disturbance::Return(node) => return self.go_on(node, self.plan.habits.calls / 2),
+            Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
+            Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
-                return self.harness.restart_switch();
+                return self.restart_switch();
             }
         }
         Ok(())
@@ -164,18 +140,18 @@ impl SequencerCampaign<'_, '_> {
     fn tell(&mut self, node: NodeId) {
         if self.untold.contains(&node) {
             self.untold.retain(|&other| other != node);
-            self.rack().crash_node(node);
+            self.rack.crash_node(node);
         }
     }
 
     /// A node that is dead, and known to be, comes back; its clients go on.
-    fn revive(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
+    fn go_on(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
         if !self.dead.contains(&node) || self.untold.contains(&node) {
             return Ok(());
         }
         self.dead.retain(|&other| other != node);
-        self.harness.revive(node)?;
-        self.harness.spawn(node, calls, 0);
+        self.revive(node)?;
+        self.spawn(node, calls, 0);
         Ok(())
     }
 
@@ -186,19 +162,19 @@ impl SequencerCampaign<'_, '_> {
         for node in self.dead.clone() {
             self.tell(node);
             self.dead.retain(|&other| other != node);
-            let revived = self.harness.revive(node);
+            let revived = self.revive(node);
             self.check(revived);
         }
-        for session in &self.harness.sessions {
+        for session in &self.sessions {
             session.ranges.set(0);
         }
-        for node in self.harness.client_nodes() {
-            self.harness.spawn(node, LAST_CALLS, AGAIN);
+        for node in self.client_nodes() {
+            self.spawn(node, LAST_CALLS, AGAIN);
         }
         if !self.drive("asking once more: ") {
             return;
         }
-        let mut sessions = self.harness.sessions.iter();
+        let mut sessions = self.sessions.iter();
         if let Some(session) = sessions.find(|session| session.ranges.get() == 0) {
             let (who, kind) = (session.number, session.client.kind);
             let wrong = format!("client {who} got nothing of {kind:?} in the end");

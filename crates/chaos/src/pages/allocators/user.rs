@@ -4,7 +4,7 @@
 mod session;
 
 use super::{Closer, FIRST, MAP, STORE, Store, User};
-use crate::campaign::count;
+use crate::campaign::{ROUNDS_MAX, count};
 use crate::pages::shared::{Next, Session, Shared};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
@@ -19,9 +19,6 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// Rounds of a step at most: time stands still meanwhile.
-const ROUNDS_MAX: u32 = 10_000;
 
 /// How often a user tries to open the store before it gives up, and what it waits in between at
 /// most. What it waits for is that somebody accepts a loss, or that the device has room again.
