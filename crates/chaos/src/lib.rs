@@ -8,6 +8,7 @@
 //!
 //! It knows racks, endpoints and checkers. It must not know the machines' insides.
 
+mod campaign;
 mod flows;
 mod index;
 mod messaging;
@@ -16,6 +17,8 @@ mod sequencer;
 #[cfg(test)]
 mod short;
 mod wrong;
+
+pub use rackweave_endpoint::index::Access as IndexAccess;
 
 use core::fmt;
 use core::str::FromStr;
@@ -62,41 +65,6 @@ impl System {
 }
 
 impl fmt::Display for System {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How the clients of an index read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IndexAccess {
-    /// By requests.
-    Rpc,
-    /// By READs of the endpoints' memory; they change it by requests.
-    OneSided,
-    /// The same, and they let the switches lead them to tree nodes.
-    InNetwork,
-}
-
-impl IndexAccess {
-    /// Every way.
-    pub const ALL: [IndexAccess; 3] = [
-        IndexAccess::Rpc,
-        IndexAccess::OneSided,
-        IndexAccess::InNetwork,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            IndexAccess::Rpc => "rpc",
-            IndexAccess::OneSided => "one-sided",
-            IndexAccess::InNetwork => "in-network",
-        }
-    }
-}
-
-impl fmt::Display for IndexAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -278,7 +246,7 @@ pub fn run_with(system: System, seed: u64, options: &Options) -> SeedReport {
 pub fn replay_command(system: System, seed: u64, options: &Options) -> String {
     let mut command = format!("rackweave chaos --system {system} --seeds 1 --seed {seed}");
     if let Some(access) = options.access {
-        command += &format!(" --access {access}");
+        command += &format!(" --access {}", access.name());
     }
     command
 }

@@ -1,8 +1,9 @@
-//! What goes wrong in a run, whatever is attacked: faults of packets, and disturbances by time.
+//! What all plans draw: a rack, faults of packets, and disturbances by time.
 
 use core::fmt;
-use rackweave_base::{Instant, Rng};
-use rackweave_rack::config::FaultSection;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{FaultSection, NodeConfig, Role};
 
 /// How seeds draw the faults of packets.
 pub(crate) struct Odds {
@@ -35,23 +36,46 @@ impl Odds {
     }
 }
 
-/// What goes wrong, in words: how every plan ends.
-pub(crate) struct Wrong<'a, D> {
-    /// To packets.
-    pub faults: &'a FaultSection,
-    /// To the rack.
-    pub disturbances: &'a [(Instant, D)],
+/// Numbered nodes of a role.
+pub(crate) fn nodes(count: u64, name: &str, role: Role) -> Vec<NodeConfig> {
+    let node = |at| NodeConfig::new(format!("{name}{at}"), role);
+    (0..count).map(node).collect()
 }
+
+/// A rack of these nodes whose packets fare by the odds.
+pub(crate) fn rack(rng: &mut Rng, memory: u64, node: Vec<NodeConfig>, odds: &Odds) -> RackConfig {
+    RackConfig {
+        seed: rng.next_u64() >> 1,
+        memory_limit: memory,
+        node,
+        faults: odds.draw(rng),
+        ..RackConfig::default()
+    }
+}
+
+/// A time within so many powers of two nanoseconds: early is as likely as late.
+pub(crate) fn some_time(rng: &mut Rng, least: u64, most: u64) -> Instant {
+    let exponent = rng.between(least, most);
+    Instant::from_nanos(rng.between(0, 1 << exponent))
+}
+
+/// A duration of so many nanoseconds at most, both ends included.
+pub(crate) fn nanos(rng: &mut Rng, least: u64, most: u64) -> Duration {
+    Duration::from_nanos(rng.between(least, most))
+}
+
+/// What goes wrong, in words: to packets and to the rack. How every plan ends.
+pub(crate) struct Wrong<'a, D>(pub &'a FaultSection, pub &'a [(Instant, D)]);
 
 impl<D: fmt::Debug> fmt::Display for Wrong<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults = self.faults;
+        let Self(faults, disturbances) = self;
         write!(
             f,
             "loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
             faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
         )?;
-        for (at, disturbance) in self.disturbances {
+        for (at, disturbance) in *disturbances {
             write!(f, ", {disturbance:?} at {at:?}")?;
         }
         Ok(())
@@ -100,10 +124,7 @@ mod tests {
             ..FaultSection::default()
         };
         let disturbances = [(Instant::from_nanos(7), "a crash")];
-        let wrong = Wrong {
-            faults: &faults,
-            disturbances: &disturbances,
-        };
+        let wrong = Wrong(&faults, &disturbances);
         let at = Instant::from_nanos(7);
         assert_eq!(
             wrong.to_string(),

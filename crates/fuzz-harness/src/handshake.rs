@@ -1,16 +1,14 @@
 //! The handshake of messaging under any bytes, in any pieces.
 
-use rackweave_base::memory::Block;
-use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Psn, Qpn, Rkey, Rng};
-use rackweave_endpoint::messaging::handshake::{Dialer, Greeter, Step};
+use crate::fixture::{self, Host, Seeds};
+use rackweave_base::{Block, Duration, Instant, KeyRng, Memory, Psn, Qpn, Rkey, Rng};
+use rackweave_endpoint::messaging::handshake::{Dialer, Greeter, Step, terms_to_wire};
 use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{Access, Mtu, QpCapabilities, Verbs};
 use rackweave_wire::fabric::message::handshake::{
     Keys, Message, Place, QueuePair, Refusal, RefusalCode, Terms, VERSION,
 };
-use std::net::Ipv4Addr;
 
 /// What the NIC has room for: one connection with a channel each way.
 const REGIONS: u32 = 3;
@@ -79,12 +77,7 @@ impl Unit {
         // Receive buffers of a peer may be larger than this, which is refused.
         let memory = Memory::new(1 << 18);
         Self {
-            nic: Nic::new(
-                config,
-                memory.clone(),
-                Pool::new(1),
-                KeyRng::seeded(Rng::new(1)),
-            ),
+            nic: fixture::nic(config, &memory, 1, Rng::new(1)),
             memory,
             keys: KeyRng::seeded(Rng::new(2)),
         }
@@ -197,29 +190,18 @@ fn config() -> MessagingConfig {
 }
 
 fn terms(number: u8) -> UnitTerms {
-    let ip = Ipv4Addr::new(10, 0, 0, number);
-    let mac = MacAddr([2, 0, 0, 0, 0, number]);
+    let Host { mac, ip } = fixture::host(number);
     UnitTerms::new(&config(), 7, ip, mac, Mtu::B1024)
 }
 
+/// What a sound peer says of itself.
 fn wire_terms() -> Terms {
-    let terms = terms(2);
-    Terms {
-        fabric: terms.fabric,
-        message_max: terms.message_max,
-        receive_bytes: terms.receive_bytes,
-        ip: terms.ip,
-        mac: terms.mac,
-        mtu_bytes: terms.mtu.bytes() as u16,
-        receive_buffers: terms.receive_buffers,
-        channels_up: terms.channels_up,
-        channels_down: terms.channels_down,
-    }
+    terms_to_wire(&terms(2))
 }
 
 /// The inputs that the corpus starts with: every message as the first and as the second, whole and
 /// in pieces, and strangers.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Seeds {
     let pair = |number| QueuePair {
         qpn: Qpn(number),
         psn: Psn::new(number),

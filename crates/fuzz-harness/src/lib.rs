@@ -29,6 +29,7 @@
 
 mod config;
 mod control;
+mod fixture;
 mod handshake;
 mod index;
 mod input;
@@ -74,81 +75,25 @@ pub struct Target {
     pub seeds: fn() -> Vec<(String, Vec<u8>)>,
 }
 
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> fixture::Seeds) -> Target {
+    Target { name, run, seeds }
+}
+
 /// Every target.
 pub const TARGETS: [Target; 15] = [
-    Target {
-        name: "parse",
-        run: parse,
-        seeds: seeds::parse,
-    },
-    Target {
-        name: "nic",
-        run: nic,
-        seeds: seeds::nic,
-    },
-    Target {
-        name: "nic_ops",
-        run: nic_ops,
-        seeds: seeds::nic_ops,
-    },
-    Target {
-        name: "switch",
-        run: switch,
-        seeds: seeds::switch,
-    },
-    Target {
-        name: "programs",
-        run: programs,
-        seeds: seeds::programs,
-    },
-    Target {
-        name: "handshake",
-        run: handshake,
-        seeds: handshake::seeds,
-    },
-    Target {
-        name: "tree_node",
-        run: tree_node,
-        seeds: tree_node::seeds,
-    },
-    Target {
-        name: "rpc",
-        run: rpc,
-        seeds: rpc::seeds,
-    },
-    Target {
-        name: "superblock",
-        run: superblock,
-        seeds: superblock::seeds,
-    },
-    Target {
-        name: "config",
-        run: config,
-        seeds: config::seeds,
-    },
-    Target {
-        name: "nvme",
-        run: nvme,
-        seeds: nvme::seeds,
-    },
-    Target {
-        name: "control",
-        run: control,
-        seeds: control::seeds,
-    },
-    Target {
-        name: "shared_memory",
-        run: shared_memory,
-        seeds: shared_memory::seeds,
-    },
-    Target {
-        name: "index",
-        run: index,
-        seeds: index::seeds,
-    },
-    Target {
-        name: "messaging",
-        run: messaging,
-        seeds: messaging::seeds,
-    },
+    target("parse", parse, seeds::parse),
+    target("nic", nic, seeds::nic),
+    target("nic_ops", nic_ops, seeds::nic_ops),
+    target("switch", switch, seeds::switch),
+    target("programs", programs, seeds::programs),
+    target("handshake", handshake, handshake::seeds),
+    target("tree_node", tree_node, tree_node::seeds),
+    target("rpc", rpc, rpc::seeds),
+    target("superblock", superblock, superblock::seeds),
+    target("config", config, config::seeds),
+    target("nvme", nvme, nvme::seeds),
+    target("control", control, control::seeds),
+    target("shared_memory", shared_memory, shared_memory::seeds),
+    target("index", index, index::seeds),
+    target("messaging", messaging, messaging::seeds),
 ];

@@ -1,18 +1,15 @@
 //! One NIC under packets of its peer, of strangers, and of nobody.
 
+use crate::fixture::{self, Host, bytes_of, host};
 use crate::input::Input;
-use crate::packets::{self, Host, Place, Way};
-use rackweave_base::packet::Pool;
-use rackweave_base::{
-    Block, Duration, Instant, KeyRng, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng,
-};
+use crate::packets::{self, Place, Way};
+use rackweave_base::{Block, Duration, Instant, Memory, Packet, Psn, Qpn, Rkey, Rng};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_verbs::{
     Access, Completion, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify, QpState,
     ReceiveRequest, ReceiveSide, Region, SendSide, Verbs, WorkRequest,
 };
 use rackweave_wire::{Headers, Opcode, Verdict, icrc};
-use std::net::Ipv4Addr;
 
 const OPEN_LEN: usize = 16 * 1024;
 const CLOSED_LEN: usize = 4096;
@@ -22,12 +19,6 @@ const PSN_OF_NIC: u32 = Psn::SPACE - 10;
 /// as READs may be in flight, and requests sent again.
 const ANSWERS_MAX: usize = 4096;
 
-const fn host(number: u8) -> Host {
-    Host {
-        mac: MacAddr([2, 0, 0, 0, 0, number]),
-        ip: Ipv4Addr::new(10, 0, 0, number),
-    }
-}
 const NIC: Host = host(1);
 const PEER: Host = host(2);
 const STRANGER: Host = host(3);
@@ -65,12 +56,12 @@ pub fn nic(data: &[u8]) {
     }
 }
 
-fn connection(peer: Host, qpn: Qpn, mtu: Mtu, access: Access) -> (ReceiveSide, SendSide) {
+fn connect(nic: &mut Nic, qpn: Qpn, peer: (Host, Qpn), mtu: Mtu, access: Access) {
     let receive = ReceiveSide {
         peer: Peer {
-            mac: peer.mac,
-            ip: peer.ip,
-            qpn,
+            mac: peer.0.mac,
+            ip: peer.0.ip,
+            qpn: peer.1,
         },
         psn: Psn::new(PSN_OF_PEER),
         mtu,
@@ -85,17 +76,7 @@ fn connection(peer: Host, qpn: Qpn, mtu: Mtu, access: Access) -> (ReceiveSide, S
         rnr_retries: 3,
         reads_in_flight_max: 4,
     };
-    (receive, send)
-}
-
-fn connect(nic: &mut Nic, qpn: Qpn, (receive, send): (ReceiveSide, SendSide)) {
-    for modify in [
-        QpModify::Init,
-        QpModify::ReadyToReceive(receive),
-        QpModify::ReadyToSend(send),
-    ] {
-        nic.modify_qp(qpn, modify).expect("a legal transition");
-    }
+    fixture::connect(nic, qpn, receive, send);
 }
 
 impl Fuzzed {
@@ -110,19 +91,14 @@ impl Fuzzed {
             ..NicConfig::new(NIC.ip, NIC.mac)
         };
         // A small pool makes READ responses wait for buffers.
-        let pool = Pool::new(if setup & 4 == 0 { 64 } else { 2 });
-        let mut nic = Nic::new(
-            config,
-            memory.clone(),
-            pool,
-            KeyRng::seeded(Rng::new(u64::from(setup))),
-        );
+        let buffers = if setup & 4 == 0 { 64 } else { 2 };
+        let mut nic = fixture::nic(config, &memory, buffers, Rng::new(setup.into()));
         let (pd, other_pd) = (nic.create_pd(), nic.create_pd());
         let cq = nic.create_cq(256).expect("capacity");
         let mut allocate = |len, pd, access| {
-            let block = memory.allocate(len).expect("capacity");
-            block.write(0, &pattern(len));
-            nic.register(pd, block, access).expect("capacity")
+            let region = fixture::region(&mut nic, &memory, pd, len, access);
+            region.block.write(0, &pattern(len));
+            region
         };
         let open = allocate(OPEN_LEN, pd, Access::all());
         let regions = [
@@ -131,32 +107,17 @@ impl Fuzzed {
             allocate(CLOSED_LEN, pd, Access::empty()),
             allocate(CLOSED_LEN, other_pd, Access::all()),
         ];
-        let places = regions
-            .iter()
-            .chain([&open, &open, &open])
-            .map(|region| Place {
-                address: region.address,
-                rkey: region.rkey,
-            });
-        let mut places: Vec<_> = places.rev().collect();
-        places.push(Place {
-            address: open.address,
-            rkey: Rkey(0),
-        });
+        let places = regions.iter().chain([&open, &open, &open]);
+        let mut places: Vec<_> = places.rev().map(Place::of).collect();
+        let (address, rkey) = (open.address, Rkey(0));
+        places.push(Place { address, rkey });
         let mut qp = |capabilities| nic.create_qp(pd, cq, cq, capabilities).expect("capacity");
         let qpn = qp(QpCapabilities::default());
         let other_qpn = qp(QpCapabilities::default());
         let mtu = Mtu::ALL[usize::from(setup >> 3) % 5];
-        connect(
-            &mut nic,
-            qpn,
-            connection(PEER, Qpn(0x77), mtu, Access::all()),
-        );
-        connect(
-            &mut nic,
-            other_qpn,
-            connection(STRANGER, Qpn(0x78), mtu, Access::empty()),
-        );
+        connect(&mut nic, qpn, (PEER, Qpn(0x77)), mtu, Access::all());
+        let stranger = (STRANGER, Qpn(0x78));
+        connect(&mut nic, other_qpn, stranger, mtu, Access::empty());
         if setup & 0x80 != 0 {
             nic.read_by_reference(qpn);
         }
@@ -238,28 +199,19 @@ impl Fuzzed {
         self.nic.handle_packet(self.now, packet);
         let after = self.nic.counters();
         assert_eq!(after.drops_total(), before.drops_total() + 1);
-        let changed: Vec<_> = after
-            .iter()
-            .filter(|(name, _)| !name.starts_with("drop_"))
-            .filter(|(name, _)| !["rcvd_pkts", "rdma_rx_bytes"].contains(name))
-            .filter(|now| {
-                before
-                    .iter()
-                    .find(|b| b.0 == now.0)
-                    .is_some_and(|b| b.1 != now.1)
-            })
-            .collect();
+        let counts = |name: &str| {
+            !name.starts_with("drop_") && !["rcvd_pkts", "rdma_rx_bytes"].contains(&name)
+        };
+        let pairs = before.iter().zip(after.iter());
+        let changed = pairs.filter(|(before, now)| before != now && counts(now.0));
+        let changed: Vec<_> = changed.collect();
         // The reason of a malformed packet is counted under its own name.
         assert!(changed.len() <= 1, "a stranger changed {changed:?}");
         assert_eq!(bytes_of(&self.open.block), open);
-        assert_eq!(
-            [self.qpn, self.other_qpn].map(|qpn| self.nic.qp_state(qpn)),
-            states
-        );
-        assert!(
-            self.nic.poll_transmit(self.now).is_none(),
-            "a stranger got an answer"
-        );
+        let states_now = [self.qpn, self.other_qpn].map(|qpn| self.nic.qp_state(qpn));
+        assert_eq!(states_now, states);
+        let answer = self.nic.poll_transmit(self.now);
+        assert!(answer.is_none(), "a stranger got an answer");
     }
 
     fn post(&mut self, input: &mut Input<'_>) -> Option<()> {
@@ -297,20 +249,14 @@ impl Fuzzed {
     /// The owner lets go of the queue pair, or brings it back.
     fn modify(&mut self, input: &mut Input<'_>) -> Option<()> {
         match input.below(4)? {
-            0 => {
-                let _ = self.nic.modify_qp(self.qpn, QpModify::Drain);
-            }
-            1 => {
-                let _ = self.nic.modify_qp(self.qpn, QpModify::Resume);
-            }
-            2 => {
-                let _ = self.nic.modify_qp(self.qpn, QpModify::Error);
-            }
+            0 => _ = self.nic.modify_qp(self.qpn, QpModify::Drain),
+            1 => _ = self.nic.modify_qp(self.qpn, QpModify::Resume),
+            2 => _ = self.nic.modify_qp(self.qpn, QpModify::Error),
             _ => {
                 let _ = self.nic.modify_qp(self.qpn, QpModify::Reset);
                 let mtu = Mtu::ALL[input.below(5)?];
-                let sides = connection(PEER, Qpn(0x77), mtu, Access::all());
-                connect(&mut self.nic, self.qpn, sides);
+                let peer = (PEER, Qpn(0x77));
+                connect(&mut self.nic, self.qpn, peer, mtu, Access::all());
                 self.cursor = Psn::new(PSN_OF_PEER);
                 // What was posted is forgotten.
                 self.take_completions();
@@ -338,20 +284,15 @@ impl Fuzzed {
         let mut completions: Vec<Completion> = Vec::new();
         self.nic.poll_cq(self.cq, usize::MAX, &mut completions);
         self.completed += completions.len() as u64;
-        assert!(
-            self.completed <= self.posted,
-            "more is completed than was posted"
-        );
+        let possible = self.completed <= self.posted;
+        assert!(possible, "more is completed than was posted");
         assert!(self.nic.qp_state(self.qpn) != Some(QpState::Reset));
     }
 
     fn check_closed(&self) {
         for (at, block) in self.closed.iter().enumerate() {
-            assert_eq!(
-                bytes_of(block),
-                pattern(block.len()),
-                "closed region {at} has changed"
-            );
+            let expected = pattern(block.len());
+            assert_eq!(bytes_of(block), expected, "closed region {at} has changed");
         }
     }
 }
@@ -374,10 +315,4 @@ fn psn(cursor: &mut Psn, opcode: Opcode, near: i8) -> Psn {
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 256) as u8).collect()
-}
-
-fn bytes_of(block: &Block) -> Vec<u8> {
-    let mut bytes = vec![0; block.len()];
-    block.read(0, &mut bytes);
-    bytes
 }

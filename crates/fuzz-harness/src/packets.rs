@@ -1,21 +1,15 @@
 //! Packets out of choices: well-formed ones whose every field the input chooses, and given bytes
 //! mended so far that they get past the first checks.
 
+use crate::fixture::Host;
 use crate::input::Input;
-use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
+use rackweave_base::{Memory, Packet, Payload, Psn, Qpn, Rkey};
+use rackweave_verbs::Region;
 use rackweave_wire::aeth::NakCode;
 use rackweave_wire::{
     Aeth, AtomicEth, Bth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, Opcode, Reth,
     Syndrome, Udp, icrc, parse_bytes,
 };
-use std::net::Ipv4Addr;
-
-/// One end of a packet's way.
-#[derive(Clone, Copy, Debug)]
-pub struct Host {
-    pub mac: MacAddr,
-    pub ip: Ipv4Addr,
-}
 
 /// Where a packet comes from and which queue pair it is for.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +24,15 @@ pub struct Way {
 pub struct Place {
     pub address: u64,
     pub rkey: Rkey,
+}
+
+impl Place {
+    pub fn of(region: &Region) -> Self {
+        Self {
+            address: region.address,
+            rkey: region.rkey,
+        }
+    }
 }
 
 impl Way {
@@ -95,6 +98,47 @@ pub fn raw(bytes: &[u8]) -> Packet {
 /// Gives the packet the ICRC that belongs to it.
 pub fn seal(packet: &mut Packet, memory: &Memory) {
     let _gone = !icrc::seal(packet, memory);
+}
+
+/// The packet as a link that leaves the process would carry it.
+pub fn copied(packet: &Packet, memory: &Memory) -> Packet {
+    let mut copy = packet.clone();
+    if let Some(bytes) = packet.payload.to_vec(memory) {
+        copy.payload = Payload::copied(&bytes);
+    }
+    copy
+}
+
+/// The packet with one bit of payload or check value flipped.
+pub fn damaged(packet: &Packet, memory: &Memory, place: u16) -> Packet {
+    let mut damaged = copied(packet, memory);
+    let mut payload = packet.payload.to_vec(memory).unwrap_or_default();
+    let (byte, bit) = (usize::from(place >> 3), 1 << (place & 7));
+    if let Some(byte) = payload.get_mut(byte) {
+        *byte ^= bit;
+        damaged.payload = Payload::copied(&payload);
+    } else if let Some(check) = &mut damaged.check {
+        check[byte % 4] ^= bit;
+    }
+    damaged
+}
+
+/// Changes of bytes of a packet's header: so many pairs of a place and what is flipped there.
+pub fn alter(packet: &mut Packet, changes: usize, input: &mut Input<'_>) -> Option<()> {
+    for _ in 0..changes {
+        let (at, value) = (usize::from(input.byte()?), input.byte()?);
+        let header = packet.header_mut();
+        header[at % header.len()] ^= value;
+    }
+    Some(())
+}
+
+/// Makes checksums, lengths and the ICRC what the header's fields say, where that can be.
+pub fn restore(packet: &mut Packet, memory: &Memory) {
+    if let Ok((headers, _)) = Headers::parse(packet.header()) {
+        headers.write_to(packet);
+    }
+    seal(packet, memory);
 }
 
 /// `len` bytes: a few of the input's, then a pattern, so that long payloads need no long input.

@@ -5,6 +5,7 @@
 //! are answered, no number is handed out twice, a latch of node 1's stays its own, and no memory
 //! changes that node 0 may not write.
 
+use crate::fixture;
 use crate::input::Input;
 use crate::packets::{self, Place};
 use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, To};
@@ -114,10 +115,9 @@ impl Client {
         controller: &mut Controller,
         (node, sequencer): (usize, SequencerId),
     ) -> Self {
-        let block = rack.memory.allocate(64).expect("capacity");
         let nic = &mut rack.nics[node];
         let pd = nic.create_pd();
-        let region = nic.register(pd, block, Access::LOCAL_WRITE);
+        let region = fixture::region(nic, &rack.memory, pd, 64, Access::LOCAL_WRITE);
         let cq = nic.create_cq(64).expect("capacity");
         let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default());
         let (qpn, id) = (qpn.expect("capacity"), NodeId(node as u16));
@@ -126,7 +126,7 @@ impl Client {
         let (pool, channels) = controller.page_node(id).expect("it has pages");
         Self {
             node,
-            region: region.expect("capacity"),
+            region,
             cq,
             qpn,
             place: place.expect("capacity"),
@@ -143,12 +143,7 @@ impl Client {
             rkey,
             add: count,
         };
-        let segment = Segment {
-            address: self.region.address,
-            length: 8,
-            lkey: self.region.lkey,
-        };
-        let request = WorkRequest::new(0, operation, &[segment]);
+        let request = WorkRequest::new(0, operation, &[self.region.segment(0, 8)]);
         // A queue pair that the attacker's own packets have broken takes none.
         let _broken = rack.nics[self.node].post_send(self.qpn, request);
     }
@@ -222,10 +217,7 @@ impl Fuzzed {
         let clients =
             [ATTACKER, USER].map(|node| Client::new(&mut rack, &mut controller, (node, sequencer)));
         let guard = rack.guard(USER);
-        let mut places = vec![Place {
-            address: guard.address,
-            rkey: guard.rkey,
-        }];
+        let mut places = vec![Place::of(&guard)];
         for client in &clients {
             for name in [client.pool.region, client.channel.control] {
                 places.push(Place {
@@ -273,10 +265,9 @@ impl Fuzzed {
                 let (wrong, count) = (input.byte()?, u64::from(input.word()?));
                 place.address ^= u64::from(wrong & 0x0f) << 1;
                 place.rkey.0 ^= u32::from(wrong >> 7);
-                let count = if wrong & 0x40 == 0 {
-                    count
-                } else {
-                    count << 32
+                let count = match wrong & 0x40 {
+                    0 => count,
+                    _ => count << 32,
                 };
                 self.attacker.add(&mut self.rack, place, count);
             }

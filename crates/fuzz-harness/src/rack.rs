@@ -1,11 +1,10 @@
 //! Four soft NICs around a switch, in one thread, with a hand on every packet.
 
+use crate::fixture::{self, Host};
 use crate::input::Input;
-use crate::packets::{self, Host, Place, Way};
-use rackweave_base::packet::Pool;
+use crate::packets::{self, Place, Way};
 use rackweave_base::{
-    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Qpn, Rkey,
-    Rng,
+    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rkey, Rng,
 };
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
@@ -68,10 +67,7 @@ pub struct Rack {
 }
 
 pub fn host(node: usize) -> Host {
-    Host {
-        mac: MacAddr([2, 0, 0, 0, 0, node as u8 + 1]),
-        ip: Ipv4Addr::new(10, 0, 0, node as u8 + 1),
-    }
+    fixture::host(node as u8 + 1)
 }
 
 pub fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
@@ -116,7 +112,7 @@ impl Rack {
                 ..NicConfig::new(ip, mac)
             };
             let rng = rng.fork(&format!("nic {node}"));
-            Nic::new(config, memory.clone(), Pool::new(256), KeyRng::seeded(rng))
+            fixture::nic(config, &memory, 256, rng)
         });
         let nics = nics.collect();
         let size = SwitchConfig {
@@ -146,13 +142,8 @@ impl Rack {
         };
         let (lanes, flows) = (config.engine.lanes, config.flows);
         let rng = rng.fork("controller");
-        let controller = Controller::new(
-            address,
-            lanes,
-            flows.threads,
-            flows.producers,
-            KeyRng::seeded(rng),
-        );
+        let keys = KeyRng::seeded(rng);
+        let controller = Controller::new(address, lanes, flows.threads, flows.producers, keys);
         controller.install_hosts(&mut rack).expect("capacity");
         (rack, controller)
     }
@@ -204,21 +195,22 @@ impl Rack {
         if self.remembered.len() == REMEMBERED {
             self.remembered.pop_front();
         }
-        self.remembered.push_back((to, self.copied(&packet)));
+        let copy = packets::copied(&packet, &self.memory);
+        self.remembered.push_back((to, copy));
         match self.next_fate() {
             None => self.arrive(to, packet),
             Some(Fate::Lose) => {}
             Some(Fate::Duplicate) => {
-                let copy = self.copied(&packet);
+                let copy = packets::copied(&packet, &self.memory);
                 self.arrive(to, packet);
                 self.arrive(to, copy);
             }
             Some(Fate::Delay(packets)) => {
-                let copy = self.copied(&packet);
+                let copy = packets::copied(&packet, &self.memory);
                 self.delayed.push((packets, to, copy));
             }
             Some(Fate::Damage(place)) => {
-                let damaged = self.damaged(&packet, place);
+                let damaged = packets::damaged(&packet, &self.memory, place);
                 self.arrive(to, damaged);
             }
         }
@@ -269,11 +261,9 @@ impl Rack {
 
     /// Registers memory at a node that nobody is given the key of, and that must not change.
     pub fn guard(&mut self, node: usize) -> Region {
-        let block = self.memory.allocate(GUARD_BYTES).expect("enough memory");
         let nic = &mut self.nics[node];
         let pd = nic.create_pd();
-        nic.register(pd, block, Access::all())
-            .expect("a free entry")
+        fixture::region(nic, &self.memory, pd, GUARD_BYTES, Access::all())
     }
 
     /// Adds a fault of the input's choice, after `before` packets that pass unharmed.
@@ -307,16 +297,8 @@ impl Rack {
         let to_switch: Vec<_> = to_switch.collect();
         let (node, packet) = to_switch.get(usize::from(which) % to_switch.len().max(1))?;
         let (node, mut packet) = (*node, (*packet).clone());
-        for _ in 0..changes {
-            let (at, value) = (usize::from(input.byte()?), input.byte()?);
-            let header = packet.header_mut();
-            header[at % header.len()] ^= value;
-        }
-        // Checksums and lengths as the changed fields say, where that can be.
-        if let Ok((headers, _)) = Headers::parse(packet.header()) {
-            headers.write_to(&mut packet);
-        }
-        packets::seal(&mut packet, &self.memory);
+        packets::alter(&mut packet, changes, input)?;
+        packets::restore(&mut packet, &self.memory);
         Some((node, packet))
     }
 
@@ -352,29 +334,6 @@ impl Rack {
         let (_, packet) = self.remembered.get(usize::from(which) % count)?;
         let (headers, _) = Headers::parse(packet.header()).ok()?;
         Some(headers.bth.target_qp)
-    }
-
-    /// The packet as a link that leaves the process would carry it.
-    pub fn copied(&self, packet: &Packet) -> Packet {
-        let mut copy = packet.clone();
-        if let Some(bytes) = packet.payload.to_vec(&self.memory) {
-            copy.payload = Payload::copied(&bytes);
-        }
-        copy
-    }
-
-    /// The packet with one bit of payload or check value flipped.
-    fn damaged(&self, packet: &Packet, place: u16) -> Packet {
-        let mut damaged = self.copied(packet);
-        let mut payload = packet.payload.to_vec(&self.memory).unwrap_or_default();
-        let (byte, bit) = (usize::from(place >> 3), 1 << (place & 7));
-        if let Some(byte) = payload.get_mut(byte) {
-            *byte ^= bit;
-            damaged.payload = Payload::copied(&payload);
-        } else if let Some(check) = &mut damaged.check {
-            check[byte % 4] ^= bit;
-        }
-        damaged
     }
 }
 

@@ -1,7 +1,8 @@
 //! The inputs that corpora start with: packets captured between Linux hosts, packets of every
 //! opcode, and stories that go through the machines' main ways.
 
-use crate::packets::{Host, Way};
+use crate::fixture::{self, Seeds, hex, host};
+use crate::packets::Way;
 use rackweave_base::{MacAddr, Memory, Payload, Psn, Qpn, Rkey};
 use rackweave_wire::aeth::NakCode;
 use rackweave_wire::arp::ArpFrame;
@@ -51,10 +52,6 @@ fn packets_of(file: &'static [u8]) -> Vec<&'static [u8]> {
 
 /// A packet of every opcode, as our own machines make it.
 fn own_packets() -> Vec<(Opcode, Vec<u8>)> {
-    let host = |number| Host {
-        mac: MacAddr([2, 0, 0, 0, 0, number]),
-        ip: Ipv4Addr::new(10, 0, 0, number),
-    };
     let way = Way {
         source: host(1),
         target: host(2),
@@ -109,7 +106,7 @@ fn named(name: &str, story: &[&[u8]]) -> (String, Vec<u8>) {
 }
 
 /// Single packets.
-pub fn parse() -> Vec<(String, Vec<u8>)> {
+pub fn parse() -> Seeds {
     let mut seeds = Vec::new();
     for (name, file) in CAPTURES {
         for (at, packet) in packets_of(file).into_iter().take(2).enumerate() {
@@ -129,7 +126,7 @@ pub fn parse() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Index requests and a reply, bare and as a packet.
-fn lookups() -> Vec<(String, Vec<u8>)> {
+fn lookups() -> Seeds {
     let once = Once {
         session: 7,
         slot: 3,
@@ -184,7 +181,7 @@ fn lookups() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Stories for one NIC.
-pub fn nic() -> Vec<(String, Vec<u8>)> {
+pub fn nic() -> Seeds {
     let mut seeds = Vec::new();
     for (name, file) in CAPTURES {
         let mut story = vec![0x10];
@@ -200,71 +197,49 @@ pub fn nic() -> Vec<(String, Vec<u8>)> {
         let fields = [
             0, opcode, 0, 1, 0, 0, 0, 64, 0, 0, 32, 0, 1, 2, 3, 4, 5, 6, 7, 8,
         ];
-        seeds.push(named(
-            &format!("own-{opcode:02}"),
-            &[
-                &[0x80, 12, 5, 0, 0, 0, 1],
-                &fields,
-                &[14, 255, 255],
-                &fields,
-            ],
-        ));
+        let (first, later) = ([0x80, 12, 5, 0, 0, 0, 1], [14, 255, 255]);
+        let name = format!("own-{opcode:02}");
+        seeds.push(named(&name, &[&first, &fields, &later, &fields]));
     }
     let write_only = [0, 10, 0, 1, 0, 0, 1, 16, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8];
     let stranger = [
         0x50, 10, 0, 1, 0, 0, 1, 16, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8,
     ];
     seeds.push(named("write-twice", &[&[9], &write_only, &write_only]));
-    seeds.push(named(
-        "write-of-a-stranger",
-        &[&[9], &stranger, &write_only],
-    ));
-    seeds.push(named(
-        "requests-without-answer",
-        &[
-            &[0],
-            &[11, 0, 0, 0, 0, 4, 11, 2, 0, 0, 0, 8],
-            &[14, 255, 255, 14, 255, 255, 14, 255, 255].repeat(4),
-        ],
-    ));
+    let story: [&[u8]; 3] = [&[9], &stranger, &write_only];
+    seeds.push(named("write-of-a-stranger", &story));
+    let (posted, waits) = ([0, 11, 0, 0, 0, 0, 4, 11, 2, 0, 0, 0, 8], [14, 255, 255]);
+    let story: [&[u8]; 2] = [&posted, &waits.repeat(12)];
+    seeds.push(named("requests-without-answer", &story));
     seeds
 }
 
 /// Stories for two NICs.
-pub fn nic_ops() -> Vec<(String, Vec<u8>)> {
+pub fn nic_ops() -> Seeds {
     let mut seeds = Vec::new();
     for kind in 0..4u8 {
         let post = [0, kind, 0, 16, 0, 200, 3];
-        seeds.push(named(
-            &format!("kind-{kind}"),
-            &[&[8], &[0x85], &post, &post, &[8, 8, 8], &post],
-        ));
-        for fault in 0..4u8 {
-            let fault = [11, fault, 40, 0];
-            seeds.push(named(
-                &format!("kind-{kind}-fault-{}", fault[1]),
-                &[&[9], &[0x85, 0x85], &post, &fault, &[8, 8], &fault, &post],
-            ));
+        let story: [&[u8]; 5] = [&[8, 0x85], &post, &post, &[8, 8, 8], &post];
+        seeds.push(named(&format!("kind-{kind}"), &story));
+        for number in 0..4u8 {
+            let fault = [11, number, 40, 0];
+            let story: [&[u8]; 6] = [&[9, 0x85, 0x85], &post, &fault, &[8, 8], &fault, &post];
+            seeds.push(named(&format!("kind-{kind}-fault-{number}"), &story));
         }
     }
-    seeds.push(named(
-        "wrong-key",
-        &[
-            &[0],
-            &[7, 0x80, 1, 2, 3, 4],
-            &[8, 8],
-            &[0x87, 0x81, 9, 0, 0, 0],
-        ],
-    ));
-    seeds.push(named(
-        "broken-off",
-        &[&[0], &[0, 2, 0, 0, 0, 0, 8], &[15, 0xee]],
+    let stories = [
+        ("wrong-key", "00 07 80 01 02 03 04 08 08 87 81 09 00 00 00"),
+        ("broken-off", "00 00 02 00 00 00 00 08 0f ee"),
+    ];
+    seeds.extend(fixture::named(
+        &[],
+        stories.map(|(name, bytes)| (name, hex(bytes))),
     ));
     seeds
 }
 
 /// Stories for a switch that runs a flow.
-pub fn switch() -> Vec<(String, Vec<u8>)> {
+pub fn switch() -> Seeds {
     let mut seeds = Vec::new();
     let work = [0xc0, 0xd1, 0xf4, 0xf4, 0xf2, 0xe2, 0xf4];
     for setup in [0x00, 0x0d, 0x1e, 0x2f, 0x4f, 0x8d, 0xef] {
@@ -287,10 +262,8 @@ pub fn switch() -> Vec<(String, Vec<u8>)> {
         seeds.push(named(name, &story));
     }
     let forged = [0x0d, 0, 3, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
-    seeds.push(named(
-        "forged-response",
-        &[&[0x2f, 0], &work, &forged, &work],
-    ));
+    let story: [&[u8]; 4] = [&[0x2f, 0], &work, &forged, &work];
+    seeds.push(named("forged-response", &story));
     for (opcode, packet) in own_packets().into_iter().step_by(5) {
         let len = (packet.len() as u16).to_le_bytes();
         let story: [&[u8]; 5] = [&[0x2f, 0], &work, &[14], &len, &packet];
@@ -300,7 +273,7 @@ pub fn switch() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Stories of the page directory and the sequencers.
-pub fn programs() -> Vec<(String, Vec<u8>)> {
+pub fn programs() -> Seeds {
     let mut seeds = Vec::new();
     let request = |slot: u8, operation: u8, argument: u8, frame: u8, page: u8| {
         [0x08 | slot << 4, operation, argument, frame, page, 0]
@@ -315,32 +288,25 @@ pub fn programs() -> Vec<(String, Vec<u8>)> {
         ];
         seeds.push(named(&format!("operation-{operation:02}"), &story));
     }
-    let stories: [(&str, &[u8]); 10] = [
-        ("numbers", &[0x07, 0, 5, 0, 0, 0, 0x30, 0x44]),
-        ("wrong-key", &[0x07, 0x80, 5, 0, 0, 0, 0x30, 0x44]),
-        ("too-many", &[0x07, 0x40, 255, 255, 255, 255, 0x30, 0x44]),
-        ("lost", &[0x03, 0, 0x44, 0x13, 0, 0x35, 1, 0x44]),
-        (
-            "stolen-packet",
-            &[0x44, 0x0c, 3, 0, 0x35, 1, 0x0c, 9, 1, 60, 1, 0x44],
-        ),
+    let stories = [
+        ("numbers", "07 00 05 00 00 00 30 44"),
+        ("wrong-key", "07 80 05 00 00 00 30 44"),
+        ("too-many", "07 40 ff ff ff ff 30 44"),
+        ("lost", "03 00 44 13 00 35 01 44"),
+        ("stolen-packet", "44 0c 03 00 35 01 0c 09 01 3c 01 44"),
         (
             "stolen-latch",
-            &[
-                0x35, 2, 0x08, 7, 0, 1, 3, 0, 0x08, 6, 0, 1, 3, 0, 0x30, 0x35, 5,
-            ],
+            "35 02 08 07 00 01 03 00 08 06 00 01 03 00 30 35 05",
         ),
-        (
-            "released",
-            &[0x35, 2, 0x35, 5, 0x35, 7, 0x35, 2, 0x35, 6, 0x35, 5],
-        ),
-        ("replay", &[0x44, 0x0f, 1, 0x0f, 9, 0x35, 2, 0x0f, 12, 0x44]),
-        ("unknown-slot", &[0xf8, 2, 0, 1, 3, 0, 0x30, 0x35, 2]),
-        ("foreign-frame", &[0x08, 2, 0, 0xff, 3, 0, 0x30, 0x35, 2]),
+        ("released", "35 02 35 05 35 07 35 02 35 06 35 05"),
+        ("replay", "44 0f 01 0f 09 35 02 0f 0c 44"),
+        ("unknown-slot", "f8 02 00 01 03 00 30 35 02"),
+        ("foreign-frame", "08 02 00 ff 03 00 30 35 02"),
     ];
-    for (name, bytes) in stories {
-        seeds.push(named(name, &[bytes]));
-    }
+    seeds.extend(fixture::named(
+        &[],
+        stories.map(|(name, bytes)| (name, hex(bytes))),
+    ));
     for lane in (62..86).step_by(3) {
         let forged = [0x0d, 0, lane, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
         let name = format!("forged-{lane}");

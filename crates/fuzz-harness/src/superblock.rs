@@ -1,5 +1,6 @@
 //! Parses page 0 of a page store, and the header of any page, from arbitrary bytes.
 
+use crate::fixture::Seeds;
 use rackweave_base::checksum::checksum;
 use rackweave_endpoint::page_store::{StoreLayout, Superblock, Unfit};
 use rackweave_wire::fabric::page::{HEADER_LEN, PageHeader, PageId, is_page_size};
@@ -96,7 +97,7 @@ fn pages(layout: &StoreLayout, number: u64) {
 }
 
 /// The inputs that the corpus starts with: closed and open stores, blank pages, and what is none.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Seeds {
     let store = |format: u32, page_size: u32, capacity: u64, state: u64| {
         let words = [
             u64::from_le_bytes(*b"RWpages\n"),

@@ -1,7 +1,8 @@
 //! What goes wrong, and who comes and goes, at which time.
 
 use super::plan::FlowPlan;
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use crate::wrong::{self, nanos};
+use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::{FlowShape, LossPolicy};
 
 /// Something that happens at a certain time. Flows and their members go by number.
@@ -54,8 +55,7 @@ const TRIES: u32 = 12;
 
 /// Most runs last from tens to hundreds of microseconds; early is as likely as late.
 fn some_time(rng: &mut Rng) -> Instant {
-    let exponent = rng.between(12, 20);
-    Instant::from_nanos(rng.between(0, 1 << exponent))
+    wrong::some_time(rng, 12, 20)
 }
 
 pub(super) fn plan(rng: &mut Rng, nodes: u64, flows: &[FlowPlan]) -> Vec<(Instant, Disturbance)> {
@@ -69,14 +69,12 @@ pub(super) fn plan(rng: &mut Rng, nodes: u64, flows: &[FlowPlan]) -> Vec<(Instan
     if rng.chance(0.2) {
         let (at, node) = (some_time(rng), some_node(rng));
         let long = rng.chance(0.4);
-        let length = if long {
-            rng.between(1_000_000, 12_000_000)
-        } else {
-            rng.between(1000, 1_000_000)
+        let lasts = match long {
+            true => nanos(rng, 1_000_000, 12_000_000),
+            false => nanos(rng, 1000, 1_000_000),
         };
-        let back = at + Duration::from_nanos(length);
         all.push((at, Disturbance::CutCable { node, long }));
-        all.push((back, Disturbance::MendCable(node)));
+        all.push((at + lasts, Disturbance::MendCable(node)));
     }
     let elastic = flows
         .iter()

@@ -16,20 +16,17 @@ mod plan;
 mod running;
 
 use crate::SeedReport;
+use crate::campaign::{self, Campaign};
 use change::Change;
 use core::cell::RefCell;
 use disturb::Disturbance;
 use plan::FlowsPlan;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, NodeId};
 use rackweave_rack::testing::Faults;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::FlowHistory;
 use running::Running;
 use std::rc::Rc;
-
-/// Virtual time after which a run that has not ended is taken for stuck. The longest honest runs
-/// take tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// After how long a producer that was busy is asked to be removed again.
 const AGAIN: Duration = Duration::from_micros(60);
@@ -42,45 +39,21 @@ pub(crate) type History = Rc<RefCell<FlowHistory>>;
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = FlowsPlan::new(seed);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
-    let mut rack = match SimulatedRack::new(&plan.config) {
-        Ok(rack) => rack,
-        Err(error) => return fail(report, format!("no rack: {error}")),
-    };
-    let mut flows = Vec::new();
-    for flow in &plan.flows {
-        match Running::start(&mut rack, flow.clone()) {
-            Ok(flow) => flows.push(flow),
-            Err(error) => return fail(report, error),
+    let mut report = SeedReport::of(seed, &plan);
+    match FlowsCampaign::new(&plan, &mut report) {
+        Ok(mut campaign) => {
+            if campaign.drive("") {
+                campaign.wait_for_verdicts();
+            }
+            campaign.judge();
         }
+        Err(error) => report.violations.push(error),
     }
-    let mut campaign = Campaign {
-        rack,
-        flows,
-        due: Vec::new(),
-        dead: Vec::new(),
-        cut_off: Vec::new(),
-        report: &mut report,
-    };
-    for &(time, disturbance) in &plan.disturbances {
-        campaign.at(time, disturbance);
-    }
-    campaign.drive();
-    campaign.judge();
-    report
-}
-
-fn fail(mut report: SeedReport, violation: String) -> SeedReport {
-    report.violations.push(violation);
     report
 }
 
 /// A run.
-struct Campaign<'a> {
+struct FlowsCampaign<'a> {
     rack: SimulatedRack,
     flows: Vec<Running>,
     /// What will be done, by the token of its control event.
@@ -91,26 +64,40 @@ struct Campaign<'a> {
     report: &'a mut SeedReport,
 }
 
-impl Campaign<'_> {
-    fn at(&mut self, time: Instant, disturbance: Disturbance) {
-        self.rack.at(time, self.due.len() as u64);
-        self.due.push(disturbance);
+impl Campaign for FlowsCampaign<'_> {
+    /// The longest honest runs take tens of milliseconds.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn rack(&mut self) -> &mut SimulatedRack {
+        &mut self.rack
     }
 
-    /// Runs to the end, doing what the plan says when it is due.
-    fn drive(&mut self) {
-        loop {
-            let stuck = match self.rack.run(Instant::ZERO + PATIENCE) {
-                RunEnd::Done => return self.wait_for_verdicts(),
-                RunEnd::Control(token) => {
-                    self.disturb(self.due[token as usize]);
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled => "nothing will ever happen again".into(),
-            };
-            return self.report.stuck.push(stuck);
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
+    }
+
+    fn control(&mut self, token: u64) -> bool {
+        self.disturb(self.due[token as usize]);
+        false
+    }
+}
+
+impl<'a> FlowsCampaign<'a> {
+    fn new(plan: &FlowsPlan, report: &'a mut SeedReport) -> Result<Self, String> {
+        let mut rack = campaign::rack_of(&plan.config)?;
+        let mut flows = Vec::new();
+        for flow in &plan.flows {
+            flows.push(Running::start(&mut rack, flow.clone())?);
         }
+        campaign::schedule(&mut rack, &plan.disturbances);
+        Ok(Self {
+            rack,
+            flows,
+            due: plan.disturbances.iter().map(|&(_, it)| it).collect(),
+            dead: Vec::new(),
+            cut_off: Vec::new(),
+            report,
+        })
     }
 
     /// All actors are done: those who are dead, too, and the controller may not know yet. Nothing
@@ -137,17 +124,13 @@ impl Campaign<'_> {
     }
 
     fn disturb(&mut self, disturbance: Disturbance) {
-        let rack = &mut self.rack;
         match disturbance {
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
                 for flow in &mut self.flows {
                     flow.about_to_be_set_up_again();
                 }
-                if let Err(error) = rack.restart_switch() {
-                    let violation = format!("the switch did not restart: {error}");
-                    self.report.violations.push(violation);
-                }
+                self.check(campaign::restart_switch(&self.rack));
             }
             Disturbance::CutCable { node, long } => {
                 if long {
@@ -156,19 +139,18 @@ impl Campaign<'_> {
                         flow.about_to_be_cut_off(node);
                     }
                 }
-                rack.set_link_down(node, true);
+                self.rack.set_link_down(node, true);
             }
-            Disturbance::MendCable(node) => rack.set_link_down(node, false),
+            Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::Crash { node, told } => {
                 self.report.crashes += 1;
                 self.dead.push(node);
                 for flow in &mut self.flows {
                     flow.about_to_crash(node, told);
                 }
-                if told {
-                    rack.crash_node(node);
-                } else {
-                    rack.crash_node_silently(node);
+                match told {
+                    true => self.rack.crash_node(node),
+                    false => self.rack.crash_node_silently(node),
                 }
             }
             Disturbance::LeaveConsumer { flow, index } => self.flows[flow].about_to_leave(index),
@@ -194,8 +176,10 @@ impl Campaign<'_> {
             (Change::Wrong(violation), _) => self.report.violations.push(violation),
             (Change::Later, Disturbance::RemoveProducer { flow, index, tries }) if tries > 1 => {
                 let tries = tries - 1;
-                let again = Disturbance::RemoveProducer { flow, index, tries };
-                self.at(self.rack.now() + AGAIN, again);
+                let at = self.rack.now() + AGAIN;
+                self.rack.at(at, self.due.len() as u64);
+                self.due
+                    .push(Disturbance::RemoveProducer { flow, index, tries });
             }
             (Change::Later, _) => {}
         }
@@ -217,10 +201,7 @@ impl Campaign<'_> {
                 .aborted
                 .take()
                 .or(aborted.map(|reason| reason.to_string()));
-            if let Err(violations) = history.finish() {
-                let violations = violations.iter().map(ToString::to_string);
-                report.violations.extend(violations);
-            }
+            report.judge(history.finish());
         }
     }
 }

@@ -202,10 +202,7 @@ impl fmt::Display for FlowsPlan {
         for flow in &self.flows {
             write!(f, "; {flow}")?;
         }
-        let wrong = Wrong {
-            faults: &self.config.faults,
-            disturbances: &self.disturbances,
-        };
+        let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")
     }
 }

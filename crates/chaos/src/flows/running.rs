@@ -73,12 +73,9 @@ impl Running {
     }
 
     pub fn spawn_producer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), String> {
-        let index = self.producers.len();
-        let member = Member::new(node);
-        let rings = self
-            .flow
-            .take_producers(index)
-            .map_err(|error| error.to_string())?;
+        let (index, member) = (self.producers.len(), Member::new(node));
+        let rings = self.flow.take_producers(index);
+        let rings = rings.map_err(|error| error.to_string())?;
         let bells = self.flow.producer_bells(index);
         let (history, mark) = (self.history.clone(), member.mark.clone());
         let feeder = Feeder::new(index as u16, rings, bells, &self.plan, history, mark);
@@ -88,12 +85,9 @@ impl Running {
     }
 
     pub fn spawn_consumer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), String> {
-        let index = self.consumers.len();
-        let member = Member::new(node);
-        let ring = self
-            .flow
-            .take_consumer(index)
-            .map_err(|error| error.to_string())?;
+        let (index, member) = (self.consumers.len(), Member::new(node));
+        let ring = self.flow.take_consumer(index);
+        let ring = ring.map_err(|error| error.to_string())?;
         let bell = self.flow.consumer_bell(index);
         let (history, mark) = (self.history.clone(), member.mark.clone());
         let taker = Taker::new(index as u16, ring, bell, &self.plan, history, mark);
@@ -118,11 +112,7 @@ impl Running {
         if !self.runs() {
             return;
         }
-        if self.silent_death {
-            self.excuse = self
-                .excuse
-                .or(Some("set up again with a node that is dead"));
-        }
+        self.excuse_silent_death(self.silent_death);
         if self.plan.spec.shape != FlowShape::Balance {
             return;
         }
@@ -187,11 +177,7 @@ impl Running {
             self.about_to_be_set_up_again();
         } else {
             // The controller hears of one member at a time, and sets up again with the others.
-            if count > 1 || self.loss_pending || self.silent_death {
-                self.excuse = self
-                    .excuse
-                    .or(Some("set up again with a node that is dead"));
-            }
+            self.excuse_silent_death(count > 1 || self.loss_pending || self.silent_death);
             self.silent_death = true;
             self.loss_pending = true;
         }
@@ -201,12 +187,12 @@ impl Running {
     pub fn about_to_be_cut_off(&mut self, node: NodeId) {
         let [consumers, producers] = self.members_on(node);
         let mut history = self.history.borrow_mut();
-        consumers
-            .iter()
-            .for_each(|&at| history.suspect_consumer(at as u16));
-        producers
-            .iter()
-            .for_each(|&at| history.suspect_producer(at as u16));
+        for &at in &consumers {
+            history.suspect_consumer(at as u16);
+        }
+        for &at in &producers {
+            history.suspect_producer(at as u16);
+        }
         drop(history);
         if consumers.len() + producers.len() > 0 {
             self.lose_some_time(&consumers, &producers);
@@ -224,30 +210,28 @@ impl Running {
         }
     }
 
+    /// The flow is set up again, and whether a dead node takes part in that.
+    fn excuse_silent_death(&mut self, is_dead: bool) {
+        let excuse = is_dead.then_some("set up again with a node that is dead");
+        self.excuse = self.excuse.or(excuse);
+    }
+
     fn lose_some_time(&mut self, consumers: &[usize], producers: &[usize]) {
-        if self.silent_death {
-            self.excuse = self
-                .excuse
-                .or(Some("set up again with a node that is dead"));
-        }
+        self.excuse_silent_death(self.silent_death);
         self.loss_pending = true;
         self.lose(consumers, producers);
     }
 
     /// Members are lost, or those that remain are fewer: whether the flow must go on.
     pub fn lose(&mut self, consumers: &[usize], producers: &[usize]) {
-        consumers
-            .iter()
-            .for_each(|&at| self.consumers[at].lost = true);
-        producers
-            .iter()
-            .for_each(|&at| self.producers[at].lost = true);
-        if !self
-            .consumers
-            .iter()
-            .chain(&self.producers)
-            .any(|member| member.lost)
-        {
+        for &at in consumers {
+            self.consumers[at].lost = true;
+        }
+        for &at in producers {
+            self.producers[at].lost = true;
+        }
+        let mut members = self.consumers.iter().chain(&self.producers);
+        if !members.any(|member| member.lost) {
             return;
         }
         let remain = |members: &[Member]| members.iter().any(|m| !m.lost && !m.removed);
@@ -333,19 +317,15 @@ impl Running {
             if member.lost || member.mark.outcome.get().is_none() {
                 self.history.borrow_mut().excuse(at as u16, unseen);
             }
-            let told = member.mark.outcome.get() == Some(Outcome::Aborted);
-            if told && aborted.is_none() && !given_up {
-                violations.push(format!(
-                    "consumer {at} was told of an end that there was not"
-                ));
-            }
         }
-        for (at, member) in self.producers.iter().enumerate() {
-            let told = member.mark.outcome.get() == Some(Outcome::Aborted);
-            if told && aborted.is_none() && !self.is_given_up("producer", at) {
-                violations.push(format!(
-                    "producer {at} was told of an end that there was not"
-                ));
+        let all = [("consumer", &self.consumers), ("producer", &self.producers)];
+        for (role, members) in all.into_iter().filter(|_| aborted.is_none()) {
+            for (at, member) in members.iter().enumerate() {
+                let told = member.mark.outcome.get() == Some(Outcome::Aborted);
+                if told && !self.is_given_up(role, at) {
+                    let wrong = format!("{role} {at} was told of an end that there was not");
+                    violations.push(wrong);
+                }
             }
         }
         let empty = FlowHistory::new(Shape::Routed, 0, 0);

@@ -3,7 +3,7 @@
 use super::plan::{ClientPlan, IndexPlan};
 use super::shared::{Shared, order};
 use super::work::{Task, Work};
-use crate::IndexAccess;
+use crate::campaign::{ROUNDS_MAX, wait};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::btree::Direction;
@@ -16,9 +16,6 @@ use rackweave_sim::checkers::index_history::{Operation, PointId, ScanId};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-
-/// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
-const ROUNDS_MAX: u32 = 10_000;
 
 /// Attempts of an operation that must succeed.
 const TRIES_MAX: u32 = 100;
@@ -39,17 +36,21 @@ pub(super) struct ClientSlot {
 }
 
 /// What a client is to do.
-pub(super) enum Script {
+pub(super) enum Todo {
     /// So many operations of all kinds.
-    Work(u32),
-    /// Gets all keys, and scans everything both ways. It must succeed, if need be after a new
-    /// connection: who was idle does not know that the former is broken.
-    ReadAll,
+    Random(u32),
+    /// These. They must succeed, if need be after a new connection: who was idle does not know that
+    /// the former is broken.
+    Listed(VecDeque<Task>),
 }
 
-enum Todo {
-    Random(u32),
-    Listed(VecDeque<Task>),
+impl Todo {
+    /// Gets all keys, and scans everything both ways.
+    pub fn read_all(shared: &Shared) -> Self {
+        let gets = (0..shared.keys.count).map(|index| get(shared.keys.key(index)));
+        let scans = [Direction::Forward, Direction::Backward].map(scan_all);
+        Self::Listed(gets.chain(scans).collect())
+    }
 }
 
 /// What was begun.
@@ -93,11 +94,7 @@ pub(super) fn config(plan: &IndexPlan, client: &ClientPlan, who: u32) -> IndexCl
     let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
     IndexClientConfig {
         operations: plan.habits.at_once as u16,
-        access: match client.access {
-            IndexAccess::Rpc => Access::Rpc,
-            IndexAccess::OneSided => Access::OneSided,
-            IndexAccess::InNetwork => Access::InNetwork,
-        },
+        access: client.access,
         rpc: ClientConfig {
             window: 1 + rng.below(8) as u16,
             batch_bytes: *rng.pick(&[0, 512]),
@@ -135,20 +132,14 @@ impl ClientSlot {
 }
 
 impl Browser {
-    pub fn new(shared: Rc<Shared>, slot: Rc<ClientSlot>, script: Script, seed: u64) -> Self {
+    pub fn new(shared: Rc<Shared>, slot: Rc<ClientSlot>, todo: Todo, seed: u64) -> Self {
         let rng = Rng::new(seed ^ u64::from(slot.who) << 8).fork("browser");
-        let work = Work::new(&shared, rng);
-        let tries = matches!(script, Script::ReadAll).then_some(TRIES_MAX);
-        let todo = match script {
-            Script::Work(operations) => Todo::Random(operations),
-            Script::ReadAll => Todo::Listed(everything(&shared)),
-        };
         Self {
+            work: Work::new(&shared, rng),
+            tries: matches!(todo, Todo::Listed(_)).then_some(TRIES_MAX),
             shared,
             slot,
-            work,
             todo,
-            tries,
             jobs: BTreeMap::new(),
             next_at: Instant::ZERO,
         }
@@ -223,7 +214,10 @@ impl Browser {
         };
         match began {
             Ok(ticket) => _ = self.jobs.insert(ticket, job),
-            Err(error) => self.shared.wrong(format!("client {}: {error}", slot.who)),
+            Err(error) => self
+                .shared
+                .wrong
+                .push(format!("client {}: {error}", slot.who)),
         }
         if self.tries.is_none() {
             let most = self.shared.habits.pause_max.as_nanos();
@@ -236,7 +230,7 @@ impl Browser {
         let Some(job) = self.jobs.remove(&reply.ticket) else {
             let who = self.slot.who;
             let what = format!("client {who}: an end without a beginning, {reply:?}");
-            return self.shared.wrong(what);
+            return self.shared.wrong.push(what);
         };
         let shared = self.shared.clone();
         match (job, reply.result) {
@@ -263,7 +257,9 @@ impl Browser {
             }
             (_, Ok(answer)) => {
                 let who = self.slot.who;
-                shared.wrong(format!("client {who}: {answer:?} to another question"));
+                shared
+                    .wrong
+                    .push(format!("client {who}: {answer:?} to another question"));
             }
             (job, Err(error)) => self.failed(now, job, error),
         }
@@ -280,7 +276,8 @@ impl Browser {
         );
         if severe || self.tries == Some(0) {
             self.shared
-                .wrong(format!("client {who} at {now:?}: {error}"));
+                .wrong
+                .push(format!("client {who} at {now:?}: {error}"));
         } else if let (Some(tries), Todo::Listed(tasks)) = (&mut self.tries, &mut self.todo) {
             *tries -= 1;
             tasks.push_back(job.again());
@@ -331,12 +328,6 @@ fn scan_all(direction: Direction) -> Task {
     }
 }
 
-fn everything(shared: &Shared) -> VecDeque<Task> {
-    let gets = (0..shared.keys.count).map(|index| get(shared.keys.key(index)));
-    let scans = [Direction::Forward, Direction::Backward].map(scan_all);
-    gets.chain(scans).collect()
-}
-
 impl Actor for Browser {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
@@ -344,7 +335,7 @@ impl Actor for Browser {
             if round == ROUNDS_MAX {
                 let who = self.slot.who;
                 let what = format!("client {who} does not come to rest at {now:?}");
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
                 return Step::Done;
             }
             let slot = self.slot.clone();
@@ -364,9 +355,7 @@ impl Actor for Browser {
         let client = self.slot.client.borrow();
         let can_begin = client.free() > 0 && self.has_more();
         let next = can_begin.then_some(self.next_at);
-        match next.into_iter().chain(client.poll_timeout()).min() {
-            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
-            None => Step::WaitForPacket,
-        }
+        let due = next.into_iter().chain(client.poll_timeout()).min();
+        wait(now, due)
     }
 }

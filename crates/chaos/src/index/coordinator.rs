@@ -1,7 +1,8 @@
 //! Who moves ranges: a coordinator, which may be killed at any time, and another takes its place.
 
 use super::plan::{IndexPlan, Keys};
-use super::shared::{Shared, count};
+use super::shared::Shared;
+use crate::campaign::count;
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_endpoint::index::{
@@ -104,7 +105,7 @@ impl CoordinatorActor {
                 self.chair.starts.borrow_mut()[endpoint.index()] = None;
             }
             CoordinatorEvent::Ended(Err(error @ MoveError::Broken { .. })) => {
-                self.shared.wrong(format!("a move: {error}"));
+                self.shared.wrong.push(format!("a move: {error}"));
             }
             CoordinatorEvent::Ended(_)
             | CoordinatorEvent::Ready
@@ -165,9 +166,9 @@ impl Actor for CoordinatorActor {
             // Ranges that are not next to each other do not change hands.
             let _ = coordinator.begin_move(range);
         }
-        match coordinator.poll_timeout() {
-            Some(due) => Step::WaitUntil(due.max(now + PERIOD)),
-            None => Step::WaitForPacket,
-        }
+        let due = coordinator.poll_timeout();
+        due.map_or(Step::WaitForPacket, |due| {
+            Step::WaitUntil(due.max(now + PERIOD))
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What goes wrong, and who gets other keys, at which time.
 
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use crate::wrong::{self, nanos};
+use rackweave_base::{Instant, NodeId, Rng};
 
 /// Something that happens at a certain time. Endpoints by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +29,7 @@ pub(super) enum Disturbance {
 
 /// Most runs last hundreds of microseconds to some milliseconds; early is as likely as late.
 pub(super) fn some_time(rng: &mut Rng) -> Instant {
-    let exponent = rng.between(14, 21);
-    Instant::from_nanos(rng.between(0, 1 << exponent))
+    wrong::some_time(rng, 14, 21)
 }
 
 pub(super) fn plan(
@@ -54,13 +54,12 @@ pub(super) fn plan(
         for _ in 0..rng.between(1, 2) {
             let (at, node) = (some_time(rng), *rng.pick(compute));
             all.push((at, Disturbance::Crash(node)));
-            let soon = Duration::from_nanos(rng.between(0, 300_000));
-            all.push((at + soon, Disturbance::Return(node)));
+            all.push((at + nanos(rng, 0, 300_000), Disturbance::Return(node)));
         }
     }
     if rng.chance(0.25) {
         let (stop, at) = (some_time(rng), rng.below(endpoints.len() as u64) as u16);
-        let down = Duration::from_nanos(rng.between(1000, 500_000));
+        let down = nanos(rng, 1000, 500_000);
         all.push((stop, Disturbance::StopEndpoint(at, rng.chance(0.4))));
         let keeps = rng.chance(0.4);
         all.push((stop + down, Disturbance::StartEndpoint(at, keeps)));
@@ -68,7 +67,7 @@ pub(super) fn plan(
     if rng.chance(0.2) {
         let ends = [compute, endpoints].concat();
         let (cut, node) = (some_time(rng), *rng.pick(&ends));
-        let lasts = Duration::from_nanos(rng.between(1000, 800_000));
+        let lasts = nanos(rng, 1000, 800_000);
         all.push((cut, Disturbance::CutCable(node)));
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }

@@ -1,6 +1,6 @@
 //! A rack with an index on it, and those who use it.
 
-use super::browser::{self, Browser, ClientSlot, Script};
+use super::browser::{self, Browser, ClientSlot, Todo};
 use super::coordinator::{Chair, Orders};
 use super::endpoint::{ServerActor, spec};
 use super::local::Local;
@@ -9,6 +9,7 @@ use super::plan::IndexPlan;
 use super::shared::Shared;
 use super::switches::Switches;
 use super::work::Work;
+use crate::{SeedReport, campaign};
 use rackweave_base::{NodeId, Rng};
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{EndpointId, Shard};
@@ -40,6 +41,7 @@ pub(super) struct Harness<'a> {
     pub coordinators: u32,
     /// Who loads the switches, if they lead queries.
     pub guide: Option<Guide>,
+    pub report: &'a mut SeedReport,
 }
 
 /// An endpoint that is down.
@@ -51,7 +53,11 @@ struct Down {
 }
 
 impl<'a> Harness<'a> {
-    pub fn new(plan: &'a IndexPlan, shared: Rc<Shared>) -> Result<Self, String> {
+    pub fn new(
+        plan: &'a IndexPlan,
+        shared: Rc<Shared>,
+        report: &'a mut SeedReport,
+    ) -> Result<Self, String> {
         let rack = match plan.network {
             Some(_) => SimulatedRack::with_models(&plan.config, Switches::change_models),
             None => SimulatedRack::new(&plan.config),
@@ -73,6 +79,7 @@ impl<'a> Harness<'a> {
             chair: None,
             coordinators: 0,
             guide: Guide::new(plan),
+            report,
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         let endpoints = (0..plan.endpoints.len() as u16).map(EndpointId);
@@ -145,11 +152,11 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The clients of a node follow a script.
-    pub fn spawn_clients(&mut self, node: NodeId, script: impl Fn() -> Script) {
+    /// The clients of a node do this.
+    pub fn spawn_clients(&mut self, node: NodeId, todo: impl Fn() -> Todo) {
         for slot in self.slots.clone() {
             if slot.node == node && !slot.is_dead.get() {
-                let browser = Browser::new(self.shared.clone(), slot, script(), self.plan.seed);
+                let browser = Browser::new(self.shared.clone(), slot, todo(), self.plan.seed);
                 self.rack.spawn(node, Box::new(browser));
             }
         }
@@ -208,9 +215,7 @@ impl<'a> Harness<'a> {
 
     /// A node is there again, with new clients.
     pub fn revive(&mut self, node: NodeId) -> Result<(), String> {
-        if !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
-        }
+        campaign::revive_node(&mut self.rack, node)?;
         for slot in self.slots.iter().filter(|slot| slot.is_dead.get()) {
             self.index.forget(&mut slot.client.borrow_mut());
         }
@@ -248,8 +253,8 @@ impl<'a> Harness<'a> {
             return Ok(());
         };
         let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
-        if hard && !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
+        if hard {
+            campaign::revive_node(&mut self.rack, node)?;
         }
         let restarted = match keeps {
             true => self.index.restart_with(endpoint, &shard),
@@ -278,7 +283,7 @@ impl<'a> Harness<'a> {
                 Ok(stamp) => kept.push((key, stamp)),
                 Err(error) => {
                     let what = format!("key {key:#x} after a stop: {error}");
-                    self.shared.wrong(what);
+                    self.shared.wrong.push(what);
                 }
             }
             true
@@ -295,12 +300,12 @@ impl<'a> Harness<'a> {
                 continue;
             };
             if let Err(error) = shard.tree().check() {
-                self.shared.wrong(format!("{endpoint}: {error}"));
+                self.shared.wrong.push(format!("{endpoint}: {error}"));
             }
             let part = map.part_of(endpoint);
             if shard.part() != part {
                 let what = format!("{endpoint} has {:?}, not {part:?}", shard.part());
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
         }
     }

@@ -128,7 +128,9 @@ impl Local {
             Denied::Tree(TreeError::NodesUsedUp { .. } | TreeError::HeapFull { .. }) => {}
             Denied::Tree(error) => {
                 let who = self.who;
-                self.shared.wrong(format!("local program {who}: {error}"));
+                self.shared
+                    .wrong
+                    .push(format!("local program {who}: {error}"));
             }
         }
     }

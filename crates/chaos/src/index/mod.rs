@@ -31,19 +31,16 @@ mod shared;
 mod switches;
 mod work;
 
+use crate::campaign::{self, Campaign};
 use crate::{IndexAccess, SeedReport};
-use browser::Script;
+use browser::Todo;
 use disturb::Disturbance;
 use harness::Harness;
 use plan::IndexPlan;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_rack::RunEnd;
+use rackweave_rack::{RunEnd, SimulatedRack};
 use shared::Shared;
 use std::rc::Rc;
-
-/// Virtual time after which a phase that has not ended is taken for stuck. Reading a thousand keys
-/// one by one through switches that lose packets can take more than a second.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the harness looks for clients without a connection.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
@@ -60,14 +57,10 @@ const SETTLES: Duration = Duration::from_millis(50);
 
 pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
     let plan = IndexPlan::new(seed, access);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
+    let mut report = SeedReport::of(seed, &plan);
     let shared = Rc::new(Shared::new(plan.seed, plan.keys, plan.values, plan.habits));
-    match Harness::new(&plan, shared.clone()) {
-        Ok(harness) => Campaign::new(harness, &mut report).play(),
+    match Harness::new(&plan, shared.clone(), &mut report) {
+        Ok(harness) => harness.play(),
         Err(error) => report.violations.push(error),
     }
     (report.refused, report.unknown) = (shared.refused.get(), shared.unknown.get());
@@ -76,214 +69,188 @@ pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
     let counts = history.counts();
     (report.reads, report.writes) = (counts.gets, counts.changes);
     report.scans = counts.scans;
-    if let Err(violations) = history.finish() {
-        let violations = violations.iter().map(ToString::to_string);
-        report.violations.extend(violations);
-    }
+    report.judge(history.finish());
     report
 }
 
-/// A run over one rack.
-struct Campaign<'a, 'b> {
-    harness: Harness<'a>,
-    report: &'b mut SeedReport,
+impl Campaign for Harness<'_> {
+    /// Reading a thousand keys one by one through switches that lose packets can take more than a
+    /// second.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn rack(&mut self) -> &mut SimulatedRack {
+        &mut self.rack
+    }
+
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
+    }
+
+    fn control(&mut self, token: u64) -> bool {
+        let plan = self.plan;
+        let done = match plan.disturbances.get(token as usize) {
+            Some(&(_, disturbance)) => self.disturb(disturbance),
+            None if token == GUIDE => {
+                let period = plan
+                    .network
+                    .map_or(Self::PATIENCE, |network| network.period);
+                let next = self.rack.now() + period;
+                self.rack.at(next, GUIDE);
+                self.guide_on()
+            }
+            None => {
+                let next = self.rack.now() + LOOK_EVERY;
+                self.rack.at(next, LOOK);
+                self.connect()
+            }
+        };
+        self.check(done);
+        false
+    }
 }
 
-impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
-        Self { harness, report }
-    }
-
-    fn violate(&mut self, violation: String) {
-        self.report.violations.push(violation);
-    }
-
+impl Harness<'_> {
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let plan = self.harness.plan;
-        for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
-            self.harness.rack.at(time, token as u64);
-        }
+        let plan = self.plan;
+        campaign::schedule(&mut self.rack, &plan.disturbances);
         let operations = plan.habits.operations;
         for &node in &plan.compute {
-            self.harness
-                .spawn_clients(node, || Script::Work(operations));
+            self.spawn_clients(node, || Todo::Random(operations));
         }
         for at in 0..plan.endpoints.len() {
-            self.harness.spawn_locals(at);
+            self.spawn_locals(at);
         }
-        self.harness.rack.at(Instant::ZERO + LOOK_EVERY, LOOK);
+        self.rack.at(Instant::ZERO + LOOK_EVERY, LOOK);
         if plan.network.is_some() {
-            self.harness.rack.at(Instant::ZERO, GUIDE);
+            self.rack.at(Instant::ZERO, GUIDE);
         }
-        if self.drive("at work") && self.quieten() && self.load_what_is() {
-            let before = self.harness.seen();
+        if self.drive("at work: ") && self.quieten() && self.load_what_is() {
+            let before = self.seen();
             for &node in &plan.compute {
-                self.harness.spawn_clients(node, || Script::ReadAll);
+                let shared = self.shared.clone();
+                self.spawn_clients(node, || Todo::read_all(&shared));
             }
-            if self.drive("reading everything") {
-                self.harness.check_led(&before);
+            if self.drive("reading everything: ") {
+                self.check_led(&before);
             }
-            self.harness.check_trees();
+            self.check_trees();
         }
         self.close();
     }
 
-    /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
-    fn drive(&mut self, doing: &str) -> bool {
-        let end = self.harness.rack.now() + PATIENCE;
-        loop {
-            let stuck = match self.harness.rack.run(end) {
-                RunEnd::Done => return true,
-                RunEnd::Control(token) => {
-                    self.control(token);
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled => "nothing will ever happen again".into(),
-            };
-            self.report.stuck.push(format!("{doing}: {stuck}"));
-            return false;
-        }
-    }
-
-    fn control(&mut self, token: u64) {
-        let plan = self.harness.plan;
-        let done = match plan.disturbances.get(token as usize) {
-            Some(&(_, disturbance)) => self.disturb(disturbance),
-            None if token == GUIDE => {
-                let period = plan.network.map_or(PATIENCE, |network| network.period);
-                let next = self.harness.rack.now() + period;
-                self.harness.rack.at(next, GUIDE);
-                self.harness.guide_on()
-            }
-            None => {
-                let next = self.harness.rack.now() + LOOK_EVERY;
-                self.harness.rack.at(next, LOOK);
-                self.harness.connect()
-            }
-        };
-        if let Err(error) = done {
-            self.violate(error);
-        }
-    }
-
     fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
-        let harness = &mut self.harness;
-        if harness.shared.quiet.get() {
+        if self.shared.quiet.get() {
             return Ok(());
         }
         match disturbance {
-            Disturbance::Move(left, place) => harness.move_boundary(left, place),
-            Disturbance::KillCoordinator => harness.kill_coordinator(),
-            Disturbance::Crash(node) => self.report.crashes += u64::from(harness.crash(node)),
-            Disturbance::Return(node) => return self.revive(node),
+            Disturbance::Move(left, place) => self.move_boundary(left, place),
+            Disturbance::KillCoordinator => self.kill_coordinator(),
+            Disturbance::Crash(node) => self.report.crashes += u64::from(self.crash(node)),
+            Disturbance::Return(node) => return self.go_on(node),
             Disturbance::StopEndpoint(at, hard) => {
-                let stopped = harness.stop(usize::from(at), hard);
+                let stopped = self.stop(usize::from(at), hard);
                 self.report.restarts += u64::from(stopped);
             }
             Disturbance::StartEndpoint(at, keeps) => {
                 return self.start_endpoint(usize::from(at), keeps);
             }
-            Disturbance::CutCable(node) => harness.rack.set_link_down(node, true),
-            Disturbance::MendCable(node) => harness.rack.set_link_down(node, false),
-            Disturbance::RestartSwitch(at) => return harness.restart_switch(at.into()),
-            Disturbance::CutTrunk(cable) => _ = harness.rack.set_cable_down(cable.into(), true),
-            Disturbance::MendTrunk(cable) => _ = harness.rack.set_cable_down(cable.into(), false),
+            Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
+            Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
+            Disturbance::RestartSwitch(at) => return self.restart_switch(at.into()),
+            Disturbance::CutTrunk(cable) => _ = self.rack.set_cable_down(cable.into(), true),
+            Disturbance::MendTrunk(cable) => _ = self.rack.set_cable_down(cable.into(), false),
         }
         Ok(())
     }
 
     fn start_endpoint(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        if !self.harness.is_down(at) {
+        if !self.is_down(at) {
             return Ok(());
         }
-        self.harness.restart(at, keeps)?;
-        if !self.harness.shared.quiet.get() {
-            self.harness.spawn_locals(at);
+        self.restart(at, keeps)?;
+        if !self.shared.quiet.get() {
+            self.spawn_locals(at);
         }
         Ok(())
     }
 
     /// A node with clients comes back and goes on working.
-    fn revive(&mut self, node: NodeId) -> Result<(), String> {
-        if !self.harness.is_dead(node) {
+    fn go_on(&mut self, node: NodeId) -> Result<(), String> {
+        if !self.is_dead(node) {
             return Ok(());
         }
-        self.harness.revive(node)?;
-        if !self.harness.shared.quiet.get() {
-            let operations = self.harness.plan.habits.operations / 2;
-            self.harness
-                .spawn_clients(node, || Script::Work(operations));
+        self.revive(node)?;
+        if !self.shared.quiet.get() {
+            let operations = self.plan.habits.operations / 2;
+            self.spawn_clients(node, || Todo::Random(operations));
         }
         Ok(())
     }
 
     /// Everything is mended, and what could still happen has happened. False if it cannot be.
     fn quieten(&mut self) -> bool {
-        let plan = self.harness.plan;
-        self.harness.shared.quiet.set(true);
-        for node in 0..plan.config.node.len() {
-            self.harness.rack.set_link_down(NodeId(node as u16), false);
-        }
-        for cable in 0..self.harness.rack.topology().cables().count() {
-            self.harness.rack.set_cable_down(cable, false);
+        let plan = self.plan;
+        self.shared.quiet.set(true);
+        self.mend_cables();
+        for cable in 0..self.rack.topology().cables().count() {
+            self.rack.set_cable_down(cable, false);
         }
         let before = self.report.violations.len();
         for at in 0..plan.endpoints.len() {
-            if let Err(error) = self.start_endpoint(at, false) {
-                self.violate(error);
-            }
+            let started = self.start_endpoint(at, false);
+            self.check(started);
         }
         for &node in &plan.compute {
-            if let Err(error) = self.revive(node) {
-                self.violate(error);
-            }
+            let revived = self.go_on(node);
+            self.check(revived);
         }
         // The last one ends what the former ones have left, and begins nothing.
-        self.harness.orders.waiting.borrow_mut().clear();
-        self.harness.kill_coordinator();
-        let settled = self.harness.rack.now() + SETTLES;
-        while let RunEnd::Control(token) = self.harness.rack.run(settled) {
+        self.orders.waiting.borrow_mut().clear();
+        self.kill_coordinator();
+        let settled = self.rack.now() + SETTLES;
+        while let RunEnd::Control(token) = self.rack.run(settled) {
             self.control(token);
         }
-        let is_settled = self.harness.is_settled();
+        let is_settled = self.is_settled();
         if !is_settled {
             let stuck = format!("the coordinator does not come to rest within {SETTLES}");
             self.report.stuck.push(stuck);
         }
-        let now = self.harness.rack.now();
-        self.harness.shared.settle(now);
+        let now = self.rack.now();
+        self.shared.settle(now);
         is_settled && self.report.violations.len() == before
     }
 
     /// The switches get what the trees are now, and all who ask them can. False if that fails.
     fn load_what_is(&mut self) -> bool {
-        if self.harness.guide.is_none() {
+        if self.guide.is_none() {
             return true;
         }
-        self.harness.want_load();
-        let end = self.harness.rack.now() + PATIENCE;
-        while !self.harness.is_loaded() {
-            match self.harness.rack.run(end) {
-                RunEnd::Control(token) => self.control(token),
+        self.want_load();
+        let end = self.rack.now() + Self::PATIENCE;
+        while !self.is_loaded() {
+            match self.rack.run(end) {
+                RunEnd::Control(token) => _ = self.control(token),
                 RunEnd::Done => {}
                 RunEnd::Deadline | RunEnd::Stalled => {
-                    let stuck = format!("the switches are not loaded after {PATIENCE}");
+                    let stuck = format!("the switches are not loaded after {}", Self::PATIENCE);
                     self.report.stuck.push(stuck);
                     return false;
                 }
             }
         }
-        let renewed = self.harness.renew_ways();
-        renewed.map_err(|error| self.violate(error)).is_ok()
+        let renewed = self.renew_ways();
+        let is_renewed = renewed.is_ok();
+        self.check(renewed);
+        is_renewed
     }
 
-    fn close(self) {
-        let (mut harness, report) = (self.harness, self.report);
-        let guided = harness.judge_network();
+    fn close(mut self) {
+        let guided = self.judge_network();
+        let report = self.report;
         (report.loads, report.switch_restarts) = (guided.loads, guided.switch_restarts);
-        for slot in &harness.slots {
+        for slot in &self.slots {
             let seen = slot.client.borrow().reader_statistics();
             report.torn += seen.torn + seen.records_torn;
             report.stale += seen.stale + seen.records_stale;
@@ -294,8 +261,8 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 *sum += more;
             }
         }
-        report.changes = harness.orders.moved.get();
-        report.add_rack(&harness.rack);
+        report.changes = self.orders.moved.get();
+        report.add_rack(&self.rack);
     }
 }
 

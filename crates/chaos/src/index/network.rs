@@ -171,7 +171,7 @@ impl Harness<'_> {
             // What broke when nobody looked.
             if let Some(reply) = client.poll(now, &mut *nic) {
                 let what = format!("client {}: {reply:?} for nobody", slot.who);
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
             let starts = slot.starts.borrow();
             for ((of, start), at) in starts.iter().zip(&self.starts).zip(0..) {
@@ -228,7 +228,7 @@ impl Harness<'_> {
                      astray, {refused} ways refused",
                     slot.who
                 );
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Harness<'_> {
         for (what, count, holds) in rules {
             if holds && count > 0 {
                 let what = format!("{count} queries {what} in a run that has no reason for it");
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
         }
         Guided {

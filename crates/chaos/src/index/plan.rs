@@ -4,7 +4,7 @@
 use super::disturb::{self, Disturbance};
 use super::switches::{self, Switches};
 use crate::IndexAccess;
-use crate::wrong::{Odds, Wrong};
+use crate::wrong::{self, Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
@@ -222,18 +222,14 @@ fn clients(rng: &mut Rng, compute: &[NodeId], access: Option<IndexAccess>) -> Ve
 /// A tree that can take all keys, with little to spare: what is freed is soon used again.
 pub(super) fn tree(rng: &mut Rng, keys: Keys, values: Values, sizes: &[u32]) -> TreeConfig {
     let node_size = *rng.pick(sizes);
-    let longest = if values.inline_share < 1.0 {
-        values.most
-    } else {
-        8
-    };
+    let all_inline = values.inline_share >= 1.0;
+    let longest = if all_inline { 8 } else { values.most };
     let ample = TreeConfig::for_keys(keys.count, node_size, longest);
     let record = u64::from(longest).next_multiple_of(64) + 64;
     let spare = *rng.pick(&[8, 32, 256]);
-    let heap_bytes = if values.inline_share < 1.0 {
-        (keys.count * 2 + spare) * record * 2
-    } else {
-        0
+    let heap_bytes = match all_inline {
+        true => 0,
+        false => (keys.count * 2 + spare) * record * 2,
     };
     TreeConfig {
         tree_nodes: ample.tree_nodes + rng.below(8) as u32,
@@ -270,22 +266,14 @@ fn habits(rng: &mut Rng, keys: Keys, users: u64) -> Habits {
 }
 
 fn config(rng: &mut Rng, compute: usize, endpoints: usize) -> RackConfig {
-    let mut node: Vec<_> = (0..compute)
-        .map(|at| NodeConfig::new(format!("compute{at}"), Role::Compute))
-        .collect();
+    let mut node = wrong::nodes(compute as u64, "compute", Role::Compute);
     for at in 0..endpoints {
         node.push(match at {
             1 => NodeConfig::new("dpu", Role::Dpu),
             _ => NodeConfig::new(format!("storage{at}"), Role::Storage),
         });
     }
-    let mut config = RackConfig {
-        seed: rng.next_u64() >> 1,
-        memory_limit: 128 << 20,
-        node,
-        faults: ODDS.draw(rng),
-        ..RackConfig::default()
-    };
+    let mut config = wrong::rack(rng, 128 << 20, node, &ODDS);
     config.nic.congestion_control = rng.chance(0.2);
     config
 }
@@ -317,6 +305,7 @@ impl fmt::Display for IndexPlan {
                 access,
                 cache_bytes,
             } = client;
+            let access = access.name();
             write!(f, "client on {node:?} by {access}, cache {cache_bytes}; ")?;
         }
         write!(
@@ -343,10 +332,7 @@ impl fmt::Display for IndexPlan {
             switches::describe(f, network, &self.config)?;
             write!(f, ", at most {} children", self.tree.fan_out)?;
         }
-        let wrong = Wrong {
-            faults: &self.config.faults,
-            disturbances: &self.disturbances,
-        };
+        let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")
     }
 }

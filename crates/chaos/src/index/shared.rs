@@ -1,6 +1,7 @@
 //! What those who use the index and the harness tell each other.
 
 use super::plan::{Habits, Keys, Values};
+use crate::campaign::{Findings, count};
 use core::cell::{Cell, RefCell};
 use rackweave_base::Instant;
 use rackweave_endpoint::btree::Direction;
@@ -8,9 +9,6 @@ use rackweave_sim::checkers::IndexHistory;
 use rackweave_sim::checkers::index_history::{
     Operation, Outcome, PointId, ScanOrder, Scanned, TornValue, ValueStamp, check_value, fill_value,
 };
-
-/// Violations kept that the checker of histories does not judge.
-const WRONG_MAX: usize = 10;
 
 /// What all share.
 pub(super) struct Shared {
@@ -22,7 +20,7 @@ pub(super) struct Shared {
     /// The next stamp of a value.
     pub stamp: Cell<u32>,
     /// What must not be and the history does not show.
-    pub wrong: RefCell<Vec<String>>,
+    pub wrong: Findings,
     /// Operations that were refused, and such of which nobody knows whether they were done.
     pub refused: Cell<u64>,
     pub unknown: Cell<u64>,
@@ -41,18 +39,11 @@ impl Shared {
             habits,
             history: RefCell::default(),
             stamp: Cell::new(0),
-            wrong: RefCell::default(),
+            wrong: Findings::default(),
             refused: Cell::new(0),
             unknown: Cell::new(0),
             open: RefCell::default(),
             quiet: Cell::new(false),
-        }
-    }
-
-    pub fn wrong(&self, what: String) {
-        let mut wrong = self.wrong.borrow_mut();
-        if wrong.len() < WRONG_MAX {
-            wrong.push(what);
         }
     }
 
@@ -128,9 +119,4 @@ pub(super) fn order(direction: Direction) -> ScanOrder {
         Direction::Forward => ScanOrder::Ascending,
         Direction::Backward => ScanOrder::Descending,
     }
-}
-
-/// Counts one more.
-pub(super) fn count(cell: &Cell<u64>) {
-    cell.set(cell.get() + 1);
 }

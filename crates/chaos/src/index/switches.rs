@@ -6,6 +6,7 @@
 use super::disturb::{Disturbance, some_time};
 use super::plan::{IndexPlan, tree};
 use crate::IndexAccess;
+use crate::wrong::nanos;
 use core::fmt;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_rack::IndexNetworkSpec;
@@ -167,11 +168,9 @@ fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
             )
         });
     } else if rng.chance(0.5) {
-        let (stop, at) = (
-            some_time(rng),
-            rng.below(plan.endpoints.len() as u64) as u16,
-        );
-        let down = Duration::from_nanos(rng.between(1000, 200_000));
+        let stop = some_time(rng);
+        let at = rng.below(plan.endpoints.len() as u64) as u16;
+        let down = nanos(rng, 1000, 200_000);
         all.push((stop, Disturbance::StopEndpoint(at, rng.chance(0.4))));
         all.push((stop + down, Disturbance::StartEndpoint(at, true)));
     }
@@ -187,7 +186,7 @@ fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
         // All switches but one hang at another one.
         let cable = rng.below(switches - 1) as u16;
         let cut = some_time(rng);
-        let lasts = Duration::from_nanos(rng.between(1000, 300_000));
+        let lasts = nanos(rng, 1000, 300_000);
         all.push((cut, Disturbance::CutTrunk(cable)));
         all.push((cut + lasts, Disturbance::MendTrunk(cable)));
     }

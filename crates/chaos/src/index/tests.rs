@@ -42,7 +42,7 @@ fn all_clients_read_as_they_are_told() {
                 .into_iter()
                 .filter(|&other| other != access)
             {
-                assert!(!plan.contains(&format!("by {other}")), "{plan}");
+                assert!(!plan.contains(&format!("by {}", other.name())), "{plan}");
             }
             let is_led = report.queries > 0 && report.loads > 0;
             assert_eq!(is_led, access == IndexAccess::InNetwork, "seed {seed}");

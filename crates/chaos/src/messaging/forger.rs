@@ -3,12 +3,12 @@
 
 use super::misbehaviour::{Misbehaviour, Nonsense};
 use rackweave_base::{Instant, KeyRng, Memory};
+use rackweave_endpoint::messaging::handshake::{terms_from_wire, terms_to_wire};
 use rackweave_endpoint::messaging::{
-    Agreed, Connection, KeyedAddress, MessagingConfig, Prepared, QueuePairName, Role, UnitKeys,
-    UnitTerms,
+    Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms,
 };
-use rackweave_verbs::{Mtu, PdId, Verbs};
-use rackweave_wire::fabric::message::handshake::{Keys, Message, Place, QueuePair, Terms};
+use rackweave_verbs::{PdId, Verbs};
+use rackweave_wire::fabric::message::handshake::{Keys, Message, Terms};
 
 /// How far a rogue is.
 pub(super) enum Forged {
@@ -187,17 +187,10 @@ impl Forger {
             pd: Some(pd),
             ..self.config.clone()
         };
-        match Prepared::new(verbs, memory, &config, &agreed, rng) {
-            Ok(prepared) => {
-                let keys = keys_to_wire(&prepared.keys());
-                self.prepared = Some(prepared);
-                Some(keys)
-            }
-            Err(_) => {
-                self.agreed = None;
-                None
-            }
-        }
+        let prepared = Prepared::new(verbs, memory, &config, &agreed, rng).ok();
+        self.agreed = self.agreed.filter(|_| prepared.is_some());
+        self.prepared = prepared;
+        self.prepared.as_ref().map(Prepared::keys)
     }
 
     fn connect(&mut self, now: Instant, keys: Keys, verbs: &mut dyn Verbs) -> Forged {
@@ -208,7 +201,7 @@ impl Forger {
         let (Some(prepared), Some((agreed, pd))) = (self.prepared.take(), self.agreed) else {
             return Forged::Over;
         };
-        match prepared.connect(now, verbs, &keys_from_wire(&keys)) {
+        match prepared.connect(now, verbs, &keys) {
             Ok(connection) => Forged::Connected(Box::new(Rogue {
                 connection,
                 agreed,
@@ -224,65 +217,5 @@ impl Forger {
         if let Some(prepared) = self.prepared.take() {
             prepared.abandon(verbs);
         }
-    }
-}
-
-fn terms_to_wire(terms: &UnitTerms) -> Terms {
-    Terms {
-        fabric: terms.fabric,
-        message_max: terms.message_max,
-        receive_bytes: terms.receive_bytes,
-        ip: terms.ip,
-        mac: terms.mac,
-        mtu_bytes: terms.mtu.bytes() as u16,
-        receive_buffers: terms.receive_buffers,
-        channels_up: terms.channels_up,
-        channels_down: terms.channels_down,
-    }
-}
-
-fn terms_from_wire(terms: &Terms) -> UnitTerms {
-    UnitTerms {
-        fabric: terms.fabric,
-        ip: terms.ip,
-        mac: terms.mac,
-        mtu: Mtu::from_bytes(terms.mtu_bytes.into()).expect("a message has one of these"),
-        receive_buffers: terms.receive_buffers,
-        receive_bytes: terms.receive_bytes,
-        message_max: terms.message_max,
-        channels_up: terms.channels_up,
-        channels_down: terms.channels_down,
-    }
-}
-
-fn keys_to_wire(keys: &UnitKeys) -> Keys {
-    let place = |at: KeyedAddress| Place {
-        address: at.address,
-        rkey: at.rkey,
-    };
-    let pair = |name: &QueuePairName| QueuePair {
-        qpn: name.qpn,
-        psn: name.psn,
-    };
-    Keys {
-        queue_pairs: keys.queue_pairs.iter().map(pair).collect(),
-        buffer_info: place(keys.buffer_info),
-        receive: place(keys.receive),
-    }
-}
-
-fn keys_from_wire(keys: &Keys) -> UnitKeys {
-    let place = |at: Place| KeyedAddress {
-        address: at.address,
-        rkey: at.rkey,
-    };
-    let name = |pair: &QueuePair| QueuePairName {
-        qpn: pair.qpn,
-        psn: pair.psn,
-    };
-    UnitKeys {
-        queue_pairs: keys.queue_pairs.iter().map(name).collect(),
-        buffer_info: place(keys.buffer_info),
-        receive: place(keys.receive),
     }
 }

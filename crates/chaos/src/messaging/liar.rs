@@ -93,10 +93,7 @@ impl Liar {
     }
 
     fn info(&self, entry: usize) -> Place {
-        Place {
-            address: self.keys.buffer_info.address + entry as u64 * ENTRY_LEN,
-            rkey: self.keys.buffer_info.rkey,
-        }
+        self.keys.buffer_info.at(entry as u64 * ENTRY_LEN)
     }
 
     /// What it writes in place of its next package, the word last.
@@ -108,10 +105,6 @@ impl Liar {
             self.agreed.theirs.receive_bytes,
             self.agreed.theirs.receive_buffers,
         );
-        let receive = |offset: u64| Place {
-            address: self.keys.receive.address + offset,
-            rkey: self.keys.receive.rkey,
-        };
         match self.lie {
             Lie::ForeignConnection => {
                 let word = 0x99_u64.to_le_bytes().to_vec();
@@ -119,7 +112,10 @@ impl Liar {
             }
             Lie::OutOfBounds => {
                 let end = u64::from(count) * u64::from(size);
-                return (sender.qpn(), vec![(receive(end - 8), vec![1; 64])]);
+                return (
+                    sender.qpn(),
+                    vec![(self.keys.receive.at(end - 8), vec![1; 64])],
+                );
             }
             _ => {}
         }
@@ -130,7 +126,7 @@ impl Liar {
         let bytes = self.lie.package(message, self.agreed.message_max);
         let word = self.lie.filled(package, bytes.len() as u32, size);
         let writes = vec![
-            (receive(buffer * u64::from(size)), bytes),
+            (self.keys.receive.at(buffer * u64::from(size)), bytes),
             (
                 self.info(own_entry(buffer as u8)),
                 word.to_le_bytes().to_vec(),

@@ -1,5 +1,6 @@
 //! What rogues do: nonsense in the handshake, and lies once they have a connection.
 
+use core::mem::discriminant;
 use rackweave_base::{MacAddr, Rng};
 use rackweave_endpoint::messaging::handshake::RefusalCode;
 use rackweave_sim::checkers::messages::Unit;
@@ -57,36 +58,37 @@ pub(super) enum Nonsense {
     NoKeys,
 }
 
-impl Nonsense {
-    const ALL: [Self; 23] = [
-        Self::Noise(0),
-        Self::Http,
-        Self::Endless,
-        Self::NotDue,
-        Self::TwoAtOnce,
-        Self::NoBuffers,
-        Self::EightBuffers,
-        Self::OddBuffers,
-        Self::HugeBuffers,
-        Self::NoChannel,
-        Self::EightChannels,
-        Self::NoMessages,
-        Self::Multicast,
-        Self::ForeignRack,
-        Self::Version,
-        Self::Silence(0),
-        Self::EarlyEnd(0),
-        Self::Busy,
-        Self::TooManyPairs,
-        Self::PairTwice,
-        Self::KeysBeyond,
-        Self::KeysUnaligned,
-        Self::NoKeys,
-    ];
+/// Every kind, and what the honest unit takes it for.
+const NONSENSE: [(Nonsense, RefusalCode); 23] = [
+    (Nonsense::Noise(0), RefusalCode::NotSpoken),
+    (Nonsense::Http, RefusalCode::NotSpoken),
+    (Nonsense::Endless, RefusalCode::Malformed),
+    (Nonsense::NotDue, RefusalCode::OutOfOrder),
+    (Nonsense::TwoAtOnce, RefusalCode::OutOfOrder),
+    (Nonsense::NoBuffers, RefusalCode::ReceiveBuffers),
+    (Nonsense::EightBuffers, RefusalCode::ReceiveBuffers),
+    (Nonsense::OddBuffers, RefusalCode::BufferSize),
+    (Nonsense::HugeBuffers, RefusalCode::BufferSize),
+    (Nonsense::NoChannel, RefusalCode::Channels),
+    (Nonsense::EightChannels, RefusalCode::Channels),
+    (Nonsense::NoMessages, RefusalCode::MessageMax),
+    (Nonsense::Multicast, RefusalCode::Address),
+    (Nonsense::ForeignRack, RefusalCode::ForeignRack),
+    (Nonsense::Version, RefusalCode::Version),
+    (Nonsense::Silence(0), RefusalCode::TooLate),
+    (Nonsense::EarlyEnd(0), RefusalCode::Stopping),
+    (Nonsense::Busy, RefusalCode::Busy),
+    (Nonsense::TooManyPairs, RefusalCode::BadKeys),
+    (Nonsense::PairTwice, RefusalCode::BadKeys),
+    (Nonsense::KeysBeyond, RefusalCode::BadKeys),
+    (Nonsense::KeysUnaligned, RefusalCode::BadKeys),
+    (Nonsense::NoKeys, RefusalCode::TooLate),
+];
 
+impl Nonsense {
     /// One that a unit can send.
     pub fn draw(rng: &mut Rng, unit: Unit) -> Self {
-        match *rng.pick(&Self::ALL) {
+        match rng.pick(&NONSENSE).0 {
             Self::Noise(_) => Self::Noise(rng.next_u64()),
             Self::Silence(_) => Self::Silence(rng.below(50) as usize),
             Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
@@ -98,24 +100,9 @@ impl Nonsense {
 
     /// What the honest unit takes it for.
     pub fn code(self) -> RefusalCode {
-        match self {
-            Self::Noise(_) | Self::Http => RefusalCode::NotSpoken,
-            Self::Endless => RefusalCode::Malformed,
-            Self::NotDue | Self::TwoAtOnce => RefusalCode::OutOfOrder,
-            Self::NoBuffers | Self::EightBuffers => RefusalCode::ReceiveBuffers,
-            Self::OddBuffers | Self::HugeBuffers => RefusalCode::BufferSize,
-            Self::NoChannel | Self::EightChannels => RefusalCode::Channels,
-            Self::NoMessages => RefusalCode::MessageMax,
-            Self::Multicast => RefusalCode::Address,
-            Self::ForeignRack => RefusalCode::ForeignRack,
-            Self::Version => RefusalCode::Version,
-            Self::Silence(_) | Self::NoKeys => RefusalCode::TooLate,
-            Self::EarlyEnd(_) => RefusalCode::Stopping,
-            Self::Busy => RefusalCode::Busy,
-            Self::TooManyPairs | Self::PairTwice | Self::KeysBeyond | Self::KeysUnaligned => {
-                RefusalCode::BadKeys
-            }
-        }
+        let is_it = |(other, _): &&(Self, _)| discriminant(other) == discriminant(&self);
+        let found = NONSENSE.iter().find(is_it);
+        found.expect("every kind is in the table").1
     }
 
     /// Whether it comes where keys are due, behind a sound first message.
@@ -256,25 +243,30 @@ pub(super) enum Lie {
 }
 
 impl Lie {
-    pub const ALL: [Self; 17] = [
-        Self::ForeignFilled,
-        Self::NoState,
-        Self::BadSequence,
-        Self::TooShort,
-        Self::TooLong,
-        Self::LongPiece,
-        Self::BeyondTotal,
-        Self::BadNumber,
-        Self::BadOffset,
-        Self::BadFlags,
-        Self::EmptyPiece,
-        Self::MessageTooLong,
-        Self::Tail,
-        Self::ForeignFree,
-        Self::BadFree,
-        Self::ForeignConnection,
-        Self::OutOfBounds,
+    /// Every lie, and why the peer has to close the connection.
+    const ALL: [(Self, CloseReason); 17] = [
+        (Self::ForeignFilled, CloseReason::ForeignState),
+        (Self::NoState, CloseReason::ForeignState),
+        (Self::BadSequence, CloseReason::BadSequence),
+        (Self::TooShort, CloseReason::BadLength),
+        (Self::TooLong, CloseReason::BadLength),
+        (Self::LongPiece, CloseReason::BadHeader),
+        (Self::BeyondTotal, CloseReason::BadHeader),
+        (Self::BadNumber, CloseReason::BadHeader),
+        (Self::BadOffset, CloseReason::BadHeader),
+        (Self::BadFlags, CloseReason::BadHeader),
+        (Self::EmptyPiece, CloseReason::BadHeader),
+        (Self::MessageTooLong, CloseReason::MessageTooLong),
+        (Self::Tail, CloseReason::BadHeader),
+        (Self::ForeignFree, CloseReason::ForeignState),
+        (Self::BadFree, CloseReason::BadSequence),
+        (Self::ForeignConnection, CloseReason::ForeignState),
+        (Self::OutOfBounds, CloseReason::TransportBroken),
     ];
+
+    pub fn draw(rng: &mut Rng) -> Self {
+        rng.pick(&Self::ALL).0
+    }
 
     /// Whether it is told by a receiver.
     pub fn is_receivers(self) -> bool {
@@ -283,16 +275,7 @@ impl Lie {
 
     /// Why the peer has to close the connection.
     pub fn reason(self) -> CloseReason {
-        match self {
-            Self::ForeignFilled | Self::NoState | Self::ForeignFree | Self::ForeignConnection => {
-                CloseReason::ForeignState
-            }
-            Self::BadSequence | Self::BadFree => CloseReason::BadSequence,
-            Self::TooShort | Self::TooLong => CloseReason::BadLength,
-            Self::MessageTooLong => CloseReason::MessageTooLong,
-            Self::OutOfBounds => CloseReason::TransportBroken,
-            _ => CloseReason::BadHeader,
-        }
+        Self::ALL[self as usize].1
     }
 
     /// What is written into the receive buffer that is next, for a package that would be number

@@ -26,22 +26,19 @@ mod stream;
 mod unit;
 
 use crate::SeedReport;
+use crate::campaign::{self, Campaign, Findings};
 use core::cell::RefCell;
 use plan::{Disturbance, MessagingPlan};
 use rackweave_base::{Block, Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::messaging::Role;
+use rackweave_rack::SimulatedRack;
 use rackweave_rack::testing::Faults;
-use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::MessageHistory;
 use rackweave_wire::fabric::message::CloseReason;
 use shared::{Counts, Shared};
 use spare::Spare;
 use std::rc::Rc;
 use unit::UnitActor;
-
-/// Virtual time after which a run that has not ended is taken for stuck. What lasts longest is that
-/// NICs repeat until they give up, after tens of milliseconds, and that twice.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often it is asked whether all is over.
 const ATTENTION: Duration = Duration::from_micros(50);
@@ -51,27 +48,16 @@ const ATTEND: u64 = u64::MAX;
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = MessagingPlan::new(seed);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
-    match set_up(&plan) {
-        Ok((rack, block)) => Campaign::new(rack, block, plan, &mut report).play(),
+    let mut report = SeedReport::of(seed, &plan);
+    match MessagingCampaign::new(plan, &mut report) {
+        Ok(campaign) => campaign.play(),
         Err(error) => report.violations.push(error),
     }
     report
 }
 
-fn set_up(plan: &MessagingPlan) -> Result<(SimulatedRack, Block), String> {
-    let rack = SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
-    let block = rack.memory().allocate(64);
-    let block = block.map_err(|error| format!("no memory: {error}"))?;
-    Ok((rack, block))
-}
-
 /// A run over one rack.
-struct Campaign<'a> {
+struct MessagingCampaign<'a> {
     rack: SimulatedRack,
     shared: Rc<Shared>,
     /// Bytes of memory held and room in the NICs without any connection.
@@ -84,19 +70,56 @@ struct Campaign<'a> {
     report: &'a mut SeedReport,
 }
 
-impl<'a> Campaign<'a> {
-    fn new(
-        rack: SimulatedRack,
-        block: Block,
-        plan: MessagingPlan,
-        report: &'a mut SeedReport,
-    ) -> Self {
-        let memory = rack.memory().clone();
+impl Campaign for MessagingCampaign<'_> {
+    /// What lasts longest is that NICs repeat until they give up, after tens of milliseconds, and
+    /// that twice.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn rack(&mut self) -> &mut SimulatedRack {
+        &mut self.rack
+    }
+
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
+    }
+
+    fn is_broken_off(&self) -> bool {
+        !self.report.violations.is_empty() || self.shared.history.borrow().violations() > 0
+    }
+
+    /// Units are servers, so that it is asked now and again whether all is over.
+    fn control(&mut self, token: u64) -> bool {
+        if token == ATTEND {
+            let next = self.rack.now() + ATTENTION;
+            self.rack.at(next, ATTEND);
+            return self.is_over();
+        }
+        if !self.quiet {
+            let (_, disturbance) = self.shared.plan.disturbances[token as usize];
+            let done = self.disturb(disturbance);
+            self.check(done);
+        }
+        false
+    }
+
+    fn open(&self) -> String {
+        let calls = self.shared.calls.borrow();
+        let open = calls.iter().filter(|call| !call.is_over());
+        let open: Vec<_> = open.map(|call| call.number).collect();
+        format!("; connections {open:?}")
+    }
+}
+
+impl<'a> MessagingCampaign<'a> {
+    fn new(plan: MessagingPlan, report: &'a mut SeedReport) -> Result<Self, String> {
+        let rack = campaign::rack_of(&plan.config)?;
+        let block = rack.memory().allocate(64);
+        let block = block.map_err(|error| format!("no memory: {error}"))?;
         let history = MessageHistory::new(plan.seed, CloseReason::TransportBroken as u16);
         let shared = Shared {
-            memory,
+            memory: rack.memory().clone(),
             history: RefCell::new(history),
-            wrong: RefCell::default(),
+            wrong: Findings::default(),
             counts: Counts::default(),
             calls: RefCell::default(),
             dead: RefCell::default(),
@@ -105,7 +128,7 @@ impl<'a> Campaign<'a> {
         for &call in &shared.plan.calls {
             shared.add_call(call);
         }
-        Self {
+        Ok(Self {
             bytes_in_use: rack.memory().bytes_in_use(),
             rack,
             shared: Rc::new(shared),
@@ -113,30 +136,23 @@ impl<'a> Campaign<'a> {
             block,
             quiet: false,
             report,
-        }
+        })
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.shared.plan.units.len()).map(|at| NodeId(at as u16))
     }
 
-    fn violate(&mut self, what: String) {
-        self.report.violations.push(what);
-    }
-
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let shared = self.shared.clone();
-        for (token, &(time, _)) in shared.plan.disturbances.iter().enumerate() {
-            self.rack.at(time, token as u64);
-        }
+        campaign::schedule(&mut self.rack, &self.shared.plan.disturbances);
         for node in self.nodes() {
             self.spare
                 .push(Spare::of(&mut self.rack, node, &self.block));
             self.spawn(node);
         }
         self.rack.at(Instant::ZERO + ATTENTION, ATTEND);
-        if self.drive("at work") {
+        if self.drive("at work: ") {
             self.quieten();
         }
         self.close();
@@ -155,44 +171,7 @@ impl<'a> Campaign<'a> {
         disturbed && self.shared.all_over()
     }
 
-    /// Runs until all is over, doing what the plan says when it is due. False if that never comes.
-    fn drive(&mut self, doing: &str) -> bool {
-        let end = self.rack.now() + PATIENCE;
-        loop {
-            if !self.report.violations.is_empty() || self.shared.history.borrow().violations() > 0 {
-                return false;
-            }
-            let stuck = match self.rack.run(end) {
-                RunEnd::Control(ATTEND) => {
-                    let next = self.rack.now() + ATTENTION;
-                    self.rack.at(next, ATTEND);
-                    if self.is_over() {
-                        return true;
-                    }
-                    continue;
-                }
-                RunEnd::Control(token) => {
-                    let (_, disturbance) = self.shared.plan.disturbances[token as usize];
-                    self.disturb(disturbance);
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled | RunEnd::Done => "nothing will ever happen again".into(),
-            };
-            let calls = self.shared.calls.borrow();
-            let open = calls.iter().filter(|call| !call.is_over());
-            let open: Vec<_> = open.map(|call| call.number).collect();
-            drop(calls);
-            let stuck = format!("{doing}: {stuck}; connections {open:?}");
-            self.report.stuck.push(stuck);
-            return false;
-        }
-    }
-
-    fn disturb(&mut self, disturbance: Disturbance) {
-        if self.quiet {
-            return;
-        }
+    fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
         match disturbance {
             Disturbance::Crash(node) => {
                 if !self.shared.is_dead(node) {
@@ -201,29 +180,26 @@ impl<'a> Campaign<'a> {
                     self.report.crashes += 1;
                 }
             }
-            Disturbance::Return(node) => self.revive(node),
+            Disturbance::Return(node) => return self.revive(node),
             Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
             Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
-                if let Err(error) = self.rack.restart_switch() {
-                    self.violate(format!("the switch did not restart: {error}"));
-                }
+                return campaign::restart_switch(&self.rack);
             }
         }
+        Ok(())
     }
 
     /// A node is there again, with nothing in its memory.
-    fn revive(&mut self, node: NodeId) {
-        if !self.shared.is_dead(node) {
-            return;
+    fn revive(&mut self, node: NodeId) -> Result<(), String> {
+        if self.shared.is_dead(node) {
+            self.shared.dead.borrow_mut().retain(|&dead| dead != node);
+            campaign::revive_node(&mut self.rack, node)?;
+            self.spare[usize::from(node.0)] = Spare::of(&mut self.rack, node, &self.block);
+            self.spawn(node);
         }
-        self.shared.dead.borrow_mut().retain(|&dead| dead != node);
-        if !self.rack.revive_node(node) {
-            return self.violate(format!("{node:?} could not be revived"));
-        }
-        self.spare[usize::from(node.0)] = Spare::of(&mut self.rack, node, &self.block);
-        self.spawn(node);
+        Ok(())
     }
 
     /// Everything is mended, everybody is there and talks to everybody; then nothing may be left.
@@ -231,7 +207,8 @@ impl<'a> Campaign<'a> {
         self.quiet = true;
         for node in self.nodes() {
             self.rack.set_link_down(node, false);
-            self.revive(node);
+            let revived = self.revive(node);
+            self.check(revived);
         }
         let shared = self.shared.clone();
         for call in shared.calls.borrow().iter().filter(|call| !call.is_begun()) {
@@ -243,12 +220,12 @@ impl<'a> Campaign<'a> {
             for to in shared.plan.nodes(Role::Storage) {
                 let now = self.rack.now();
                 shared.add_call(shared.plan.last_call(&mut rng, from, to, now));
-                if shared.plan.tight && !self.drive("talking once more") {
+                if shared.plan.tight && !self.drive("talking once more: ") {
                     return;
                 }
             }
         }
-        if self.drive("talking once more") {
+        if self.drive("talking once more: ") {
             self.look_for_rests();
         }
     }
@@ -257,17 +234,15 @@ impl<'a> Campaign<'a> {
         let held = self.rack.memory().bytes_in_use();
         if held != self.bytes_in_use {
             let before = self.bytes_in_use;
-            self.violate(format!(
-                "{held} bytes of memory are held; before it were {before}"
-            ));
+            let wrong = format!("{held} bytes of memory are held; before it were {before}");
+            self.report.violations.push(wrong);
         }
         for node in self.nodes() {
             let spare = Spare::of(&mut self.rack, node, &self.block);
             let before = self.spare[usize::from(node.0)];
             if spare != before {
-                self.violate(format!(
-                    "{node:?} has room for {spare:?}; before for {before:?}"
-                ));
+                let wrong = format!("{node:?} has room for {spare:?}; before for {before:?}");
+                self.report.violations.push(wrong);
             }
         }
     }
@@ -290,18 +265,12 @@ impl<'a> Campaign<'a> {
         if broken_off && history.violations() == 0 {
             return;
         }
-        match history.finish() {
-            Ok(summary) => {
-                report.messages = summary.messages;
-                report.message_bytes = summary.bytes;
-                report.connections = summary.connections;
-                report.connections_closed = summary.closed + summary.accused;
-                report.connections_broken = summary.broken;
-            }
-            Err(violations) => {
-                let violations = violations.iter().map(ToString::to_string);
-                report.violations.extend(violations);
-            }
+        if let Some(summary) = report.judge(history.finish()) {
+            report.messages = summary.messages;
+            report.message_bytes = summary.bytes;
+            report.connections = summary.connections;
+            report.connections_closed = summary.closed + summary.accused;
+            report.connections_broken = summary.broken;
         }
     }
 }

@@ -200,10 +200,9 @@ fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
         keepalive: Duration::from_micros(rng.between(100, 2_000)),
         timeout: Duration::from_micros(rng.between(30, 150)),
         // With all of them, faults of packets alone do not break a connection.
-        retries: if impatient {
-            rng.between(2, 6) as u8
-        } else {
-            7
+        retries: match impatient {
+            true => rng.between(2, 6) as u8,
+            false => 7,
         },
         pd: None,
     }
@@ -244,10 +243,9 @@ fn manners(rng: &mut Rng, breakable: bool) -> Manners {
         messages: rng.between(0, 25) as u32,
         bytes: rng.between(1, BYTES_MAX),
         pause_max: Duration::from_nanos(*rng.pick(&[1, 500, 5_000, 50_000])),
-        hold_max: if rng.chance(0.5) {
-            slow
-        } else {
-            Duration::ZERO
+        hold_max: match rng.chance(0.5) {
+            true => slow,
+            false => Duration::ZERO,
         },
         stall: rng.chance(0.3).then(|| {
             let lasts = Duration::from_micros(rng.between(50, 5_000));
@@ -263,7 +261,7 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
         let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
         let misbehaviour = match rng.chance(0.5) {
             true => Misbehaviour::Nonsense(Nonsense::draw(rng, unit)),
-            false => Misbehaviour::Lie(*rng.pick(&Lie::ALL), rng.below(8)),
+            false => Misbehaviour::Lie(Lie::draw(rng), rng.below(8)),
         };
         (unit, misbehaviour)
     });
@@ -387,10 +385,7 @@ impl fmt::Display for MessagingPlan {
             }
             f.write_str("; ")?;
         }
-        let wrong = Wrong {
-            faults: &self.config.faults,
-            disturbances: &self.disturbances,
-        };
+        let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "{wrong}")
     }
 }

@@ -113,7 +113,9 @@ impl Talker {
             Err(SendError::Closed(closed)) => return self.end_closed(closed),
             Err(error) => {
                 let name = self.name;
-                self.shared.wrong(format!("{name} at {now:?}: {error}"));
+                self.shared
+                    .wrong
+                    .push(format!("{name} at {now:?}: {error}"));
                 self.left = 0;
             }
         }
@@ -220,7 +222,8 @@ impl Talker {
             ) {
                 let name = self.name;
                 self.shared
-                    .wrong(format!("{name}: {too_long:?} beyond the limit"));
+                    .wrong
+                    .push(format!("{name}: {too_long:?} beyond the limit"));
             }
         }
         let styles = [Style::InPlace, Style::Copied, Style::Lent, Style::Whole];

@@ -2,6 +2,7 @@
 
 use super::plan::{CallPlan, MessagingPlan};
 use super::stream::{Cut, Stream};
+use crate::campaign::Findings;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use rackweave_base::{Instant, Memory, NodeId, Rng};
@@ -9,9 +10,6 @@ use rackweave_sim::checkers::MessageHistory;
 use rackweave_sim::checkers::messages::Unit;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// Violations kept that the checker of histories does not judge.
-const WRONG_MAX: usize = 10;
 
 /// A call: one stream, and one connection if it succeeds. Its number is that of the connection.
 pub(super) struct Call {
@@ -85,10 +83,6 @@ impl Counts {
         let mut caught = self.caught.borrow_mut();
         *caught.entry(format!("{what:?}")).or_default() += 1;
     }
-
-    pub fn refuse(&self) {
-        self.refused.set(self.refused.get() + 1);
-    }
 }
 
 /// What all share.
@@ -97,7 +91,7 @@ pub(super) struct Shared {
     pub memory: Memory,
     pub history: RefCell<MessageHistory>,
     /// What must not be and the history does not show.
-    pub wrong: RefCell<Vec<String>>,
+    pub wrong: Findings,
     pub counts: Counts,
     pub calls: RefCell<Vec<Rc<Call>>>,
     /// Nodes that are dead.
@@ -105,13 +99,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn wrong(&self, what: String) {
-        let mut wrong = self.wrong.borrow_mut();
-        if wrong.len() < WRONG_MAX {
-            wrong.push(what);
-        }
-    }
-
     /// Enters a call to be made.
     pub fn add_call(&self, plan: CallPlan) {
         let mut calls = self.calls.borrow_mut();

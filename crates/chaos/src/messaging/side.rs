@@ -161,7 +161,7 @@ impl Side {
         };
         if now >= said + LIE_PATIENCE {
             let misbehaviour = self.call.plan.misbehaviour;
-            self.shared.wrong(format!(
+            self.shared.wrong.push(format!(
                 "connection {number}: {misbehaviour:?} at {said:?} was not found out by {now:?}"
             ));
             self.close(now, nic, CloseReason::Normal);

@@ -5,6 +5,7 @@ use super::misbehaviour::{Misbehaviour, Nonsense};
 use super::shared::{Call, Shared};
 use super::side::Side;
 use super::stream::{Came, Cut, Stream};
+use crate::campaign::count;
 use rackweave_base::{Duration, Instant, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::handshake::{
     Dialer, Greeter, HandshakeError, RefusalCode, Step as Shaken,
@@ -180,7 +181,7 @@ impl UnitActor {
         match outcome {
             Ok(None) if !ends => Outcome::Waiting,
             Ok(None) => {
-                self.shared.counts.refuse();
+                count(&self.shared.counts.refused);
                 hands.stream.end(now, self.unit);
                 Outcome::Over
             }
@@ -241,10 +242,10 @@ impl UnitActor {
         let tight = self.shared.plan.tight;
         let rogue = plan.misbehaviour.is_some();
         let expected = full && tight || interrupted && (plan.may_break || tight && rogue);
-        self.shared.counts.refuse();
+        count(&self.shared.counts.refused);
         if !expected {
             let number = call.number;
-            self.shared.wrong(format!(
+            self.shared.wrong.push(format!(
                 "call {number} at {now:?}, {:?}: the {} says: {error} ({code:?})",
                 plan.misbehaviour, self.role
             ));

@@ -1,29 +1,28 @@
 //! Those who use pages: they read, change, look again, and tell the checker everything.
 
-use super::shared::{Session, Shared, count};
+use super::shared::{Next, Session, Shared};
+use crate::campaign::{ROUNDS_MAX, count};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, FixError, Flush, Mode, PageGuard, Validation, Worker};
-use rackweave_sim::checkers::page_history::{
-    Asked, FlushAsked, Got, PageStamp, check_page, fill_page,
-};
+use rackweave_sim::checkers::page_history::{Asked, FlushAsked, Got, PageStamp};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
-const ROUNDS_MAX: u32 = 10_000;
-
 /// What a worker is to do.
-pub(super) enum Script {
+pub(super) enum Work {
     /// So many fixes of all kinds.
-    Work(u32),
+    Random(u32),
     /// Reads all pages, each once.
     ReadAll,
+    /// Reads these pages.
+    Listed(VecDeque<u64>),
     /// Writes home what its node has changed. It must succeed.
     Flush,
+    Done,
 }
 
 /// A worker.
@@ -41,85 +40,35 @@ pub(super) struct Browser {
     steps_left: u32,
     /// What such a one asks for after that.
     in_vain: Option<Fix>,
-    scratch: Vec<u8>,
-}
-
-enum Work {
-    Random(u32),
-    Listed(VecDeque<u64>),
-    Flush,
-    Done,
 }
 
 /// A page of the worker's.
 enum Job {
-    Asked {
-        fix: Fix,
-        asked: Asked,
-        page: PageId,
-        mode: Mode,
-    },
-    Reading {
-        guard: PageGuard,
-        got: Got,
-        until: Instant,
-        validate: bool,
-    },
-    Validating {
-        guard: PageGuard,
-        got: Got,
-        asked: Asked,
-        validation: Validation,
-    },
-    Holding {
-        guard: PageGuard,
-        until: Instant,
-        change: Option<PageStamp>,
-    },
+    Asked(Fix, Asked, PageId),
+    /// Fixed shared until then, and whether it is validated after that.
+    Reads(PageGuard, Got, Instant, bool),
+    Validates(PageGuard, Got, Asked, Validation),
+    /// Fixed exclusively until then, and the change, if it is half made.
+    Holds(PageGuard, Instant, Option<PageStamp>),
     Over,
 }
 
 impl Browser {
     /// A worker takes its session.
-    pub fn new(shared: Rc<Shared>, session: Rc<Session>, script: Script) -> Option<Self> {
+    pub fn new(shared: Rc<Shared>, session: Rc<Session>, work: Work) -> Option<Self> {
         let worker = session.worker.borrow_mut().take()?;
-        let number = u64::from(session.who.node) << 16 | u64::from(session.who.worker);
-        let mut rng = Rng::new(shared.seed ^ number << 8).fork("browser");
-        let work = match script {
-            Script::Work(fixes) => Work::Random(fixes),
-            Script::ReadAll => {
-                let first = rng.below(shared.pages);
-                let all = (0..shared.pages).map(|at| (first + at) % shared.pages);
-                Work::Listed(all.collect())
-            }
-            Script::Flush => Work::Flush,
-        };
-        let page_size = worker.pool().config().page_size as usize;
-        let header = rackweave_wire::fabric::page::HEADER_LEN;
         Some(Self {
+            rng: shared.rng(session.who, "browser"),
             shared,
             session,
             worker: Some(worker),
-            rng,
             work,
             jobs: Vec::new(),
             flush: None,
             next_at: Instant::ZERO,
             steps_left: 100,
             in_vain: None,
-            scratch: vec![0; page_size - header],
         })
-    }
-
-    fn got(&self, guard: &PageGuard) -> Got {
-        Got {
-            version: guard.version(),
-            content: check_page(&guard.data().to_vec(), self.shared.seed),
-        }
-    }
-
-    fn hold(&mut self, now: Instant) -> Instant {
-        now + Duration::from_nanos(1 + self.rng.below(self.shared.habits.hold_max.as_nanos()))
     }
 
     /// Gets on with all pages that it has asked for or has. True if anything happened.
@@ -128,12 +77,11 @@ impl Browser {
         let mut jobs = core::mem::take(&mut self.jobs);
         for job in &mut jobs {
             loop {
-                let (next, went_on) = self.go_on(worker, now, replace(job, Job::Over));
-                *job = next;
-                happened |= went_on;
-                if !went_on {
-                    break;
+                match self.go_on(worker, now, replace(job, Job::Over)) {
+                    Next::Wait(next) => break *job = next,
+                    Next::Go(next) => *job = next,
                 }
+                happened = true;
             }
         }
         jobs.retain(|job| !matches!(job, Job::Over));
@@ -141,144 +89,66 @@ impl Browser {
         happened
     }
 
-    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> (Job, bool) {
+    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> Next<Job> {
         match job {
-            Job::Asked {
-                fix,
-                asked,
-                page,
-                mode,
-            } => match worker.take(fix) {
-                None => (
-                    Job::Asked {
-                        fix,
-                        asked,
-                        page,
-                        mode,
-                    },
-                    false,
-                ),
-                Some(Ok(guard)) => (self.fixed(now, asked, guard), true),
-                Some(Err(error)) => {
-                    self.failed(now, asked, page, error);
-                    (Job::Over, true)
-                }
+            Job::Asked(fix, asked, page) => match worker.take(fix) {
+                None => return Next::Wait(job),
+                Some(Ok(guard)) => return Next::Go(self.fixed(now, asked, guard)),
+                Some(Err(error)) => self.failed(now, asked, page, error),
             },
-            Job::Reading {
-                guard,
-                got,
-                until,
-                validate,
-            } if now >= until => {
-                self.look_again(&guard, got);
-                if !validate {
-                    return (Job::Over, true);
+            Job::Reads(guard, got, until, validates) if now >= until => {
+                self.shared.look_again(self.session.who, &guard, got);
+                if validates {
+                    let history = self.shared.history.borrow();
+                    let asked = history.ask(now, self.session.who, guard.page().number());
+                    let validation = worker.validate(&guard);
+                    return Next::Go(Job::Validates(guard, got, asked, validation));
                 }
-                let history = self.shared.history.borrow();
-                let asked = history.ask(now, self.session.who, guard.page().number());
-                let validation = worker.validate(&guard);
-                (
-                    Job::Validating {
-                        guard,
-                        got,
-                        asked,
-                        validation,
-                    },
-                    true,
-                )
             }
-            Job::Validating {
-                guard,
-                got,
-                asked,
-                validation,
-            } => match worker.take_validation(validation) {
-                None => (
-                    Job::Validating {
-                        guard,
-                        got,
-                        asked,
-                        validation,
-                    },
-                    false,
-                ),
-                Some(result) => {
-                    self.look_again(&guard, got);
-                    // As if it had been read then.
-                    if result == Ok(true) {
-                        self.shared.history.borrow_mut().shared(now, asked, got);
-                    }
-                    (Job::Over, true)
+            Job::Validates(guard, got, asked, validation) => {
+                let Some(result) = worker.take_validation(validation) else {
+                    return Next::Wait(Job::Validates(guard, got, asked, validation));
+                };
+                self.shared.look_again(self.session.who, &guard, got);
+                // As if it had been read then.
+                if result == Ok(true) {
+                    self.shared.history.borrow_mut().shared(now, asked, got);
                 }
-            },
-            Job::Holding {
-                guard,
-                until,
-                change,
-            } if now >= until => {
-                self.give_back(guard, change);
-                (Job::Over, true)
             }
-            job => (job, false),
+            Job::Holds(guard, until, change) if now >= until => self.give_back(guard, change),
+            job => return Next::Wait(job),
         }
+        Next::Go(Job::Over)
     }
 
     fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
-        let got = self.got(&guard);
+        let got = self.shared.got(&guard);
         if let Ok(Some(change)) = got.content {
             let node = self.session.who.node;
             self.shared.check_log(node, &guard, change);
         }
-        let until = self.hold(now);
+        let habits = self.shared.habits;
+        let until = now + Duration::from_nanos(1 + self.rng.below(habits.hold_max.as_nanos()));
+        let mut history = self.shared.history.borrow_mut();
         if guard.mode() == Mode::Shared {
-            self.shared.history.borrow_mut().shared(now, asked, got);
-            let validate = self.rng.chance(self.shared.habits.validate_chance);
-            return Job::Reading {
-                guard,
-                got,
-                until,
-                validate,
-            };
+            history.shared(now, asked, got);
+            let validates = self.rng.chance(habits.validate_chance);
+            return Job::Reads(guard, got, until, validates);
         }
-        self.shared.history.borrow_mut().exclusive(now, asked, got);
-        let change = self.rng.chance(self.shared.habits.change_share);
-        let change = change.then(|| PageStamp {
-            page: guard.page().number(),
-            version: guard.version() + 1,
-            writer: self.session.who,
-        });
-        if let Some(stamp) = change {
-            // The one half now, the other before it is given back: who reads in between is torn.
-            fill_page(&mut self.scratch, stamp, self.shared.seed);
-            let half = self.scratch.len() / 2;
-            guard.data_mut().write(0, &self.scratch[..half]);
-        }
-        Job::Holding {
-            guard,
-            until,
-            change,
-        }
+        history.exclusive(now, asked, got);
+        let changes = self.rng.chance(habits.change_share);
+        let change = changes.then(|| self.shared.begin_change(self.session.who, &mut guard));
+        Job::Holds(guard, until, change)
     }
 
     fn give_back(&mut self, mut guard: PageGuard, change: Option<PageStamp>) {
         let page = guard.page().number();
         if let Some(stamp) = change {
-            fill_page(&mut self.scratch, stamp, self.shared.seed);
-            let half = self.scratch.len() / 2;
-            guard.data_mut().write(half, &self.scratch[half..]);
+            self.shared.end_change(&mut guard, stamp);
             self.shared.logs.borrow_mut().append(&mut guard, stamp);
         }
         let mut history = self.shared.history.borrow_mut();
         history.give_back(self.session.who, page, change);
-    }
-
-    /// A page that is fixed does not change, however it goes on elsewhere.
-    fn look_again(&self, guard: &PageGuard, got: Got) {
-        if self.got(guard) != got {
-            let (who, page) = (self.session.who, guard.page());
-            self.shared
-                .wrong(format!("{page} changed while {who} had it fixed"));
-        }
     }
 
     fn failed(&mut self, now: Instant, asked: Asked, page: PageId, error: FixError) {
@@ -300,7 +170,8 @@ impl Browser {
             error => {
                 history.failed(now, asked);
                 let who = self.session.who;
-                self.shared.wrong(format!("{who} at {now:?}: {error}"));
+                let wrong = format!("{who} at {now:?}: {error}");
+                self.shared.wrong.push(wrong);
             }
         }
     }
@@ -311,8 +182,13 @@ impl Browser {
         if now < self.next_at || self.jobs.len() >= habits.at_once {
             return false;
         }
+        if let Work::ReadAll = self.work {
+            let (pages, first) = (self.shared.pages, self.rng.below(self.shared.pages));
+            let all = (0..pages).map(|at| (first + at) % pages);
+            self.work = Work::Listed(all.collect());
+        }
         let (index, mode) = match &mut self.work {
-            Work::Random(0) | Work::Done => return false,
+            Work::Random(0) | Work::ReadAll | Work::Done => return false,
             Work::Flush => {
                 self.work = Work::Done;
                 return self.begin_flush(worker);
@@ -323,15 +199,13 @@ impl Browser {
             },
             Work::Random(fixes) => {
                 *fixes -= 1;
-                let range = if self.rng.chance(habits.hot_share) {
-                    habits.hot_pages
-                } else {
-                    self.shared.pages
+                let range = match self.rng.chance(habits.hot_share) {
+                    true => habits.hot_pages,
+                    false => self.shared.pages,
                 };
-                let mode = if self.rng.chance(habits.write_share) {
-                    Mode::Exclusive
-                } else {
-                    Mode::Shared
+                let mode = match self.rng.chance(habits.write_share) {
+                    true => Mode::Exclusive,
+                    false => Mode::Shared,
                 };
                 (self.rng.below(range), mode)
             }
@@ -355,12 +229,7 @@ impl Browser {
         let history = self.shared.history.borrow();
         let asked = history.ask(now, self.session.who, page.number());
         let fix = worker.fix(page, mode);
-        self.jobs.push(Job::Asked {
-            fix,
-            asked,
-            page,
-            mode,
-        });
+        self.jobs.push(Job::Asked(fix, asked, page));
         true
     }
 
@@ -368,11 +237,8 @@ impl Browser {
         if self.flush.is_some() {
             return false;
         }
-        let asked = self
-            .shared
-            .history
-            .borrow()
-            .ask_flush(self.session.who.node);
+        let history = self.shared.history.borrow();
+        let asked = history.ask_flush(self.session.who.node);
         self.flush = Some((worker.flush(), asked));
         true
     }
@@ -385,8 +251,8 @@ impl Browser {
             None => return false,
             Some(Ok(_)) => self.shared.history.borrow_mut().flushed(asked),
             Some(Err(error)) if matches!(self.work, Work::Done) => {
-                let who = self.session.who;
-                self.shared.wrong(format!("{who}, at the end: {error}"));
+                let wrong = format!("{}, at the end: {error}", self.session.who);
+                self.shared.wrong.push(wrong);
             }
             Some(Err(_)) => {}
         }
@@ -397,10 +263,10 @@ impl Browser {
     /// Whether it has asked for a page or has it.
     fn uses(&self, page: PageId) -> bool {
         self.jobs.iter().any(|job| match job {
-            Job::Asked { page: other, .. } => *other == page,
-            Job::Reading { guard, .. }
-            | Job::Validating { guard, .. }
-            | Job::Holding { guard, .. } => guard.page() == page,
+            Job::Asked(_, _, other) => *other == page,
+            Job::Reads(guard, ..) | Job::Validates(guard, ..) | Job::Holds(guard, ..) => {
+                guard.page() == page
+            }
             Job::Over => false,
         })
     }
@@ -409,7 +275,7 @@ impl Browser {
         let nothing_left = match &self.work {
             Work::Random(fixes) => *fixes == 0,
             Work::Listed(pages) => pages.is_empty(),
-            Work::Flush => false,
+            Work::ReadAll | Work::Flush => false,
             Work::Done => true,
         };
         nothing_left && self.jobs.is_empty() && self.flush.is_none() && worker.is_idle()
@@ -418,7 +284,7 @@ impl Browser {
     /// When something is due even if no packet comes.
     fn due(&self, worker: &Worker<Channel>, now: Instant) -> Option<Instant> {
         let jobs = self.jobs.iter().filter_map(|job| match job {
-            Job::Reading { until, .. } | Job::Holding { until, .. } => Some(*until),
+            Job::Reads(_, _, until, _) | Job::Holds(_, until, _) => Some(*until),
             _ => None,
         });
         let next = (self.next_at > now).then_some(self.next_at);
@@ -430,9 +296,9 @@ impl Browser {
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         for job in core::mem::take(&mut self.jobs) {
             match job {
-                Job::Asked { fix, .. } => worker.abandon(fix),
+                Job::Asked(fix, ..) => worker.abandon(fix),
                 // Half of it, which nobody must ever see.
-                Job::Holding { mut guard, .. } => guard.update(0..1, |bytes| bytes[0] ^= 0xff),
+                Job::Holds(mut guard, ..) => guard.update(0..1, |bytes| bytes[0] ^= 0xff),
                 _ => {}
             }
         }
@@ -444,8 +310,8 @@ impl Browser {
             self.in_vain = None;
             if let Ok(guard) = result {
                 let (who, page) = (self.session.who, guard.page());
-                self.shared
-                    .wrong(format!("{who} is taken for dead and got {page} to change"));
+                let wrong = format!("{who} is taken for dead and got {page} to change");
+                self.shared.wrong.push(wrong);
             }
         }
         self.steps_left = self.steps_left.saturating_sub(1);
@@ -470,9 +336,8 @@ impl Actor for Browser {
         for round in 0.. {
             rounds = round;
             if round == ROUNDS_MAX {
-                let who = self.session.who;
-                self.shared
-                    .wrong(format!("{who} does not come to rest at {now:?}"));
+                let wrong = format!("{} does not come to rest at {now:?}", self.session.who);
+                self.shared.wrong.push(wrong);
                 return Step::Done;
             }
             let mut happened = worker.poll(now, context.nic());
@@ -490,9 +355,6 @@ impl Actor for Browser {
         }
         let due = self.due(&worker, now);
         self.worker = Some(worker);
-        match due {
-            Some(due) => Step::WaitUntil(self.session.rest(now, rounds > 0, due)),
-            None => Step::WaitForPacket,
-        }
+        self.session.rest(now, rounds > 0, due)
     }
 }

@@ -5,7 +5,7 @@
 //! as a `PageService` does with those that nobody has, while anybody waits for a page.
 
 use super::shared::{Session, Shared};
-use rackweave_base::Duration;
+use crate::campaign::wait;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
@@ -37,10 +37,9 @@ impl Actor for Attendant {
                 .flatten()
                 .min();
         }
-        match due {
-            _ if is_idle => Step::Done,
-            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
-            None => Step::WaitForPacket,
+        match is_idle {
+            true => Step::Done,
+            false => wait(now, due),
         }
     }
 }

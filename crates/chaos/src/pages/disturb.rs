@@ -1,6 +1,7 @@
 //! What goes wrong, and what the controller does, at which time.
 
 use super::plan::Indexing;
+use crate::wrong::{self, nanos};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
 use std::collections::BTreeMap;
@@ -50,9 +51,8 @@ pub(super) enum Disturbance {
 }
 
 /// Most runs last hundreds of microseconds to a few milliseconds; early is as likely as late.
-fn some_time(rng: &mut Rng) -> Instant {
-    let exponent = rng.between(13, 22);
-    Instant::from_nanos(rng.between(0, 1 << exponent))
+pub(super) fn some_time(rng: &mut Rng) -> Instant {
+    wrong::some_time(rng, 13, 22)
 }
 
 /// A time at which more has been changed.
@@ -63,7 +63,7 @@ fn later(rng: &mut Rng) -> Instant {
 /// Until somebody notices that a node is dead.
 fn unnoticed(rng: &mut Rng) -> Duration {
     let most = *rng.pick(&[0, 10_000, 1_000_000, 4_000_000]);
-    Duration::from_nanos(rng.between(0, most))
+    nanos(rng, 0, most)
 }
 
 pub(super) fn plan(
@@ -82,7 +82,7 @@ pub(super) fn plan(
     if rng.chance(0.2) {
         for _ in 0..rng.between(1, 2) {
             let stop = later(rng);
-            let down = Duration::from_nanos(rng.between(1000, 5_000_000));
+            let down = nanos(rng, 1000, 5_000_000);
             outage = Some((stop, down));
             all.push((stop, Disturbance::StopTarget));
             all.push((stop + down, Disturbance::StartTarget));
@@ -90,7 +90,7 @@ pub(super) fn plan(
     }
     if rng.chance(0.15) {
         let full = some_time(rng);
-        let lasts = Duration::from_nanos(rng.between(10_000, 8_000_000));
+        let lasts = nanos(rng, 10_000, 8_000_000);
         all.push((full, Disturbance::Fill(rng.below(4))));
         all.push((full + lasts, Disturbance::Free));
     }
@@ -108,8 +108,7 @@ pub(super) fn plan(
         let (at, node) = (some_time(rng), rng.pick(nodes).node);
         all.push((at, Disturbance::Presume(node)));
         if rng.chance(0.6) {
-            let soon = Duration::from_nanos(rng.between(0, 2_000_000));
-            all.push((at + soon, Disturbance::Return(node)));
+            all.push((at + nanos(rng, 0, 2_000_000), Disturbance::Return(node)));
         }
     }
     if let Some(server) = server.filter(|_| rng.chance(0.15)) {
@@ -127,29 +126,30 @@ pub(super) fn plan(
         // A few so long that queue pairs give up, after 8 timeouts of 0.5 to 4 ms.
         let (short, long) = ((1000, 1_500_000), (30_000_000, 60_000_000));
         let (least, most) = *rng.pick(&[short, short, long]);
-        let lasts = Duration::from_nanos(rng.between(least, most));
-        all.push((
-            cut,
-            match least > short.0 {
-                true => Disturbance::LongCut(node),
-                false => Disturbance::CutCable(node),
-            },
-        ));
+        let lasts = nanos(rng, least, most);
+        let kind = match least > short.0 {
+            true => Disturbance::LongCut,
+            false => Disturbance::CutCable,
+        };
+        all.push((cut, kind(node)));
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }
     let moves = matches!(indexing, Indexing::Hot(_)) || server.is_some() && rng.chance(0.3);
     if moves {
         for _ in 0..rng.between(1, 40) {
             let (at, page) = (some_time(rng), rng.below(pages));
-            let disturbance = if rng.chance(0.5) {
-                Disturbance::Promote(page)
-            } else {
-                Disturbance::Demote(page)
-            };
-            all.push((at, disturbance));
+            all.push((at, index(rng, page)));
         }
     }
     all
+}
+
+/// The controller has the switch index a page, or index it no longer.
+pub(super) fn index(rng: &mut Rng, page: u64) -> Disturbance {
+    match rng.chance(0.5) {
+        true => Disturbance::Promote(page),
+        false => Disturbance::Demote(page),
+    }
 }
 
 fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbance)>) {
@@ -159,12 +159,10 @@ fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbanc
         all.push((at, Disturbance::Crash(node)));
         all.push((told, Disturbance::Tell(node)));
         if rng.chance(0.6) {
-            let soon = Duration::from_nanos(rng.between(0, 1_000_000));
-            all.push((told + soon, Disturbance::Accept));
+            all.push((told + nanos(rng, 0, 1_000_000), Disturbance::Accept));
         }
         if rng.chance(0.6) {
-            let soon = Duration::from_nanos(rng.between(0, 2_000_000));
-            all.push((told + soon, Disturbance::Return(node)));
+            all.push((told + nanos(rng, 0, 2_000_000), Disturbance::Return(node)));
         }
     }
 }
@@ -191,7 +189,7 @@ pub(super) fn device(
     if rng.chance(0.1) {
         for _ in 0..rng.between(1, 4) {
             let (page, broken) = (rng.below(pages), some_time(rng));
-            let lasts = Duration::from_nanos(rng.between(10_000, 4_000_000));
+            let lasts = nanos(rng, 10_000, 4_000_000);
             all.push((broken, Disturbance::Break(page)));
             all.push((broken + lasts, Disturbance::Mend(page)));
         }
@@ -210,11 +208,11 @@ pub(super) fn device(
             let zeroed = blocks_per_page > 1
                 && rng.chance(0.5)
                 && *zeroes.entry(page).or_insert(block) == block;
-            let disturbance = match zeroed {
-                true => Disturbance::Zero(page, block),
-                false => Disturbance::Tear(page, block),
+            let kind = match zeroed {
+                true => Disturbance::Zero,
+                false => Disturbance::Tear,
             };
-            all.push((at, disturbance));
+            all.push((at, kind(page, block)));
         }
     }
     all

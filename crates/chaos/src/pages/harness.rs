@@ -1,11 +1,13 @@
 //! A rack with a store of pages on it, and those who use them.
 
-use super::actors::{Browser, Script};
+use super::actors::{Browser, Work};
 use super::allocators::{self, Store, StoreUser};
 use super::attendant::Attendant;
 use super::plan::PagesPlan;
 use super::rogue::Rogue;
-use super::shared::{Excuses, Session, Shared, count};
+use super::shared::{Excuses, Session, Shared};
+use crate::SeedReport;
+use crate::campaign::{self, count};
 use core::cell::Cell;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
@@ -16,6 +18,7 @@ use rackweave_rack::testing::Faults;
 use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;
+use rackweave_sim::world::Actor;
 use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use std::rc::Rc;
 
@@ -93,6 +96,14 @@ pub(super) struct Harness<'a> {
     lives: Vec<u16>,
     /// By node; empty while it is dead.
     pub sessions: Vec<Vec<Rc<Session>>>,
+    /// Nodes that are dead without the controller knowing.
+    pub untold: Vec<NodeId>,
+    pub target_stopped: bool,
+    /// The power has failed.
+    pub is_cut: bool,
+    /// Nothing is to go wrong any more.
+    pub quiet: bool,
+    pub report: &'a mut SeedReport,
 }
 
 impl<'a> Harness<'a> {
@@ -102,10 +113,11 @@ impl<'a> Harness<'a> {
         seed: u64,
         medium: MemoryBackend,
         shared: Rc<Shared>,
+        report: &'a mut SeedReport,
     ) -> Result<Self, String> {
         let mut config = plan.config.clone();
         config.seed ^= seed;
-        let rack = SimulatedRack::new(&config).map_err(|error| format!("no rack: {error}"))?;
+        let rack = campaign::rack_of(&config)?;
         let drives = Drives {
             medium,
             stall: SsdStall::default(),
@@ -136,6 +148,11 @@ impl<'a> Harness<'a> {
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
             sessions: vec![Vec::new(); plan.nodes.len()],
+            untold: Vec::new(),
+            target_stopped: false,
+            is_cut: false,
+            quiet: false,
+            report,
         };
         if !plan.is_open_to_rogue() {
             let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
@@ -147,8 +164,11 @@ impl<'a> Harness<'a> {
         Ok(harness)
     }
 
-    /// Another target takes the place of one that ended.
+    /// Another target takes the place of one that ended, if it did.
     pub fn start_target(&mut self) -> Result<(), String> {
+        if !core::mem::take(&mut self.target_stopped) {
+            return Ok(());
+        }
         let target = self.plan.store.target;
         let namespaces = self.drives.namespaces(self.plan, &self.shared)?;
         let added = self.rack.add_target(target, TARGET, namespaces);
@@ -191,29 +211,32 @@ impl<'a> Harness<'a> {
         !self.sessions[at].is_empty()
     }
 
-    /// All workers of a node that use the first store, or its first one, follow a script.
-    pub fn spawn(&mut self, at: usize, all: bool, script: impl Fn() -> Script) {
-        let node = self.plan.nodes[at].node;
+    /// All workers of a node that use the first store, or its first one, do this.
+    pub fn spawn(&mut self, at: usize, all: bool, work: impl Fn() -> Work) {
         let count = if all { self.plan.browsers() } else { 1 };
-        for session in self.sessions[at].iter().take(count) {
-            match Browser::new(self.shared.clone(), session.clone(), script()) {
-                Some(browser) => _ = self.rack.spawn(node, Box::new(browser)),
-                None => self.shared.wrong(format!("{} did not end", session.who)),
-            }
+        let sessions: Vec<_> = self.sessions[at].iter().take(count).cloned().collect();
+        for session in sessions {
+            let who = session.who;
+            let browser = Browser::new(self.shared.clone(), session, work());
+            self.begin(at, who, browser);
         }
     }
 
     /// A node's user of the second store follows a script, if there is one.
     pub fn spawn_store_user(&mut self, at: usize, script: allocators::Script) {
-        let Some(session) = self.sessions[at]
-            .last()
-            .filter(|_| self.plan.second.is_some())
-        else {
-            return;
-        };
-        match StoreUser::new(self.shared.clone(), session.clone(), script) {
-            Some(user) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(user)),
-            None => self.shared.wrong(format!("{} did not end", session.who)),
+        let session = self.sessions[at].last().cloned();
+        if let Some(session) = session.filter(|_| self.plan.second.is_some()) {
+            let who = session.who;
+            let user = StoreUser::new(self.shared.clone(), session, script);
+            self.begin(at, who, user);
+        }
+    }
+
+    /// An actor begins, if it has a worker.
+    fn begin(&mut self, at: usize, who: Who, actor: Option<impl Actor + 'static>) {
+        match actor {
+            Some(actor) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(actor)),
+            None => self.shared.wrong.push(format!("{who} did not end")),
         }
     }
 
@@ -242,27 +265,31 @@ impl<'a> Harness<'a> {
         self.presumed.push(node);
     }
 
-    /// The switch restarts. If a node is dead that nobody has heard of, what it had is unknown.
-    pub fn restart_switch(&mut self, is_partial: bool, is_blind: bool) -> Result<(), String> {
+    /// The switch restarts.
+    pub fn restart_switch(&mut self) -> Result<(), String> {
         let before = self.rack.lost_pages().to_vec();
-        self.made_again(is_partial, is_blind);
-        let restarted = self.rack.restart_switch();
-        restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
+        self.made_again();
+        campaign::restart_switch(&self.rack)?;
         self.report_losses(&before);
         self.attend();
         Ok(())
     }
 
     /// The memory server dies, and the controller hears of it.
-    pub fn crash_server(&mut self, server: NodeId, is_partial: bool, is_blind: bool) {
+    pub fn crash_server(&mut self, server: NodeId) {
         let before = self.rack.lost_pages().to_vec();
-        self.made_again(is_partial, is_blind);
+        self.made_again();
         self.rack.crash_node(server);
         self.report_losses(&before);
         self.attend();
     }
 
-    fn made_again(&self, is_partial: bool, is_blind: bool) {
+    /// The directory is lost, and made again. If a node is dead that nobody has heard of, what it
+    /// had is unknown.
+    fn made_again(&self) {
+        let is_partial = !self.untold.is_empty();
+        // A target that is there again may not have recovered yet.
+        let is_blind = self.report.restarts > 0;
         let mut history = self.shared.history.borrow_mut();
         let damaged = self.shared.damaged.borrow();
         let is_damaged = |page| damaged.iter().any(|other| other.number() == page);
@@ -314,11 +341,10 @@ impl<'a> Harness<'a> {
     /// A node is there again.
     pub fn revive(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
-        let was_alive = self.presumed.contains(&node);
-        self.presumed.retain(|&other| other != node);
-        if !was_alive && !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
+        if !self.presumed.contains(&node) {
+            campaign::revive_node(&mut self.rack, node)?;
         }
+        self.presumed.retain(|&other| other != node);
         let joined = self.pages.rejoin(node);
         joined.map_err(|error| format!("{node:?} did not come back: {error}"))?;
         self.lives[at] += 1;

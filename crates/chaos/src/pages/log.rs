@@ -85,12 +85,13 @@ impl Shared {
         };
         let (page, lsn) = (guard.page(), guard.lsn());
         if !lsns.contains(&lsn) {
-            self.wrong(format!("{page} bears LSN {lsn}, its change had {lsns:?}"));
+            let wrong = format!("{page} bears LSN {lsn}, its change had {lsns:?}");
+            self.wrong.push(wrong);
         }
         let writer = change.writer.node;
         let durable = logs.of_nodes[&writer].durable.load(Ordering::Relaxed);
         if writer != node && durable < lsn {
-            self.wrong(format!(
+            self.wrong.push(format!(
                 "{page} left node {writer} with LSN {lsn}, its log was durable up to {durable}"
             ));
         }

@@ -30,23 +30,19 @@ mod rogue;
 mod shared;
 
 use crate::SeedReport;
-use actors::Script;
+use crate::campaign::{self, Campaign, Findings};
+use actors::Work;
 use allocators::{Store, StorePlan};
 use core::cell::{Cell, RefCell};
 use disturb::Disturbance;
 use harness::Harness;
 use plan::PagesPlan;
-use rackweave_base::{Duration, NodeId, Rng};
+use rackweave_base::{Duration, Rng};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
 use shared::{Excuses, Shared};
 use std::rc::Rc;
-
-/// Virtual time after which a phase that has not ended is taken for stuck, beside what its plan
-/// holds up. The longest honest ones take tens of milliseconds. It must not be longer than 8 s in
-/// all, after which nodes help themselves.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.
@@ -62,16 +58,12 @@ const ACCEPT_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = PagesPlan::new(seed);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
+    let mut report = SeedReport::of(seed, &plan);
     let shared = Rc::new(shared(&plan));
     let medium = medium(&plan, plan.store.pages);
     let mut was_cut = false;
-    match Harness::new(&plan, 0, medium.clone(), shared.clone()) {
-        Ok(harness) => was_cut = Campaign::new(harness, &mut report).play(),
+    match Harness::new(&plan, 0, medium.clone(), shared.clone(), &mut report) {
+        Ok(harness) => was_cut = harness.play(),
         Err(error) => report.violations.push(error),
     }
     if report.is_sound() {
@@ -90,8 +82,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
         if let Some(store) = &shared.store {
             store.reopen();
         }
-        match Harness::new(&plan, 1, medium, shared.clone()) {
-            Ok(harness) => Campaign::new(harness, &mut report).reopened(),
+        match Harness::new(&plan, 1, medium, shared.clone(), &mut report) {
+            Ok(harness) => harness.reopened(),
             Err(error) => report.violations.push(error),
         }
     }
@@ -104,10 +96,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
     let history = shared.history.replace(empty);
     (report.reads, report.writes) = history.counts();
     report.violations.extend(shared.wrong.take());
-    if let Err(violations) = history.finish() {
-        let violations = violations.iter().map(ToString::to_string);
-        report.violations.extend(violations);
-    }
+    report.judge(history.finish());
     report
 }
 
@@ -131,7 +120,7 @@ fn shared(plan: &PagesPlan) -> Shared {
         is_impatient: plan.is_impatient(),
         history: RefCell::new(PageHistory::new(RELEASED + plan.stalls())),
         store: plan.second.map(store),
-        wrong: RefCell::default(),
+        wrong: Findings::default(),
         full: Cell::new(0),
         lost: Cell::new(0),
         damaged: RefCell::default(),
@@ -150,266 +139,196 @@ fn shared(plan: &PagesPlan) -> Shared {
     shared
 }
 
-/// A run over one rack.
-struct Campaign<'a, 'b> {
-    harness: Harness<'a>,
-    /// Nodes that are dead without the controller knowing.
-    untold: Vec<NodeId>,
-    target_stopped: bool,
-    /// The power has failed.
-    is_cut: bool,
-    /// Nothing is to go wrong any more.
-    quiet: bool,
-    report: &'b mut SeedReport,
-}
-
-impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
-        Self {
-            harness,
-            untold: Vec::new(),
-            target_stopped: false,
-            is_cut: false,
-            quiet: false,
-            report,
-        }
-    }
+impl Campaign for Harness<'_> {
+    /// The longest honest phases take tens of milliseconds. With what its plan holds up, a phase
+    /// must not last 8 s, after which nodes help themselves.
+    const PATIENCE: Duration = Duration::from_secs(1);
 
     fn rack(&mut self) -> &mut SimulatedRack {
-        &mut self.harness.rack
+        &mut self.rack
     }
 
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
+    }
+
+    fn is_broken_off(&self) -> bool {
+        self.is_cut
+    }
+
+    fn stalls(&self) -> Duration {
+        self.plan.stalls()
+    }
+
+    fn control(&mut self, token: u64) -> bool {
+        let (_, disturbance) = self.plan.disturbances[token as usize];
+        if !self.quiet {
+            let done = self.disturb(disturbance);
+            self.check(done);
+        }
+        false
+    }
+}
+
+impl Harness<'_> {
     fn nodes(&self) -> usize {
-        self.harness.plan.nodes.len()
-    }
-
-    fn violate(&mut self, violation: String) {
-        self.report.violations.push(violation);
+        self.plan.nodes.len()
     }
 
     /// The whole story: work among disturbances, then quiet. True if the power failed before.
     fn play(mut self) -> bool {
-        let plan = self.harness.plan;
-        for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
-            self.rack().at(time, token as u64);
-        }
+        let plan = self.plan;
+        campaign::schedule(&mut self.rack, &plan.disturbances);
         for at in 0..self.nodes() {
-            let fixes = plan.habits.fixes;
-            self.harness.spawn(at, true, || Script::Work(fixes));
-            self.work_on_store(at, 1);
+            self.work(at, 1);
         }
-        self.harness.spawn_rogue();
-        if self.drive("at work") {
+        self.spawn_rogue();
+        if self.drive("at work: ") {
             self.quieten();
             self.read_all();
             self.flush_all();
-            self.close_store();
+            // The second store is closed in an orderly way.
+            self.at_store(allocators::Script::Retire);
+            self.one_at_store(allocators::Script::Close);
         }
-        let is_cut = self.is_cut;
-        self.close();
-        is_cut
+        self.report.add_rack(&self.rack);
+        self.is_cut
     }
 
     /// What was written home is there.
     fn reopened(mut self) {
         self.read_all();
-        self.exhaust_store();
-        self.close();
+        // The second store is open again, and everything that is free can be had.
+        self.one_at_store(allocators::Script::Exhaust);
+        self.report.add_rack(&self.rack);
     }
 
-    /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
-    fn drive(&mut self, doing: &str) -> bool {
-        let end = self.rack().now() + PATIENCE + self.harness.plan.stalls();
-        loop {
-            let stuck = match self.rack().run(end) {
-                RunEnd::Done => return true,
-                RunEnd::Control(token) => {
-                    self.disturb(self.harness.plan.disturbances[token as usize].1);
-                    if self.is_cut {
-                        return false;
-                    }
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled => "nothing will ever happen again".into(),
-            };
-            self.report.stuck.push(format!("{doing}: {stuck}"));
-            return false;
-        }
-    }
-
-    fn disturb(&mut self, disturbance: Disturbance) {
-        if self.quiet {
-            return;
-        }
-        let harness = &mut self.harness;
-        let done = match disturbance {
+    fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
+        match disturbance {
             Disturbance::Crash(node) => {
                 let at = usize::from(node.0);
-                if harness.is_alive(at) {
-                    harness.crash(at);
+                if self.is_alive(at) {
+                    self.crash(at);
                     self.untold.push(node);
                     self.report.crashes += 1;
                 }
-                Ok(())
             }
             Disturbance::Tell(node) => {
                 if self.untold.contains(&node) {
                     self.untold.retain(|&other| other != node);
-                    harness.tell(node);
+                    self.tell(node);
                 }
-                Ok(())
             }
-            Disturbance::Return(node) => self.revive(usize::from(node.0)),
-            Disturbance::Accept => {
-                harness.accept();
-                Ok(())
-            }
+            Disturbance::Return(node) => return self.go_on(usize::from(node.0)),
+            Disturbance::Accept => self.accept(),
             Disturbance::Presume(node) => {
                 let at = usize::from(node.0);
-                if harness.is_alive(at) {
-                    harness.presume(at);
+                if self.is_alive(at) {
+                    self.presume(at);
                     self.report.crashes += 1;
                 }
-                Ok(())
             }
             Disturbance::RestartSwitch => {
                 self.report.switch_restarts += 1;
-                // A target that is there again may not have recovered yet.
-                let is_blind = self.report.restarts > 0;
-                harness.restart_switch(!self.untold.is_empty(), is_blind)
+                return self.restart_switch();
             }
             Disturbance::CrashServer(server) => {
                 self.report.crashes += 1;
-                let is_blind = self.report.restarts > 0;
-                harness.crash_server(server, !self.untold.is_empty(), is_blind);
-                Ok(())
+                self.crash_server(server);
             }
             Disturbance::CutPower => {
                 self.report.crashes += 1;
                 self.is_cut = true;
-                Ok(())
             }
-            Disturbance::CutCable(node) => {
-                harness.rack.set_link_down(node, true);
-                Ok(())
-            }
+            Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
             Disturbance::LongCut(node) => {
                 // A pool gives up after the 5 s that the switch gives a target.
-                harness.excuse(|excuses| excuses.nobody_answers = true);
-                harness.rack.set_link_down(node, true);
-                Ok(())
+                self.excuse(|excuses| excuses.nobody_answers = true);
+                self.rack.set_link_down(node, true);
             }
-            Disturbance::MendCable(node) => {
-                harness.rack.set_link_down(node, false);
-                Ok(())
-            }
+            Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::StopTarget => {
                 self.target_stopped = true;
                 self.report.restarts += 1;
-                harness.rack.remove_target(harness.plan.store.target);
-                Ok(())
+                self.rack.remove_target(self.plan.store.target);
             }
-            Disturbance::StartTarget => self.start_target(),
-            Disturbance::Fill(room) => {
-                harness.fill(Some(room));
-                Ok(())
-            }
-            Disturbance::Free => {
-                harness.fill(None);
-                Ok(())
-            }
+            Disturbance::StartTarget => return self.start_target(),
+            Disturbance::Fill(room) => self.fill(Some(room)),
+            Disturbance::Free => self.fill(None),
             Disturbance::Stall(lasts) => {
-                harness.stall(lasts);
-                let waits = harness.plan.patience.min(CHANNEL_PATIENCE);
+                self.stall(lasts);
+                let waits = self.plan.patience.min(CHANNEL_PATIENCE);
                 let too_long = OTHER_DELAYS + lasts > waits;
-                harness.excuse(|excuses| excuses.nobody_answers |= too_long);
-                Ok(())
+                self.excuse(|excuses| excuses.nobody_answers |= too_long);
             }
             Disturbance::Break(page) => {
-                harness.set_broken(page, true);
-                harness.excuse(|excuses| excuses.storage_fails = true);
-                Ok(())
+                self.set_broken(page, true);
+                self.excuse(|excuses| excuses.storage_fails = true);
             }
-            Disturbance::Mend(page) => {
-                harness.set_broken(page, false);
-                Ok(())
-            }
-            Disturbance::Tear(page, block) => {
-                harness.damage(page, block, false);
-                Ok(())
-            }
-            Disturbance::Zero(page, block) => {
-                harness.damage(page, block, true);
-                Ok(())
-            }
+            Disturbance::Mend(page) => self.set_broken(page, false),
+            Disturbance::Tear(page, block) => self.damage(page, block, false),
+            Disturbance::Zero(page, block) => self.damage(page, block, true),
             Disturbance::Promote(index) => {
-                let page = harness.shared.page(index);
-                self.report.changes += u64::from(harness.rack.promote(page));
-                Ok(())
+                let page = self.shared.page(index);
+                self.report.changes += u64::from(self.rack.promote(page));
             }
             Disturbance::Demote(index) => {
-                let page = harness.shared.page(index);
-                self.report.changes += u64::from(harness.rack.demote(page));
-                Ok(())
+                let page = self.shared.page(index);
+                self.report.changes += u64::from(self.rack.demote(page));
             }
-        };
-        if let Err(error) = done {
-            self.violate(error);
         }
-    }
-
-    fn start_target(&mut self) -> Result<(), String> {
-        if !core::mem::take(&mut self.target_stopped) {
-            return Ok(());
-        }
-        self.harness.start_target()
+        Ok(())
     }
 
     /// A node that is dead, and known to be, comes back and goes on working.
-    fn revive(&mut self, at: usize) -> Result<(), String> {
-        let harness = &mut self.harness;
-        let node = harness.plan.nodes[at].node;
-        if harness.is_alive(at) || self.untold.contains(&node) {
+    fn go_on(&mut self, at: usize) -> Result<(), String> {
+        let node = self.plan.nodes[at].node;
+        if self.is_alive(at) || self.untold.contains(&node) {
             return Ok(());
         }
-        harness.revive(at)?;
-        let fixes = harness.plan.habits.fixes / 2;
-        harness.spawn(at, true, || Script::Work(fixes));
-        self.work_on_store(at, 2);
+        self.revive(at)?;
+        self.work(at, 2);
         Ok(())
+    }
+
+    /// A node does its work, or one part of it.
+    fn work(&mut self, at: usize, parts: u32) {
+        let plan = self.plan;
+        let fixes = plan.habits.fixes / parts;
+        self.spawn(at, true, || Work::Random(fixes));
+        if let Some(second) = plan.second {
+            let script = allocators::Script::Work(second.operations / parts);
+            self.spawn_store_user(at, script);
+        }
     }
 
     /// Everything is mended, everybody is told, losses are accepted.
     fn quieten(&mut self) {
         self.quiet = true;
-        for node in 0..self.harness.plan.config.node.len() {
-            self.rack().set_link_down(NodeId(node as u16), false);
+        self.mend_cables();
+        self.fill(None);
+        self.stall(Duration::ZERO);
+        for page in 0..self.plan.store.pages {
+            self.set_broken(page, false);
         }
-        self.harness.fill(None);
-        self.harness.stall(Duration::ZERO);
-        for page in 0..self.harness.plan.store.pages {
-            self.harness.set_broken(page, false);
-        }
-        if let Err(error) = self.start_target() {
-            self.violate(error);
-        }
+        let started = self.start_target();
+        self.check(started);
         for node in core::mem::take(&mut self.untold) {
-            self.harness.tell(node);
+            self.tell(node);
         }
-        if (0..self.nodes()).all(|at| !self.harness.is_alive(at)) {
-            match self.revive(0) {
-                Ok(()) => _ = self.drive("after all had died"),
-                Err(error) => self.violate(error),
+        if (0..self.nodes()).all(|at| !self.is_alive(at)) {
+            match self.go_on(0) {
+                Ok(()) => _ = self.drive("after all had died: "),
+                error => self.check(error),
             }
         }
         self.accept_losses();
-        self.harness.shared.excuses.set(Excuses::default());
+        self.shared.excuses.set(Excuses::default());
         // Everybody is idle: what was given back has been taken.
         for at in 0..self.nodes() {
-            let number = self.harness.number(at);
-            if self.harness.is_alive(at) {
-                self.harness.shared.history.borrow_mut().confirmed(number);
+            let number = self.number(at);
+            if self.is_alive(at) {
+                self.shared.history.borrow_mut().confirmed(number);
             }
         }
     }
@@ -417,23 +336,24 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// Accepts all losses, as often as it takes: not while a target works on what a dead node had
     /// it write.
     fn accept_losses(&mut self) {
-        let end = self.rack().now() + PATIENCE + self.harness.plan.stalls();
+        let end = self.rack.now() + Self::PATIENCE + self.stalls();
         loop {
-            self.harness.accept();
-            let Some(lost) = self.rack().lost_pages().first().copied() else {
+            self.accept();
+            let Some(lost) = self.rack.lost_pages().first().copied() else {
                 return;
             };
-            if self.rack().now() >= end || !self.pause(ACCEPT_EVERY) {
-                return self.violate(format!("the loss of {} cannot be accepted", lost.page));
+            if self.rack.now() >= end || !self.pause(ACCEPT_EVERY) {
+                let wrong = format!("the loss of {} cannot be accepted", lost.page);
+                return self.report.violations.push(wrong);
             }
         }
     }
 
     /// Lets time go by. False if nothing will ever happen again.
     fn pause(&mut self, time: Duration) -> bool {
-        let until = self.rack().now() + time;
+        let until = self.rack.now() + time;
         loop {
-            match self.rack().run(until) {
+            match self.rack.run(until) {
                 // Nothing goes wrong any more.
                 RunEnd::Done | RunEnd::Control(_) => {}
                 RunEnd::Deadline => return true,
@@ -445,60 +365,36 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// All nodes read all pages.
     fn read_all(&mut self) {
         for at in 0..self.nodes() {
-            self.harness.spawn(at, false, || Script::ReadAll);
+            self.spawn(at, false, || Work::ReadAll);
         }
-        self.drive("reading everything");
+        self.drive("reading everything: ");
         self.at_store(allocators::Script::ReadAll);
     }
 
     fn flush_all(&mut self) {
         for at in 0..self.nodes() {
-            self.harness.spawn(at, false, || Script::Flush);
+            self.spawn(at, false, || Work::Flush);
         }
-        self.drive("writing everything home");
-    }
-
-    /// The node's user of the second store does its work, or one part of it.
-    fn work_on_store(&mut self, at: usize, parts: u32) {
-        if let Some(second) = self.harness.plan.second {
-            let script = allocators::Script::Work(second.operations / parts);
-            self.harness.spawn_store_user(at, script);
-        }
+        self.drive("writing everything home: ");
     }
 
     /// All users of the second store do this.
     fn at_store(&mut self, script: allocators::Script) {
-        if self.harness.plan.second.is_none() {
+        if self.plan.second.is_none() {
             return;
         }
         for at in 0..self.nodes() {
-            self.harness.spawn_store_user(at, script);
+            self.spawn_store_user(at, script);
         }
-        self.drive("at the second store");
-    }
-
-    /// The second store is closed in an orderly way.
-    fn close_store(&mut self) {
-        self.at_store(allocators::Script::Retire);
-        self.one_at_store(allocators::Script::Close);
-    }
-
-    /// It is open again, and everything that is free can be had.
-    fn exhaust_store(&mut self) {
-        self.one_at_store(allocators::Script::Exhaust);
+        self.drive("at the second store: ");
     }
 
     fn one_at_store(&mut self, script: allocators::Script) {
-        let at = (0..self.nodes()).find(|&at| self.harness.is_alive(at));
-        if let Some(at) = at.filter(|_| self.harness.plan.second.is_some()) {
-            self.harness.spawn_store_user(at, script);
-            self.drive("closing the second store, or looking at it");
+        let at = (0..self.nodes()).find(|&at| self.is_alive(at));
+        if let Some(at) = at.filter(|_| self.plan.second.is_some()) {
+            self.spawn_store_user(at, script);
+            self.drive("closing the second store, or looking at it: ");
         }
-    }
-
-    fn close(self) {
-        let (rack, report) = (self.harness.rack, self.report);
-        report.add_rack(&rack);
     }
 }
 

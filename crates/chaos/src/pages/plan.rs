@@ -3,7 +3,7 @@
 
 use super::allocators::StorePlan;
 use super::disturb::{self, Disturbance};
-use crate::wrong::{Odds, Wrong};
+use crate::wrong::{self, Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::{PageNode, PageStoreSpec};
@@ -289,21 +289,13 @@ fn habits(rng: &mut Rng, nodes: &[PageNode], pages: u64) -> Habits {
 }
 
 fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
-    let mut node: Vec<_> = (0..asking)
-        .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
-        .collect();
+    let mut node = wrong::nodes(asking as u64, "node", Role::Compute);
     node.push(NodeConfig::new("storage", Role::Storage));
     if has_server {
         node.push(NodeConfig::new("memory", Role::Memory));
         node.push(NodeConfig::new("standby", Role::Memory));
     }
-    let mut config = RackConfig {
-        seed: rng.next_u64() >> 1,
-        memory_limit: 128 << 20,
-        node,
-        faults: ODDS.draw(rng),
-        ..RackConfig::default()
-    };
+    let mut config = wrong::rack(rng, 128 << 20, node, &ODDS);
     config.switch.consumer_rings = 0;
     config.switch.producer_rings = 0;
     config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
@@ -345,10 +337,7 @@ impl fmt::Display for PagesPlan {
         if let Some(second) = &self.second {
             write!(f, "{second}")?;
         }
-        let wrong = Wrong {
-            faults: &self.config.faults,
-            disturbances: &self.disturbances,
-        };
+        let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")
     }
 }

@@ -37,10 +37,9 @@ impl Rogue {
     }
 
     fn op(&mut self) -> Op {
-        let range = if self.rng.chance(0.8) {
-            self.shared.habits.hot_pages
-        } else {
-            self.shared.pages
+        let range = match self.rng.chance(0.8) {
+            true => self.shared.habits.hot_pages,
+            false => self.shared.pages,
         };
         let page = self.shared.page(self.rng.below(range));
         let frame = self.rng.below(4) as u32;
@@ -94,14 +93,13 @@ impl Actor for Rogue {
             let op = self.asked.take();
             if let Some(wrong) = self.judge(reply.answer) {
                 let answer = reply.answer;
-                self.shared.wrong(format!("{op:?} {wrong}: {answer:?}"));
+                let wrong = format!("{op:?} {wrong}: {answer:?}");
+                self.shared.wrong.push(wrong);
             }
         }
         if self.asked.is_some() {
-            return match self.channel.poll_timeout() {
-                Some(due) => Step::WaitUntil(due),
-                None => Step::WaitForPacket,
-            };
+            let due = self.channel.poll_timeout();
+            return due.map_or(Step::WaitForPacket, Step::WaitUntil);
         }
         if self.left == 0 {
             return Step::Done;

@@ -3,18 +3,17 @@
 use super::allocators::{self, Store};
 use super::log::Logs;
 use super::plan::Habits;
+use crate::campaign::Findings;
 use core::cell::{Cell, RefCell};
-use rackweave_base::{Duration, Instant};
+use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{Allocator, FixError, Worker};
+use rackweave_endpoint::page_store::{Allocator, FixError, PageGuard, Worker};
 use rackweave_sim::checkers::PageHistory;
-use rackweave_sim::checkers::page_history::Who;
+use rackweave_sim::checkers::page_history::{Got, PageStamp, Who, check_page, fill_page};
+use rackweave_sim::world::Step;
 use rackweave_wire::fabric::page::PageId;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// Violations kept that the checker of histories does not judge.
-const WRONG_MAX: usize = 10;
 
 /// What all share.
 pub(super) struct Shared {
@@ -27,7 +26,7 @@ pub(super) struct Shared {
     /// The second store, if there is one.
     pub store: Option<Store>,
     /// What must not be and the history does not show.
-    pub wrong: RefCell<Vec<String>>,
+    pub wrong: Findings,
     /// Fixes that found the device full, or the newest version lost.
     pub full: Cell<u64>,
     pub lost: Cell<u64>,
@@ -70,6 +69,12 @@ pub(super) struct Session {
     pub idle_since: Cell<Instant>,
 }
 
+/// What came of going on with a job.
+pub(super) enum Next<J> {
+    Wait(J),
+    Go(J),
+}
+
 impl Shared {
     /// The page with this index; those of the second store follow on those of the first.
     pub fn page(&self, index: u64) -> PageId {
@@ -98,25 +103,68 @@ impl Shared {
         }
     }
 
-    pub fn wrong(&self, what: String) {
-        let mut wrong = self.wrong.borrow_mut();
-        if wrong.len() < WRONG_MAX {
-            wrong.push(what);
+    /// What a worker draws from as a user of this kind.
+    pub fn rng(&self, who: Who, kind: &str) -> Rng {
+        let number = u64::from(who.node) << 16 | u64::from(who.worker);
+        Rng::new(self.seed ^ number << 8).fork(kind)
+    }
+
+    pub fn got(&self, guard: &PageGuard) -> Got {
+        Got {
+            version: guard.version(),
+            content: check_page(&guard.data().to_vec(), self.seed),
         }
+    }
+
+    /// A page that is fixed does not change, however it goes on elsewhere.
+    pub fn look_again(&self, who: Who, guard: &PageGuard, got: Got) {
+        if self.got(guard) != got {
+            let page = guard.page();
+            let wrong = format!("{page} changed while {who} had it fixed");
+            self.wrong.push(wrong);
+        }
+    }
+
+    /// Writes the first half of a new version, the other before it is given back: who reads in
+    /// between is torn.
+    pub fn begin_change(&self, who: Who, guard: &mut PageGuard) -> PageStamp {
+        let stamp = PageStamp {
+            page: guard.page().number(),
+            version: guard.version() + 1,
+            writer: who,
+        };
+        let bytes = self.content(guard, stamp);
+        guard.data_mut().write(0, &bytes[..bytes.len() / 2]);
+        stamp
+    }
+
+    pub fn end_change(&self, guard: &mut PageGuard, stamp: PageStamp) {
+        let bytes = self.content(guard, stamp);
+        let half = bytes.len() / 2;
+        guard.data_mut().write(half, &bytes[half..]);
+    }
+
+    fn content(&self, guard: &PageGuard, stamp: PageStamp) -> Vec<u8> {
+        let mut bytes = vec![0; guard.data().len()];
+        fill_page(&mut bytes, stamp, self.seed);
+        bytes
     }
 }
 
 impl Session {
-    /// When to poll a worker that is due at `due` if no packet comes: the longer nothing has
-    /// happened, the later, or one that waits for a stalled device polls a million times a second.
-    /// But not so late that the run is over by then: what it waits for may be another actor.
-    pub fn rest(&self, now: Instant, happened: bool, due: Instant) -> Instant {
+    /// How long to wait for what is due at `due` even if no packet comes: the longer nothing has
+    /// happened, the longer, or one that waits for a stalled device polls a million times a second.
+    /// But not so long that the run is over by then: what it waits for may be another actor.
+    pub fn rest(&self, now: Instant, happened: bool, due: Option<Instant>) -> Step {
+        let Some(due) = due else {
+            return Step::WaitForPacket;
+        };
         if happened {
             self.idle_since.set(now);
         }
         let idle = now.since(self.idle_since.get());
         let pause = Duration::from_nanos(1 + idle.as_nanos() / 8);
-        due.max(now + pause.min(Duration::from_millis(10)))
+        Step::WaitUntil(due.max(now + pause.min(Duration::from_millis(10))))
     }
 
     pub fn new(who: Who, worker: Worker<Channel>) -> Rc<Self> {
@@ -128,9 +176,4 @@ impl Session {
             idle_since: Cell::new(Instant::ZERO),
         })
     }
-}
-
-/// Counts one more.
-pub(super) fn count(cell: &Cell<u64>) {
-    cell.set(cell.get() + 1);
 }

@@ -1,6 +1,7 @@
 //! Those who ask for numbers and tell the checker everything, and the server that some of them ask.
 
 use super::plan::{Client, Habits};
+use crate::campaign::{Findings, count as count_one, wait};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::rpc;
@@ -13,9 +14,6 @@ use rackweave_verbs::CompletionStatus;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Violations kept that the checker of histories does not judge.
-const WRONG_MAX: usize = 10;
-
 /// How often one who waits for a connection, or a server, looks.
 const LOOK: Duration = Duration::from_micros(5);
 
@@ -25,22 +23,13 @@ pub(super) struct Shared {
     pub habits: Habits,
     pub history: RefCell<SequenceHistory>,
     /// What must not be and the history does not show.
-    pub wrong: RefCell<Vec<String>>,
+    pub wrong: Findings,
     /// Calls that ended in an error.
     pub failed: Cell<u64>,
     /// Whether connections may break: not if nothing was planned that breaks them.
     pub may_break: bool,
     /// Whether packets are lost or damaged, so that all tries of a request may be by chance.
     pub loses: bool,
-}
-
-impl Shared {
-    pub fn wrong(&self, what: String) {
-        let mut wrong = self.wrong.borrow_mut();
-        if wrong.len() < WRONG_MAX {
-            wrong.push(what);
-        }
-    }
 }
 
 /// A client's place: the harness makes its connection here.
@@ -104,21 +93,20 @@ impl Asker {
         while let Some(done) = sequencer.poll(now, context.nic()) {
             let who = self.session.number;
             let Some((ticket, call, count)) = self.open.pop_front() else {
-                self.shared
-                    .wrong(format!("client {who} at {now:?}: {done:?}, unasked"));
-                return;
+                let what = format!("client {who} at {now:?}: {done:?}, unasked");
+                return self.shared.wrong.push(what);
             };
             if ticket != done.ticket {
                 let what = format!("client {who} at {now:?}: {done:?} before {ticket:?}");
-                self.shared.wrong(what);
+                self.shared.wrong.push(what);
             }
             match done.result {
                 Ok(range) => {
-                    self.session.ranges.set(self.session.ranges.get() + 1);
+                    count_one(&self.session.ranges);
                     self.shared.history.borrow_mut().end(call, range);
                 }
                 Err(error) => {
-                    self.shared.failed.set(self.shared.failed.get() + 1);
+                    count_one(&self.shared.failed);
                     if self.again > 0 {
                         self.again -= 1;
                         self.left += 1;
@@ -126,7 +114,7 @@ impl Asker {
                     let by_chance = self.shared.loses && took_too_long(error);
                     if !self.shared.may_break && !by_chance {
                         let what = format!("client {who} at {now:?}, {count} numbers: {error}");
-                        self.shared.wrong(what);
+                        self.shared.wrong.push(what);
                     }
                 }
             }
@@ -148,9 +136,8 @@ impl Asker {
                 }
                 Err(BeginError::Broken(_)) => return begun,
                 Err(error) => {
-                    let who = self.session.number;
-                    self.shared
-                        .wrong(format!("client {who} at {now:?}: {error}"));
+                    let what = format!("client {} at {now:?}: {error}", self.session.number);
+                    self.shared.wrong.push(what);
                     self.left = 0;
                     return begun;
                 }
@@ -207,10 +194,8 @@ impl Actor for Asker {
             }
         }
         let next = (self.left > 0 && self.next_at > now).then_some(self.next_at);
-        match next.into_iter().chain(sequencer.poll_timeout()).min() {
-            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
-            None => Step::WaitForPacket,
-        }
+        let due = next.into_iter().chain(sequencer.poll_timeout()).min();
+        wait(now, due)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::actors::{Asker, Counting, Session, Shared};
 use super::plan::{Kind, SequencerPlan};
+use crate::{SeedReport, campaign};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{LaneError, SequencerSetUpError};
@@ -11,8 +12,7 @@ use rackweave_rack::services::{
     CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
     SequencerServiceError,
 };
-use rackweave_rack::testing::Faults;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Bytes of a request or reply: numbers are short.
@@ -30,12 +30,22 @@ pub(super) struct Harness<'a> {
     /// Places of clients that are alive.
     pub sessions: Vec<Rc<Session>>,
     last_client: u32,
+    pub dead: Vec<NodeId>,
+    /// Those of them of whom the controller does not know.
+    pub untold: Vec<NodeId>,
+    /// Nothing is to go wrong any more.
+    pub quiet: bool,
+    pub report: &'a mut SeedReport,
 }
 
 impl<'a> Harness<'a> {
     /// Builds the rack with its sequencers and sessions.
-    pub fn new(plan: &'a SequencerPlan, shared: Rc<Shared>) -> Result<Self, String> {
-        let rack = SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
+    pub fn new(
+        plan: &'a SequencerPlan,
+        shared: Rc<Shared>,
+        report: &'a mut SeedReport,
+    ) -> Result<Self, String> {
+        let rack = campaign::rack_of(&plan.config)?;
         let mut harness = Self {
             plan,
             rack,
@@ -45,6 +55,10 @@ impl<'a> Harness<'a> {
             last_name: 0,
             sessions: Vec::new(),
             last_client: 0,
+            dead: Vec::new(),
+            untold: Vec::new(),
+            quiet: false,
+            report,
         };
         for &kind in &plan.kinds {
             harness.make(kind)?;
@@ -100,12 +114,8 @@ impl<'a> Harness<'a> {
 
     /// The clients of a node take sessions.
     fn session(&mut self, node: NodeId) {
-        for &client in self
-            .plan
-            .clients
-            .iter()
-            .filter(|client| client.node == node)
-        {
+        let clients = self.plan.clients.iter();
+        for &client in clients.filter(|client| client.node == node) {
             self.last_client += 1;
             self.sessions.push(Session::new(client, self.last_client));
         }
@@ -113,11 +123,8 @@ impl<'a> Harness<'a> {
 
     /// All clients of a node make so many calls; up to `again` of those that failed again.
     pub fn spawn(&mut self, node: NodeId, calls: u32, again: u32) {
-        for session in self
-            .sessions
-            .iter()
-            .filter(|session| session.client.node == node)
-        {
+        let sessions = self.sessions.iter();
+        for session in sessions.filter(|session| session.client.node == node) {
             let asker = Asker::new(self.shared.clone(), session.clone(), calls, again);
             self.rack.spawn(node, Box::new(asker));
         }
@@ -125,18 +132,12 @@ impl<'a> Harness<'a> {
 
     /// Nodes of clients that are alive.
     pub fn client_nodes(&self) -> Vec<NodeId> {
-        let mut nodes: Vec<_> = self
-            .sessions
-            .iter()
-            .map(|session| session.client.node)
-            .collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+        let nodes = self.sessions.iter().map(|session| session.client.node);
+        nodes.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Makes the connections that are waited for, where both ends are there.
-    pub fn attend(&mut self) -> Result<(), String> {
+    pub fn connect_waiting(&mut self) -> Result<(), String> {
         for session in self.sessions.clone() {
             if session.waits.get() && self.connect(&session)? {
                 session.waits.set(false);
@@ -174,6 +175,8 @@ impl<'a> Harness<'a> {
     /// A node dies, nobody is told.
     pub fn crash(&mut self, node: NodeId) {
         self.rack.crash_node_silently(node);
+        self.dead.push(node);
+        self.untold.push(node);
         self.sessions.retain(|session| session.client.node != node);
         for (kind, home) in self.homes() {
             if node == home {
@@ -192,9 +195,7 @@ impl<'a> Harness<'a> {
 
     /// A node is there again, with nothing in its memory.
     pub fn revive(&mut self, node: NodeId) -> Result<(), String> {
-        if !self.rack.revive_node(node) {
-            return Err(format!("{node:?} could not be revived"));
-        }
+        campaign::revive_node(&mut self.rack, node)?;
         for (kind, home) in self.homes() {
             if node == home && self.plan.kinds.contains(&kind) {
                 self.make(kind)?;
@@ -208,8 +209,7 @@ impl<'a> Harness<'a> {
     pub fn restart_switch(&mut self) -> Result<(), String> {
         let made = self.made.get(&Kind::Switch);
         let reserved = made.and_then(|(made, name)| Some((made.reserved()?, *name)));
-        let restarted = self.rack.restart_switch();
-        restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
+        campaign::restart_switch(&self.rack)?;
         if let Some((at, name)) = reserved {
             let lost_max = self.plan.block + self.plan.block / 2;
             let mut history = self.shared.history.borrow_mut();

@@ -16,19 +16,16 @@ mod harness;
 mod plan;
 
 use crate::SeedReport;
+use crate::campaign::{self, Campaign, Findings};
 use actors::Shared;
 use core::cell::{Cell, RefCell};
 use harness::Harness;
 use plan::{Disturbance, SequencerPlan};
 use rackweave_base::{Duration, NodeId};
+use rackweave_rack::SimulatedRack;
 use rackweave_rack::testing::Faults;
-use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::SequenceHistory;
 use std::rc::Rc;
-
-/// Virtual time after which a run that has not ended is taken for stuck. The longest honest ones
-/// take tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often connections that are waited for are made.
 const ATTENTION: Duration = Duration::from_micros(20);
@@ -45,117 +42,77 @@ const AGAIN: u32 = 200;
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = SequencerPlan::new(seed);
-    let mut report = SeedReport {
-        seed,
-        plan: plan.to_string(),
-        ..SeedReport::default()
-    };
+    let mut report = SeedReport::of(seed, &plan);
     let shared = Rc::new(Shared {
         seed,
         habits: plan.habits,
         history: RefCell::new(SequenceHistory::new()),
-        wrong: RefCell::default(),
+        wrong: Findings::default(),
         failed: Cell::new(0),
         may_break: plan.may_break(),
         loses: plan.config.faults.loss > 0.0 || plan.config.faults.corrupt > 0.0,
     });
-    match Harness::new(&plan, shared.clone()) {
-        Ok(harness) => Campaign::new(harness, &mut report).play(),
+    match Harness::new(&plan, shared.clone(), &mut report) {
+        Ok(harness) => harness.play(),
         Err(error) => report.violations.push(error),
     }
     report.calls_failed = shared.failed.get();
     report.violations.extend(shared.wrong.take());
-    match shared.history.take().finish() {
-        Ok(summary) => (report.ranges, report.numbers) = (summary.ranges, summary.numbers),
-        Err(violations) => {
-            let violations = violations.iter().map(ToString::to_string);
-            report.violations.extend(violations);
-        }
+    if let Some(summary) = report.judge(shared.history.take().finish()) {
+        (report.ranges, report.numbers) = (summary.ranges, summary.numbers);
     }
     report
 }
 
-/// A run over one rack.
-struct Campaign<'a, 'b> {
-    harness: Harness<'a>,
-    dead: Vec<NodeId>,
-    /// Those of them of whom the controller does not know.
-    untold: Vec<NodeId>,
-    /// Nothing is to go wrong any more.
-    quiet: bool,
-    report: &'b mut SeedReport,
-}
-
-impl<'a, 'b> Campaign<'a, 'b> {
-    fn new(harness: Harness<'a>, report: &'b mut SeedReport) -> Self {
-        Self {
-            harness,
-            dead: Vec::new(),
-            untold: Vec::new(),
-            quiet: false,
-            report,
-        }
-    }
+impl Campaign for Harness<'_> {
+    /// The longest honest runs take tens of milliseconds.
+    const PATIENCE: Duration = Duration::from_secs(1);
 
     fn rack(&mut self) -> &mut SimulatedRack {
-        &mut self.harness.rack
+        &mut self.rack
     }
 
-    fn check(&mut self, done: Result<(), String>) {
-        if let Err(error) = done {
-            self.report.violations.push(error);
+    fn report(&mut self) -> &mut SeedReport {
+        self.report
+    }
+
+    fn is_broken_off(&self) -> bool {
+        !self.report.violations.is_empty()
+    }
+
+    fn control(&mut self, token: u64) -> bool {
+        if token == ATTEND {
+            self.attend();
+        } else {
+            let (_, disturbance) = self.plan.disturbances[token as usize];
+            let done = self.disturb(disturbance);
+            self.check(done);
         }
+        false
     }
+}
 
+impl Harness<'_> {
     /// The whole story: work among disturbances, then quiet.
     fn play(mut self) {
-        let plan = self.harness.plan;
-        for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
-            self.rack().at(time, token as u64);
-        }
-        for node in self.harness.client_nodes() {
-            self.harness.spawn(node, plan.habits.calls, 0);
+        let plan = self.plan;
+        campaign::schedule(&mut self.rack, &plan.disturbances);
+        for node in self.client_nodes() {
+            self.spawn(node, plan.habits.calls, 0);
         }
         self.attend();
-        if self.drive("at work") {
+        if self.drive("at work: ") {
             self.quieten();
         }
-        self.close();
+        self.report.add_rack(&self.rack);
     }
 
     /// Makes connections, now and again and again.
     fn attend(&mut self) {
-        let attended = self.harness.attend();
-        self.check(attended);
-        let next = self.rack().now() + ATTENTION;
-        self.rack().at(next, ATTEND);
-    }
-
-    /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
-    fn drive(&mut self, doing: &str) -> bool {
-        let end = self.rack().now() + PATIENCE;
-        loop {
-            if !self.report.violations.is_empty() {
-                return false;
-            }
-            let stuck = match self.rack().run(end) {
-                RunEnd::Done => return true,
-                RunEnd::Control(ATTEND) => {
-                    self.attend();
-                    continue;
-                }
-                RunEnd::Control(token) => {
-                    let (_, disturbance) = self.harness.plan.disturbances[token as usize];
-                    let done = self.disturb(disturbance);
-                    self.check(done);
-                    continue;
-                }
-                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
-                RunEnd::Stalled => "nothing will ever happen again".into(),
-            };
-            self.report.stuck.push(format!("{doing}: {stuck}"));
-            return false;
-        }
+        let connected = self.connect_waiting();
+        self.check(connected);
+        let next = self.rack.now() + ATTENTION;
+        self.rack.at(next, ATTEND);
     }
 
     fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
@@ -163,90 +120,66 @@ impl<'a, 'b> Campaign<'a, 'b> {
             return Ok(());
         }
         match disturbance {
+            Disturbance::Crash(node) if self.dead.contains(&node) => {}
             Disturbance::Crash(node) => {
-                if !self.dead.contains(&node) {
-                    self.harness.crash(node);
-                    self.dead.push(node);
-                    self.untold.push(node);
-                    self.report.crashes += 1;
-                }
-                Ok(())
+                self.crash(node);
+                self.report.crashes += 1;
             }
-            Disturbance::Tell(node) => {
-                self.tell(node);
-                Ok(())
-            }
-            Disturbance::Return(node) => self.revive(node, self.harness.plan.habits.calls / 2),
-            Disturbance::CutCable(node) => {
-                self.rack().set_link_down(node, true);
-                Ok(())
-            }
-            Disturbance::MendCable(node) => {
-                self.rack().set_link_down(node, false);
-                Ok(())
-            }
+            Disturbance::Tell(node) => self.tell(node),
+            Disturbance::Return(node) => return self.go_on(node, self.plan.habits.calls / 2),
+            Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
+            Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
-                self.harness.restart_switch()
+                return self.restart_switch();
             }
         }
+        Ok(())
     }
 
     fn tell(&mut self, node: NodeId) {
         if self.untold.contains(&node) {
             self.untold.retain(|&other| other != node);
-            self.rack().crash_node(node);
+            self.rack.crash_node(node);
         }
     }
 
     /// A node that is dead, and known to be, comes back; its clients go on.
-    fn revive(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
+    fn go_on(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
         if !self.dead.contains(&node) || self.untold.contains(&node) {
             return Ok(());
         }
         self.dead.retain(|&other| other != node);
-        self.harness.revive(node)?;
-        self.harness.spawn(node, calls, 0);
+        self.revive(node)?;
+        self.spawn(node, calls, 0);
         Ok(())
     }
 
     /// Everything is mended, everybody is there, and every client gets numbers.
     fn quieten(&mut self) {
         self.quiet = true;
-        for node in 0..self.harness.plan.config.node.len() {
-            self.rack().set_link_down(NodeId(node as u16), false);
-        }
+        self.mend_cables();
         for node in self.dead.clone() {
             self.tell(node);
             self.dead.retain(|&other| other != node);
-            let revived = self.harness.revive(node);
+            let revived = self.revive(node);
             self.check(revived);
         }
-        for session in &self.harness.sessions {
+        for session in &self.sessions {
             session.ranges.set(0);
         }
-        for node in self.harness.client_nodes() {
-            self.harness.spawn(node, LAST_CALLS, AGAIN);
+        for node in self.client_nodes() {
+            self.spawn(node, LAST_CALLS, AGAIN);
         }
-        if !self.drive("asking once more") {
+        if !self.drive("asking once more: ") {
             return;
         }
-        let without = self
-            .harness
-            .sessions
-            .iter()
-            .find(|session| session.ranges.get() == 0);
-        if let Some(session) = without {
+        let mut sessions = self.sessions.iter();
+        if let Some(session) = sessions.find(|session| session.ranges.get() == 0) {
             let (who, kind) = (session.number, session.client.kind);
-            self.check(Err(format!(
-                "client {who} got nothing of {kind:?} in the end"
-            )));
+            let wrong = format!("client {who} got nothing of {kind:?} in the end");
+            self.report.violations.push(wrong);
         }
-    }
-
-    fn close(self) {
-        let (rack, report) = (self.harness.rack, self.report);
-        report.add_rack(&rack);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a seed makes of a rack, of the sequencers in it, and of those who ask them; and what goes
 //! wrong at which time.
 
-use crate::wrong::{Odds, Wrong};
+use crate::wrong::{self, Odds, Wrong, nanos};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::sequencer::SequencerConfig;
@@ -102,11 +102,8 @@ impl SequencerPlan {
         let (memory, server) = (NodeId(nodes as u16), NodeId(nodes as u16 + 1));
         let count_max = *rng.pick(&[1, 4, 16, 1000]);
         // Half a block holds any request that clients combine, or just barely not.
-        let most: u64 = clients
-            .iter()
-            .map(|client| client.at_once as u64)
-            .max()
-            .unwrap_or(1);
+        let most = clients.iter().map(|client| client.at_once as u64).max();
+        let most = most.unwrap_or(1);
         let least = (count_max * most * 2).next_power_of_two().max(16);
         let block = least << rng.below(12);
         let habits = Habits {
@@ -154,19 +151,11 @@ fn client(rng: &mut Rng, node: NodeId, kind: Kind) -> Client {
 }
 
 fn config(rng: &mut Rng, clients: u64) -> RackConfig {
-    let mut node: Vec<_> = (0..clients)
-        .map(|at| NodeConfig::new(format!("client{at}"), Role::Compute))
-        .collect();
+    let mut node = wrong::nodes(clients, "client", Role::Compute);
     let role = *rng.pick(&[Role::Memory, Role::Dpu]);
     node.push(NodeConfig::new("memory", role));
     node.push(NodeConfig::new("server", Role::Storage));
-    let mut config = RackConfig {
-        seed: rng.next_u64() >> 1,
-        memory_limit: 64 << 20,
-        node,
-        faults: ODDS.draw(rng),
-        ..RackConfig::default()
-    };
+    let mut config = wrong::rack(rng, 64 << 20, node, &ODDS);
     config.switch.budget = *rng.pick(&[BudgetName::Tofino1, BudgetName::Tofino2]);
     if config.switch.budget == BudgetName::Tofino1 {
         config.switch.consumer_rings = 0;
@@ -179,8 +168,7 @@ fn config(rng: &mut Rng, clients: u64) -> RackConfig {
 
 /// Most runs last hundreds of microseconds to a few milliseconds; early is as likely as late.
 fn some_time(rng: &mut Rng) -> Instant {
-    let exponent = rng.between(12, 21);
-    Instant::from_nanos(rng.between(0, 1 << exponent))
+    wrong::some_time(rng, 12, 21)
 }
 
 fn disturbances(
@@ -198,12 +186,11 @@ fn disturbances(
     }
     let mut crash = |rng: &mut Rng, node: NodeId, returns: bool| {
         let at = some_time(rng);
-        let told = at + Duration::from_nanos(rng.between(0, 500_000));
+        let told = at + nanos(rng, 0, 500_000);
         all.push((at, Disturbance::Crash(node)));
         all.push((told, Disturbance::Tell(node)));
         if returns {
-            let soon = Duration::from_nanos(rng.between(0, 500_000));
-            all.push((told + soon, Disturbance::Return(node)));
+            all.push((told + nanos(rng, 0, 500_000), Disturbance::Return(node)));
         }
     };
     if rng.chance(0.3) {
@@ -220,9 +207,9 @@ fn disturbances(
     }
     if rng.chance(0.2) {
         let (cut, node) = (some_time(rng), NodeId(rng.below(clients + 2) as u16));
-        let lasts = Duration::from_nanos(rng.between(1000, 3_000_000));
+        let mended = cut + nanos(rng, 1000, 3_000_000);
         all.push((cut, Disturbance::CutCable(node)));
-        all.push((cut + lasts, Disturbance::MendCable(node)));
+        all.push((mended, Disturbance::MendCable(node)));
     }
     all
 }
@@ -252,10 +239,7 @@ impl fmt::Display for SequencerPlan {
                 client.kind, client.node, client.at_once,
             )?;
         }
-        let wrong = Wrong {
-            faults: &self.config.faults,
-            disturbances: &self.disturbances,
-        };
+        let wrong = Wrong(&self.config.faults, &self.disturbances);
         write!(f, "; {wrong}")
     }
 }

@@ -19,6 +19,18 @@ pub enum Access {
 }
 
 impl Access {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Rpc, Self::OneSided, Self::InNetwork];
+
+    /// The name on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rpc => "rpc",
+            Self::OneSided => "one-sided",
+            Self::InNetwork => "in-network",
+        }
+    }
+
     /// Whether it reads by READs.
     pub fn is_by_read(self) -> bool {
         matches!(self, Self::OneSided | Self::InNetwork)

@@ -29,10 +29,13 @@ pub use config::{
 pub use connection::{Connection, ConnectionWatch};
 pub use handle::{MessageReceiver, MessageSender};
 pub use rackweave_wire::fabric::message::CloseReason;
+pub use rackweave_wire::fabric::message::handshake::{
+    Keys as UnitKeys, Place as KeyedAddress, QueuePair as QueuePairName,
+};
 pub use receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 pub use sender::{SendError, Sender, SenderCounters};
-pub use set_up::{Prepared, QueuePairName, SetUpError, UnitKeys};
-pub use shared::{Closed, ClosedBy, KeyedAddress};
+pub use set_up::{Prepared, SetUpError};
+pub use shared::{Closed, ClosedBy};
 
 #[cfg(test)]
 mod tests;

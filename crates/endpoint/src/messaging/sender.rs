@@ -2,7 +2,8 @@
 
 mod packages;
 
-use super::shared::{Closed, ClosedBy, End, KeyedAddress, Shared};
+use super::KeyedAddress;
+use super::shared::{Closed, ClosedBy, End, Shared};
 use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{Region, Segment, Verbs};

@@ -4,10 +4,11 @@ use super::config::{Agreed, MessagingConfig, Role};
 use super::connection::Connection;
 use super::receiver::{Receiver, ReceiverPlaces};
 use super::sender::{Sender, SenderPlaces};
-use super::shared::{End, KeyedAddress, SPARE_REQUESTS, Shared};
+use super::shared::{End, SPARE_REQUESTS, Shared};
+use super::{KeyedAddress, QueuePairName, UnitKeys};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::MemoryError;
-use rackweave_base::{Duration, Instant, KeyRng, Memory, Psn, Qpn};
+use rackweave_base::{Duration, Instant, KeyRng, Memory, Psn};
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, PdId, Peer, QpCapabilities, QpError, QpModify, ReceiveSide,
     Region, RegisterError, SendSide, Verbs,
@@ -26,26 +27,6 @@ const WORD_SPACING: usize = 64;
 
 /// Words before those of the channels: the closing word and the pulse.
 const WORDS_COMMON: usize = 2;
-
-/// A queue pair and where its numbers start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueuePairName {
-    /// Its number.
-    pub qpn: Qpn,
-    /// The PSN of its first request.
-    pub psn: Psn,
-}
-
-/// What a unit tells its peer so that it can reach it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnitKeys {
-    /// Of each channel, those up first, then those down.
-    pub queue_pairs: Vec<QueuePairName>,
-    /// Its buffer info.
-    pub buffer_info: KeyedAddress,
-    /// Its receive buffers, one behind the other.
-    pub receive: KeyedAddress,
-}
 
 /// Why a connection was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

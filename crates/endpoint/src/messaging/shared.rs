@@ -1,10 +1,10 @@
 //! What all channels of a connection share at one unit: the regions, and whether it is closed.
 
-use super::Agreed;
+use super::{Agreed, KeyedAddress};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::canary::{Canary, planted};
-use rackweave_base::{Instant, Qpn, Rkey};
+use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{
     Completion, CompletionStatus, CqId, Operation, PostError, Region, Segment, Verbs, WorkRequest,
 };
@@ -12,15 +12,6 @@ use rackweave_wire::fabric::message::{
     CONNECTION_ENTRY, CloseReason, ENTRY_LEN, PULSE_ENTRY, Word,
 };
 use std::sync::Arc;
-
-/// A place in a peer's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeyedAddress {
-    /// The address of its first byte.
-    pub address: u64,
-    /// The key.
-    pub rkey: Rkey,
-}
 
 /// Who closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -8,6 +8,7 @@
 mod model;
 mod tree;
 
+use crate::fixture::{self, Seeds};
 use crate::input::Input;
 use crate::packets;
 use crate::rack::{self, host};
@@ -193,16 +194,9 @@ impl Fuzzed {
     /// Up to three bytes changed; bit 2 of the first byte has the checksums made right again.
     fn altered(&self, mut packet: Packet, input: &mut Input<'_>) -> Option<Packet> {
         let changes = input.byte()?;
-        for _ in 0..changes & 3 {
-            let (at, value) = (usize::from(input.byte()?), input.byte()?);
-            let header = packet.header_mut();
-            header[at % header.len()] ^= value;
-        }
+        packets::alter(&mut packet, usize::from(changes & 3), input)?;
         if changes & 4 != 0 {
-            if let Ok((headers, _)) = Headers::parse(packet.header()) {
-                headers.write_to(&mut packet);
-            }
-            packets::seal(&mut packet, &self.memory);
+            packets::restore(&mut packet, &self.memory);
         }
         if changes & 8 != 0 {
             packet.check = None;
@@ -253,13 +247,9 @@ impl Fuzzed {
         let out: Vec<_> = (0..self.switch.ports())
             .filter_map(|at| Some((at, self.switch.poll_transmit(PortId(at))?)))
             .collect();
-        let dropped: Vec<_> = DropReason::ALL
-            .iter()
-            .copied()
-            .zip(drops.iter().zip(self.drops()))
-            .filter(|(_, (before, after))| *before != after)
-            .map(|(reason, _)| reason)
-            .collect();
+        let dropped = drops.into_iter().zip(self.drops());
+        let dropped = dropped.filter(|(before, after)| before != after);
+        let dropped: Vec<_> = dropped.map(|((reason, _), _)| reason).collect();
         assert!(out.len() + dropped.len() <= 1, "{dropped:?}");
         let mut now = self.counters();
         match expected {
@@ -331,9 +321,8 @@ impl Fuzzed {
         self.switch.program().index.counters()
     }
 
-    fn drops(&self) -> Vec<u64> {
-        let drops = |reason| self.switch.counters().drops(reason);
-        DropReason::ALL.iter().copied().map(drops).collect()
+    fn drops(&self) -> Vec<(DropReason, u64)> {
+        fixture::drops(self.switch.counters())
     }
 
     fn bytes(&self, packet: &Packet) -> Vec<u8> {
@@ -354,7 +343,7 @@ fn key(input: &mut Input<'_>) -> Option<u64> {
 }
 
 /// The inputs that the corpus starts with.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Seeds {
     let mut seeds = Vec::new();
     for (name, sender) in [("honest", 0), ("altered", 2), ("trunk", 4), ("stranger", 6)] {
         let mut story = Vec::new();

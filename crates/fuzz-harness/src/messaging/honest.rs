@@ -12,18 +12,18 @@ const ROUNDS_MAX: usize = 1_000;
 /// Messages under way each way.
 const MESSAGES_MAX: usize = 8;
 
-pub(super) struct Honest {
+pub struct Honest {
     /// At the victim's node, then the peer's.
     units: [Connection; 2],
     /// What the victim's node has told its peer.
-    pub(super) keys: UnitKeys,
+    pub keys: UnitKeys,
     /// What is on its way from each unit.
     sent: [VecDeque<Vec<u8>>; 2],
     number: u32,
 }
 
 impl Honest {
-    pub(super) fn new(network: &mut Network) -> Self {
+    pub fn new(network: &mut Network) -> Self {
         let config = MessagingConfig {
             receive_buffers: 2,
             receive_bytes: 1024,
@@ -53,7 +53,7 @@ impl Honest {
     }
 
     /// Sends a message from one of the units, if there is room.
-    pub(super) fn send(&mut self, from: usize, length: usize) {
+    pub fn send(&mut self, from: usize, length: usize) {
         let sender = &mut self.units[from].senders[0];
         if self.sent[from].len() == MESSAGES_MAX {
             return;
@@ -68,7 +68,7 @@ impl Honest {
         }
     }
 
-    pub(super) fn poll(&mut self, network: &mut Network) {
+    pub fn poll(&mut self, network: &mut Network) {
         for (unit, node) in self.units.iter_mut().zip([VICTIM, HONEST]) {
             unit.poll(network.now, &mut network.nics[node])
                 .expect("an honest connection stays open");
@@ -77,7 +77,7 @@ impl Honest {
     }
 
     /// Receives what has come, which must be what was sent, in its order.
-    pub(super) fn receive(&mut self) {
+    pub fn receive(&mut self) {
         for from in 0..2 {
             let receiver = &mut self.units[1 - from].receivers[0];
             let mut message = Vec::new();
@@ -94,7 +94,7 @@ impl Honest {
     }
 
     /// Everything that was sent arrives.
-    pub(super) fn finish(&mut self, network: &mut Network) {
+    pub fn finish(&mut self, network: &mut Network) {
         for _ in 0..ROUNDS_MAX {
             self.poll(network);
             self.receive();
@@ -105,11 +105,11 @@ impl Honest {
         panic!("honest messages do not arrive");
     }
 
-    pub(super) fn timers(&self) -> impl Iterator<Item = rackweave_base::Instant> {
+    pub fn timers(&self) -> impl Iterator<Item = rackweave_base::Instant> {
         self.units.iter().filter_map(Connection::poll_timeout)
     }
 
-    pub(super) fn destroy(self, network: &mut Network) {
+    pub fn destroy(self, network: &mut Network) {
         for (unit, node) in self.units.into_iter().zip([VICTIM, HONEST]) {
             unit.destroy(&mut network.nics[node]);
         }

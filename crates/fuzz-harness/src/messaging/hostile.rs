@@ -1,8 +1,9 @@
 //! The hostile peer: it holds what a compute unit gets by the handshake, and WRITEs what it likes.
 
 use super::network::{HOSTILE, Network};
+use crate::fixture;
 use core::sync::atomic::Ordering;
-use rackweave_base::{Block, Duration, Psn, Qpn};
+use rackweave_base::{Duration, Psn, Qpn};
 use rackweave_endpoint::messaging::{Agreed, KeyedAddress, QueuePairName, UnitKeys};
 use rackweave_verbs::{
     Access, Completion, CompletionStatus, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify,
@@ -19,16 +20,23 @@ const PAGE: usize = 4096;
 
 /// One of the channels on which it sends.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Outgoing {
+pub struct Outgoing {
     /// The next package.
-    pub(super) package: u64,
+    pub package: u64,
     /// The next message.
     number: u32,
     /// Length and bytes sent of a message that has begun.
     begun: Option<(u64, u64)>,
 }
 
-pub(super) struct Hostile {
+pub fn keyed(region: &Region) -> KeyedAddress {
+    KeyedAddress {
+        address: region.address,
+        rkey: region.rkey,
+    }
+}
+
+pub struct Hostile {
     queue_pairs: Vec<QueuePairName>,
     /// Queue pairs that carry nothing any more.
     dead: Vec<bool>,
@@ -37,33 +45,30 @@ pub(super) struct Hostile {
     receive: Region,
     source: Region,
     /// What the victim has told it.
-    pub(super) victim: UnitKeys,
-    pub(super) agreed: Agreed,
+    pub victim: UnitKeys,
+    pub agreed: Agreed,
     /// What it has written into the victim's receive buffers.
-    pub(super) mirror: Vec<u8>,
-    pub(super) channels: Vec<Outgoing>,
+    pub mirror: Vec<u8>,
+    pub channels: Vec<Outgoing>,
     /// WRITEs that it has posted.
     written: u64,
     /// Words that it has written where the victim's sender looks for free buffers.
-    pub(super) frees: u64,
+    pub frees: u64,
     /// It has closed the connection, or done what no unit does.
-    pub(super) has_lied: bool,
+    pub has_lied: bool,
 }
 
 impl Hostile {
     /// Makes what a unit makes. `agreed` is its own view.
-    pub(super) fn new(network: &mut Network, agreed: &Agreed) -> Self {
+    pub fn new(network: &mut Network, agreed: &Agreed) -> Self {
         let (memory, nic) = (network.memory.clone(), &mut network.nics[HOSTILE]);
         let pd = nic.create_pd();
         let cq = nic.create_cq(256).expect("capacity");
-        let mut region = |len: usize| {
-            let block: Block = memory.allocate(len).expect("capacity");
-            nic.register(pd, block, Access::LOCAL_WRITE | Access::REMOTE_WRITE)
-                .expect("capacity")
-        };
         let mine = &agreed.mine;
         let receive_bytes = usize::from(mine.receive_buffers) * mine.receive_bytes as usize;
-        let [buffer_info, receive, source] = [PAGE, receive_bytes, PAGE].map(&mut region);
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let [buffer_info, receive, source] =
+            [PAGE, receive_bytes, PAGE].map(|len| fixture::region(nic, &memory, pd, len, access));
         let channels = usize::from(agreed.channels_up + agreed.channels_down);
         let queue_pairs = (0..channels).map(|at| {
             let capabilities = QpCapabilities::default();
@@ -100,11 +105,7 @@ impl Hostile {
     }
 
     /// What it tells the victim.
-    pub(super) fn keys(&self) -> UnitKeys {
-        let keyed = |region: &Region| KeyedAddress {
-            address: region.address,
-            rkey: region.rkey,
-        };
+    pub fn keys(&self) -> UnitKeys {
         UnitKeys {
             queue_pairs: self.queue_pairs.clone(),
             buffer_info: keyed(&self.buffer_info),
@@ -113,7 +114,7 @@ impl Hostile {
     }
 
     /// Joins its queue pairs with the victim's.
-    pub(super) fn connect(&mut self, network: &mut Network, victim: UnitKeys) {
+    pub fn connect(&mut self, network: &mut Network, victim: UnitKeys) {
         let theirs = self.agreed.theirs;
         for (mine, their) in self.queue_pairs.iter().zip(&victim.queue_pairs) {
             let receive = ReceiveSide {
@@ -135,14 +136,7 @@ impl Hostile {
                 rnr_retries: 0,
                 reads_in_flight_max: 1,
             };
-            for modify in [
-                QpModify::Init,
-                QpModify::ReadyToReceive(receive),
-                QpModify::ReadyToSend(send),
-            ] {
-                let nic = &mut network.nics[HOSTILE];
-                nic.modify_qp(mine.qpn, modify).expect("legal transitions");
-            }
+            fixture::connect(&mut network.nics[HOSTILE], mine.qpn, receive, send);
         }
         self.victim = victim;
     }
@@ -182,33 +176,27 @@ impl Hostile {
     }
 
     /// Any bytes into the receive buffers, as far as they reach.
-    pub(super) fn write_buffers(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
+    pub fn write_buffers(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
         let offset = offset % self.mirror.len();
         let bytes = &bytes[..bytes.len().min(self.mirror.len() - offset)];
-        let to = KeyedAddress {
-            address: self.victim.receive.address + offset as u64,
-            rkey: self.victim.receive.rkey,
-        };
+        let to = self.victim.receive.at(offset as u64);
         if self.write_at(network, to, bytes) {
             self.mirror[offset..offset + bytes.len()].copy_from_slice(bytes);
         }
     }
 
     /// Any bytes into the buffer info, as far as it reaches.
-    pub(super) fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
+    pub fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
         let len = BUFFER_INFO_LEN as usize;
         let offset = offset % len;
         let bytes = &bytes[..bytes.len().min(len - offset)];
-        let to = KeyedAddress {
-            address: self.victim.buffer_info.address + offset as u64,
-            rkey: self.victim.buffer_info.rkey,
-        };
+        let to = self.victim.buffer_info.at(offset as u64);
         // A WRITE may reach into one word more than it has bytes for.
         self.frees += bytes.len() as u64 / 8 + 2;
         self.write_at(network, to, bytes);
     }
 
-    pub(super) fn write_word(&mut self, network: &mut Network, entry: usize, word: u64) {
+    pub fn write_word(&mut self, network: &mut Network, entry: usize, word: u64) {
         self.write_info(network, entry * ENTRY_LEN as usize, &word.to_le_bytes());
     }
 
@@ -216,39 +204,44 @@ impl Hostile {
     ///
     /// # Panics
     /// If it is executed.
-    pub(super) fn write_elsewhere(&mut self, network: &mut Network, to: KeyedAddress) {
+    pub fn write_elsewhere(&mut self, network: &mut Network, to: KeyedAddress) {
         let done = self.write_at(network, to, &[0xee; 64]);
         assert!(!done, "a WRITE to {to:?} is executed");
     }
 
     /// The receive buffer of a package of a channel.
-    pub(super) fn buffer_of(&self, channel: usize, package: u64) -> usize {
+    pub fn buffer_of(&self, channel: usize, package: u64) -> usize {
         let (channels, count) = (self.channels.len(), self.count(channel));
         channel + channels * (package % count) as usize
     }
 
     /// The receive buffers of a channel.
-    pub(super) fn count(&self, channel: usize) -> u64 {
+    pub fn count(&self, channel: usize) -> u64 {
         let buffers = usize::from(self.agreed.theirs.receive_buffers);
         (channel..buffers).step_by(self.channels.len()).count() as u64
     }
 
-    pub(super) fn receive_bytes(&self) -> usize {
+    pub fn receive_bytes(&self) -> usize {
         self.agreed.theirs.receive_bytes as usize
     }
 
     /// Whether the victim has said that the buffer of the next package is free.
-    pub(super) fn may_send(&self, channel: usize) -> bool {
+    pub fn may_send(&self, channel: usize) -> bool {
         let package = self.channels[channel].package;
         let buffer = self.buffer_of(channel, package) as u8;
-        let entry = peer_entry(buffer) * ENTRY_LEN as usize;
-        let word = u64::from_le(self.buffer_info.block.word(entry).load(Ordering::Acquire));
+        let word = self.told(peer_entry(buffer));
         let sequence = Sequence::of(package);
         package < self.count(channel) || word == u64::from(Word::Free { sequence })
     }
 
+    /// What the victim has written into an entry of its buffer info.
+    fn told(&self, entry: usize) -> u64 {
+        let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
+        u64::from_le(word.load(Ordering::Acquire))
+    }
+
     /// The next piece of a message, of which `total` bytes are new if none has begun.
-    pub(super) fn piece(&mut self, channel: usize, total: u64, room: usize) -> Vec<u8> {
+    pub fn piece(&mut self, channel: usize, total: u64, room: usize) -> Vec<u8> {
         let of = &mut self.channels[channel];
         let (total, offset) = of.begun.unwrap_or((total, 0));
         let length = (total - offset).min((room - PIECE_HEADER_LEN) as u64);
@@ -268,7 +261,7 @@ impl Hostile {
     }
 
     /// A package of as many pieces as fit, of messages with these lengths.
-    pub(super) fn package(&mut self, channel: usize, lengths: &[u64]) -> Vec<u8> {
+    pub fn package(&mut self, channel: usize, lengths: &[u64]) -> Vec<u8> {
         let room = self.receive_bytes();
         let mut package = Vec::new();
         for &length in lengths {
@@ -286,7 +279,7 @@ impl Hostile {
     }
 
     /// Writes a package and the word that tells of it.
-    pub(super) fn send(&mut self, network: &mut Network, channel: usize, package: &[u8]) {
+    pub fn send(&mut self, network: &mut Network, channel: usize, package: &[u8]) {
         let number = self.channels[channel].package;
         let buffer = self.buffer_of(channel, number);
         self.write_buffers(network, buffer * self.receive_bytes(), package);
@@ -299,12 +292,9 @@ impl Hostile {
     }
 
     /// Tells the victim's sender that a buffer is free which holds a package, if one does.
-    pub(super) fn free(&mut self, network: &mut Network, buffer: u8) {
+    pub fn free(&mut self, network: &mut Network, buffer: u8) {
         let buffer = buffer % self.agreed.mine.receive_buffers;
-        let entry = own_entry(buffer) * ENTRY_LEN as usize;
-        let word = self.buffer_info.block.word(entry);
-        let word = u64::from_le(word.load(Ordering::Acquire));
-        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(word) {
+        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(self.told(own_entry(buffer))) {
             let (channels, buffers) = (self.agreed.incoming(), self.agreed.mine.receive_buffers);
             let of_channel = (buffer % channels..buffers)
                 .step_by(channels.into())
@@ -315,7 +305,7 @@ impl Hostile {
     }
 
     /// Breaks a queue pair, or takes a region away.
-    pub(super) fn withdraw(&mut self, network: &mut Network, what: usize) {
+    pub fn withdraw(&mut self, network: &mut Network, what: usize) {
         let nic = &mut network.nics[HOSTILE];
         match what {
             0 => drop(nic.deregister(&self.buffer_info)),

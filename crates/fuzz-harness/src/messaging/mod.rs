@@ -10,9 +10,10 @@ mod network;
 mod seeds;
 mod victim;
 
+use crate::fixture;
 use crate::input::Input;
 use honest::Honest;
-use hostile::Hostile;
+use hostile::{Hostile, keyed};
 use network::{HOSTILE, Network, VICTIM, terms};
 use rackweave_base::{Block, Duration, KeyRng, Rkey, Rng};
 use rackweave_endpoint::messaging::{Agreed, KeyedAddress, Prepared, Role};
@@ -82,8 +83,7 @@ impl Story {
         let before = network.memory.bytes_in_use();
         // Right behind it in memory.
         let pd = nic.create_pd();
-        let block = network.memory.allocate(GUARD).expect("capacity");
-        let guard = nic.register(pd, block, Access::all()).expect("capacity");
+        let guard = fixture::region(nic, &network.memory, pd, GUARD, Access::all());
         guard.block.write(0, &[GUARD_BYTE; GUARD]);
         let view = Agreed::new(Role::Compute, theirs, mine).expect("they are alike");
         let mut hostile = Hostile::new(&mut network, &view);
@@ -95,10 +95,7 @@ impl Story {
             honest: Honest::new(&mut network),
             victim: Victim::new(unit.expect("sound keys"), setup & 32 != 0),
             hostile,
-            guard_key: KeyedAddress {
-                address: guard.address,
-                rkey: guard.rkey,
-            },
+            guard_key: keyed(&guard),
             guard: guard.block,
             others,
             is_over: false,
@@ -274,26 +271,21 @@ impl Story {
         let beside = &self.honest.keys;
         let offset = u64::from(offset);
         let receive = self.hostile.mirror.len() as u64;
-        let (address, rkey) = match number & 7 {
-            0 => (
-                mine.receive.address + receive - 63 + offset,
-                mine.receive.rkey,
-            ),
-            1 => (mine.receive.address - 1 - offset, mine.receive.rkey),
-            2 => (
-                mine.buffer_info.address + 961 + offset,
-                mine.buffer_info.rkey,
-            ),
-            3 => (mine.buffer_info.address - 1 - offset, mine.buffer_info.rkey),
-            4 => (beside.receive.address + offset % 512, beside.receive.rkey),
-            5 => (beside.buffer_info.address, mine.receive.rkey),
-            6 => (self.guard_key.address + offset % 512, self.guard_key.rkey),
+        let before = (1 + offset).wrapping_neg();
+        let with = |place: KeyedAddress, rkey| KeyedAddress { rkey, ..place };
+        match number & 7 {
+            0 => mine.receive.at(receive - 63 + offset),
+            1 => mine.receive.at(before),
+            2 => mine.buffer_info.at(961 + offset),
+            3 => mine.buffer_info.at(before),
+            4 => beside.receive.at(offset % 512),
+            5 => with(beside.buffer_info, mine.receive.rkey),
+            6 => self.guard_key.at(offset % 512),
             _ => {
                 let rkey = Rkey(mine.receive.rkey.0 ^ (1 << (offset & 31)));
-                (mine.receive.address, rkey)
+                with(mine.receive, rkey)
             }
-        };
-        KeyedAddress { address, rkey }
+        }
     }
 
     /// Lets time pass in which all machines do their work.
@@ -325,9 +317,8 @@ impl Story {
         // The NIC gives up by then, if the peer does not answer.
         self.pass(Duration::from_millis(5));
         assert!(self.victim.unit.is_settled(), "it does not come to an end");
-        let mut guard = [0; GUARD];
-        self.guard.read(0, &mut guard);
-        assert!(guard == [GUARD_BYTE; GUARD], "foreign memory is changed");
+        let guard = self.guard.bytes(0, GUARD);
+        assert!(guard.is_all(GUARD_BYTE), "foreign memory is changed");
         self.victim.unit.destroy(&mut self.network.nics[VICTIM]);
         self.honest.destroy(&mut self.network);
         let left = self.network.memory.bytes_in_use();
@@ -337,24 +328,13 @@ impl Story {
 
 /// Something else in a field of a header.
 fn alter(header: &mut PieceHeader, field: u8, number: i64) {
+    let (length, message) = (header.length.get(), header.message.get());
     match field {
         0 => header.opcode = (number as u32).into(),
-        1 => {
-            header.length = header
-                .length
-                .get()
-                .wrapping_add_signed(number as i32)
-                .into()
-        }
+        1 => header.length = length.wrapping_add_signed(number as i32).into(),
         2 => header.total = header.total.get().wrapping_add_signed(number).into(),
         3 => header.offset = header.offset.get().wrapping_add_signed(number).into(),
-        4 => {
-            header.message = header
-                .message
-                .get()
-                .wrapping_add_signed(number as i32)
-                .into()
-        }
+        4 => header.message = message.wrapping_add_signed(number as i32).into(),
         5 => header.flags = (number as u32).into(),
         6 => header.total = ((number as u64) << 48).into(),
         _ => header.length = ((number as u32) << 16).into(),

@@ -1,59 +1,51 @@
 //! Three NICs whose packets arrive at once: what a hostile peer writes is there before the next
 //! step, so that the harness knows the victim's memory.
 
-use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Rng};
+use crate::fixture::{self, Host};
+use crate::rack;
+use rackweave_base::{Duration, Instant, Memory, Rng};
 use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::Mtu;
 use rackweave_wire::{Headers, Opcode};
-use std::net::Ipv4Addr;
 
 /// The node whose units are judged.
-pub(super) const VICTIM: usize = 0;
+pub const VICTIM: usize = 0;
 /// The node that writes what it likes.
-pub(super) const HOSTILE: usize = 1;
+pub const HOSTILE: usize = 1;
 /// A node that keeps to the protocol.
-pub(super) const HONEST: usize = 2;
+pub const HONEST: usize = 2;
 
 /// Rounds in which NICs must run out of packets.
 const ROUNDS_MAX: usize = 10_000;
 
-pub(super) struct Network {
-    pub(super) now: Instant,
-    pub(super) memory: Memory,
-    pub(super) nics: [Nic; 3],
+pub struct Network {
+    pub now: Instant,
+    pub memory: Memory,
+    pub nics: [Nic; 3],
     /// The hostile node's acknowledgements are lost.
-    pub(super) mute: bool,
-}
-
-fn nic_config(node: usize) -> NicConfig {
-    let number = node as u8 + 1;
-    NicConfig {
-        qps_max: 16,
-        cqs_max: 16,
-        regions_max: 16,
-        ..NicConfig::new(
-            Ipv4Addr::new(10, 0, 0, number),
-            MacAddr([2, 0, 0, 0, 0, number]),
-        )
-    }
+    pub mute: bool,
 }
 
 /// What the unit at a node says of itself.
-pub(super) fn terms(node: usize, config: &MessagingConfig) -> UnitTerms {
-    let nic = nic_config(node);
-    UnitTerms::new(config, 7, nic.ip, nic.mac, Mtu::B1024)
+pub fn terms(node: usize, config: &MessagingConfig) -> UnitTerms {
+    let Host { mac, ip } = rack::host(node);
+    UnitTerms::new(config, 7, ip, mac, Mtu::B1024)
 }
 
 impl Network {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let memory = Memory::new(8 << 20);
-        let nic = |node: usize| {
-            let keys = KeyRng::seeded(Rng::new(node as u64));
-            Nic::new(nic_config(node), memory.clone(), Pool::new(256), keys)
-        };
-        let nics = [nic(VICTIM), nic(HOSTILE), nic(HONEST)];
+        let nics = [VICTIM, HOSTILE, HONEST].map(|node| {
+            let Host { mac, ip } = rack::host(node);
+            let config = NicConfig {
+                qps_max: 16,
+                cqs_max: 16,
+                regions_max: 16,
+                ..NicConfig::new(ip, mac)
+            };
+            fixture::nic(config, &memory, 256, Rng::new(node as u64))
+        });
         Self {
             now: Instant::from_nanos(1_000_000),
             memory,
@@ -66,7 +58,7 @@ impl Network {
     ///
     /// # Panics
     /// If they never come to rest.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let mut any = false;
             for node in [VICTIM, HOSTILE, HONEST] {
@@ -90,11 +82,7 @@ impl Network {
 
     /// Moves on to the next timer, be it a NIC's or one of these, but not beyond the limit. False
     /// if there is none.
-    pub(super) fn advance(
-        &mut self,
-        limit: Instant,
-        timers: impl IntoIterator<Item = Instant>,
-    ) -> bool {
+    pub fn advance(&mut self, limit: Instant, timers: impl IntoIterator<Item = Instant>) -> bool {
         let nics = self.nics.iter().filter_map(Nic::poll_timeout);
         let next = nics.chain(timers).min().filter(|&next| next <= limit);
         let Some(next) = next else {

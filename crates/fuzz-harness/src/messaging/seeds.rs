@@ -1,5 +1,7 @@
 //! The inputs that the corpus starts with.
 
+use crate::fixture::{Seeds, named};
+
 /// Steps: `messaging` says what their bytes mean.
 const PEEK: u8 = 0;
 const RELEASE: u8 = 1;
@@ -34,15 +36,14 @@ const SEVEN: u8 = 3;
 const TAKE: [u8; 2] = [DRAIN, POLL];
 
 /// The inputs by name.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
-    let named = |(name, stories): (&str, Vec<Vec<u8>>)| (name.to_owned(), stories.concat());
+pub fn seeds() -> Seeds {
     let all = [
         ("sound", sound()),
         ("altered", altered()),
         ("words", words()),
         ("ends", ends()),
     ];
-    all.map(named).into()
+    named(&[], all.map(|(name, stories)| (name, stories.concat())))
 }
 
 fn story(setup: u8, steps: &[&[u8]]) -> Vec<u8> {

@@ -23,7 +23,7 @@ const LIES: [CloseReason; 5] = [
 
 /// How the units of a run are: bits 0 and 1 the receive buffers, bit 2 two channels each way, bit
 /// 3 short messages only, bit 4 no keepalive.
-pub(super) fn config(setup: u8) -> MessagingConfig {
+pub fn config(setup: u8) -> MessagingConfig {
     let receive_buffers = [1, 2, 3, 7][usize::from(setup & 3)];
     let channels = 1 + u8::from(setup & 4 != 0 && receive_buffers > 1);
     MessagingConfig {
@@ -58,8 +58,8 @@ struct Reading {
     copied: Vec<u8>,
 }
 
-pub(super) struct Victim {
-    pub(super) unit: Connection,
+pub struct Victim {
+    pub unit: Connection,
     readings: Vec<Reading>,
     /// Its user copies messages out, and does not read them in place.
     copies: bool,
@@ -70,7 +70,7 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    pub(super) fn new(unit: Connection, copies: bool) -> Self {
+    pub fn new(unit: Connection, copies: bool) -> Self {
         let readings = unit.receivers.iter().map(|_| Reading::default()).collect();
         Self {
             unit,
@@ -81,12 +81,12 @@ impl Victim {
         }
     }
 
-    pub(super) fn channels(&self) -> usize {
+    pub fn channels(&self) -> usize {
         self.readings.len()
     }
 
     /// Looks at the next piece of a channel, or copies it out.
-    pub(super) fn peek(&mut self, hostile: &Hostile, channel: usize) {
+    pub fn peek(&mut self, hostile: &Hostile, channel: usize) {
         if self.copies {
             return self.copy_out(channel);
         }
@@ -110,7 +110,7 @@ impl Victim {
     }
 
     /// Releases the piece last peeked at, if there is one.
-    pub(super) fn release(&mut self, channel: usize) {
+    pub fn release(&mut self, channel: usize) {
         let reading = &mut self.readings[channel];
         if reading.ended.is_some() {
             return;
@@ -129,7 +129,7 @@ impl Victim {
     }
 
     /// Takes what has come of a channel, piece by piece.
-    pub(super) fn drain(&mut self, hostile: &Hostile, channel: usize) {
+    pub fn drain(&mut self, hostile: &Hostile, channel: usize) {
         loop {
             self.peek(hostile, channel);
             if self.readings[channel].peeked.is_none() {
@@ -167,7 +167,7 @@ impl Victim {
     }
 
     /// Sends on a channel what there is room for.
-    pub(super) fn send(&mut self, channel: usize, length: usize) {
+    pub fn send(&mut self, channel: usize, length: usize) {
         let sender = &mut self.unit.senders[channel];
         let rest = sender.remaining();
         let sent = if rest > 0 {
@@ -188,21 +188,21 @@ impl Victim {
     }
 
     /// Says that nothing follows on a channel.
-    pub(super) fn finish(&mut self, channel: usize) {
+    pub fn finish(&mut self, channel: usize) {
         let sender = &mut self.unit.senders[channel];
         if let Err(SendError::Closed(closed)) = sender.finish() {
             assert_eq!(Some(closed), sender.closed());
         }
     }
 
-    pub(super) fn close(&mut self, network: &mut Network) {
+    pub fn close(&mut self, network: &mut Network) {
         let nic = &mut network.nics[VICTIM];
         self.unit.close(network.now, nic, CloseReason::BadMessage);
         self.has_closed = true;
         network.settle();
     }
 
-    pub(super) fn poll(&mut self, network: &mut Network) {
+    pub fn poll(&mut self, network: &mut Network) {
         let polled = self.unit.poll(network.now, &mut network.nics[VICTIM]);
         match polled {
             // Its peer may have been told of all buffers.
@@ -217,7 +217,7 @@ impl Victim {
     }
 
     /// What holds at any time.
-    pub(super) fn check(&mut self, hostile: &Hostile) {
+    pub fn check(&mut self, hostile: &Hostile) {
         let closed = self.unit.closed();
         match (self.closed, closed) {
             (Some(before), now) => assert_eq!(now, Some(before), "it is closed for one reason"),

@@ -6,7 +6,7 @@ use rackweave_verbs::{CompletionStatus, Verbs};
 use std::sync::atomic::Ordering;
 
 impl World {
-    pub(super) fn take_completions(&mut self) {
+    pub fn take_completions(&mut self) {
         for at in 0..2 {
             self.take_sent(at);
             self.take_received(at);
@@ -27,11 +27,8 @@ impl World {
             }
             assert!(!own.broken, "nothing succeeds behind a failure");
             let &Request { kind, offset, len } = &own.requests[id];
-            assert_ne!(
-                offset,
-                usize::MAX,
-                "a request succeeded that must be refused"
-            );
+            let is_legal = offset != usize::MAX;
+            assert!(is_legal, "a request succeeded that must be refused");
             let expect = |side: u8| pattern(side)[offset..offset + len].to_vec();
             let (own_number, peer_number) = (at as u8 + 1, 2 - at as u8);
             match kind {
@@ -47,10 +44,8 @@ impl World {
                 Kind::Add => {
                     let word = own.target.block.word(RESULTS + id * PLACE);
                     let before = word.load(Ordering::Acquire);
-                    assert_eq!(
-                        before, own.adds_succeeded,
-                        "adds take effect in order, once"
-                    );
+                    let expected = own.adds_succeeded;
+                    assert_eq!(before, expected, "adds take effect in order, once");
                     own.adds_succeeded += 1;
                 }
             }
@@ -73,33 +68,22 @@ impl World {
             let (offset, len) = side.messages[id];
             assert_eq!(completion.length, len as u32);
             let received = side.bytes(RECEIVED + id * PLACE, len);
-            assert_eq!(
-                received,
-                pattern(sender)[offset..offset + len],
-                "message {id}"
-            );
+            let sent = &pattern(sender)[offset..offset + len];
+            assert_eq!(received, sent, "message {id}");
         }
     }
 
-    pub(super) fn judge(&mut self) {
+    pub fn judge(&mut self) {
         for at in 0..2 {
             let [own, peer] = self.sides_of(at);
-            assert!(
-                own.open.is_empty(),
-                "requests without completion: {:?}",
-                own.open
-            );
+            let open = &own.open;
+            assert!(open.is_empty(), "requests without completion: {open:?}");
             let word = peer.target.block.word(WORD);
             let word = word.load(Ordering::Acquire);
             assert!((own.adds_succeeded..=own.adds_posted).contains(&word));
-            let mut guard = vec![0; PLACE];
-            own.guard.read(0, &mut guard);
-            assert!(
-                guard.iter().all(|&byte| byte == 0),
-                "memory nobody registered"
-            );
-            let mut source = vec![0; 2 * PLACE];
-            own.source.block.read(0, &mut source);
+            let guard = own.guard.bytes(0, PLACE);
+            assert!(guard.is_all(0), "memory nobody registered");
+            let source = own.source.block.bytes(0, 2 * PLACE).to_vec();
             assert_eq!(source, pattern(at as u8 + 1), "memory nobody may write");
         }
     }

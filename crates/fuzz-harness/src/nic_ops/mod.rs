@@ -8,7 +8,7 @@ mod judge;
 mod side;
 
 use crate::input::Input;
-use crate::packets::seal;
+use crate::packets;
 use rackweave_base::{Duration, Instant, Memory, Packet, Payload, Psn, Rkey};
 use rackweave_verbs::{Operation, QpModify, ReceiveRequest, Verbs, WorkRequest};
 use rackweave_wire::Headers;
@@ -218,25 +218,11 @@ impl World {
             }
             2 => self.send(to, packet, later),
             _ => {
-                let packet = self.damage(packet, value);
+                let packet = packets::damaged(&packet, &self.memory, value);
                 self.flight.insert(key, (to, packet));
             }
         }
         Some(())
-    }
-
-    /// Flips one bit that the ICRC covers.
-    fn damage(&self, mut packet: Packet, value: u16) -> Packet {
-        let payload = packet.payload.to_vec(&self.memory).unwrap_or_default();
-        let at = usize::from(value >> 3);
-        if at < payload.len() {
-            let mut payload = payload;
-            payload[at] ^= 1 << (value & 7);
-            packet.payload = Payload::copied(&payload);
-        } else if let Some(check) = &mut packet.check {
-            check[at % 4] ^= 1 << (value & 7);
-        }
-        packet
     }
 
     fn transmit(&mut self) {
@@ -251,12 +237,10 @@ impl World {
 
     fn send(&mut self, to: usize, mut packet: Packet, arrival: Instant) {
         // A link that leaves the process serialises: what is sent again later is what it was.
-        if let (Payload::Region(_), Some(bytes)) =
-            (&packet.payload, packet.payload.to_vec(&self.memory))
-        {
-            packet.payload = Payload::copied(&bytes);
+        if let Payload::Region(_) = packet.payload {
+            packet = packets::copied(&packet, &self.memory);
             if packet.check.is_none() {
-                seal(&mut packet, &self.memory);
+                packets::seal(&mut packet, &self.memory);
             }
         }
         self.sent += 1;

@@ -1,71 +1,66 @@
 //! One side: a NIC, its memory, and what its owner has asked for.
 
-use crate::packets::Host;
-use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Duration, KeyRng, MacAddr, Memory, Psn, Qpn, Rng};
+use crate::fixture::{self, Host};
+use rackweave_base::{Block, Duration, Memory, Psn, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{
-    Access, CqId, Mtu, Peer, QpCapabilities, QpModify, ReceiveSide, Region, SendSide, Verbs,
+    Access, CqId, Mtu, Peer, QpCapabilities, ReceiveSide, Region, SendSide, Verbs,
 };
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 /// Requests of one side at most.
-pub(super) const REQUESTS_MAX: usize = 60;
+pub const REQUESTS_MAX: usize = 60;
 /// Bytes of a request's place.
-pub(super) const PLACE: usize = 4096;
+pub const PLACE: usize = 4096;
 /// Where the places of requests lie: results of the requester's own, then what it WRITEs at the
 /// peer, then what receives take in, then the word that all FetchAdds go to.
-pub(super) const RESULTS: usize = 0;
-pub(super) const WRITTEN: usize = RESULTS + REQUESTS_MAX * PLACE;
-pub(super) const RECEIVED: usize = WRITTEN + REQUESTS_MAX * PLACE;
-pub(super) const WORD: usize = RECEIVED + REQUESTS_MAX * PLACE;
-pub(super) const REGION_LEN: usize = WORD + 64;
+pub const RESULTS: usize = 0;
+pub const WRITTEN: usize = RESULTS + REQUESTS_MAX * PLACE;
+pub const RECEIVED: usize = WRITTEN + REQUESTS_MAX * PLACE;
+pub const WORD: usize = RECEIVED + REQUESTS_MAX * PLACE;
+pub const REGION_LEN: usize = WORD + 64;
 
 /// What a request does, and what success means.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     Send,
     Write,
     Read,
     Add,
 }
 
-pub(super) struct Request {
-    pub(super) kind: Kind,
+pub struct Request {
+    pub kind: Kind,
     /// Where in the source's pattern the bytes come from, and how many.
-    pub(super) offset: usize,
-    pub(super) len: usize,
+    pub offset: usize,
+    pub len: usize,
 }
 
-pub(super) struct Side {
-    pub(super) nic: Nic,
-    pub(super) host: Host,
-    pub(super) qpn: Qpn,
-    pub(super) send_cq: CqId,
-    pub(super) receive_cq: CqId,
+pub struct Side {
+    pub nic: Nic,
+    pub host: Host,
+    pub qpn: Qpn,
+    pub send_cq: CqId,
+    pub receive_cq: CqId,
     /// Bytes that nobody changes; all data comes from here.
-    pub(super) source: Region,
-    pub(super) target: Region,
-    pub(super) guard: Block,
-    pub(super) requests: Vec<Request>,
+    pub source: Region,
+    pub target: Region,
+    pub guard: Block,
+    pub requests: Vec<Request>,
     /// Requests not complete, oldest first.
-    pub(super) open: VecDeque<usize>,
-    pub(super) receives_posted: usize,
-    pub(super) receives_completed: usize,
+    pub open: VecDeque<usize>,
+    pub receives_posted: usize,
+    pub receives_completed: usize,
     /// SENDs to this side in the order posted, and which comes next.
-    pub(super) messages: Vec<(usize, usize)>,
-    pub(super) adds_posted: u64,
-    pub(super) adds_succeeded: u64,
-    pub(super) broken: bool,
+    pub messages: Vec<(usize, usize)>,
+    pub adds_posted: u64,
+    pub adds_succeeded: u64,
+    pub broken: bool,
 }
 
 impl Side {
-    pub(super) fn new(memory: &Memory, number: u8, setup: u8) -> Self {
-        let host = Host {
-            mac: MacAddr([2, 0, 0, 0, 0, number]),
-            ip: Ipv4Addr::new(10, 0, 0, number),
-        };
+    pub fn new(memory: &Memory, number: u8, setup: u8) -> Self {
+        let host = fixture::host(number);
         let config = NicConfig {
             qps_max: 2,
             cqs_max: 2,
@@ -74,22 +69,13 @@ impl Side {
             window_packets: if setup & 0x20 == 0 { 128 } else { 3 },
             ..NicConfig::new(host.ip, host.mac)
         };
-        let pool = Pool::new(if setup & 0x10 == 0 { 256 } else { 3 });
-        let mut nic = Nic::new(
-            config,
-            memory.clone(),
-            pool,
-            KeyRng::seeded(Rng::new(u64::from(number))),
-        );
+        let buffers = if setup & 0x10 == 0 { 256 } else { 3 };
+        let mut nic = fixture::nic(config, memory, buffers, Rng::new(number.into()));
         let pd = nic.create_pd();
         let [send_cq, receive_cq] = [0; 2].map(|_| nic.create_cq(512).expect("capacity"));
-        let qpn = nic
-            .create_qp(pd, send_cq, receive_cq, QpCapabilities::default())
-            .expect("capacity");
-        let mut region = |len, access| {
-            let block = memory.allocate(len).expect("capacity");
-            nic.register(pd, block, access).expect("capacity")
-        };
+        let qpn = nic.create_qp(pd, send_cq, receive_cq, QpCapabilities::default());
+        let qpn = qpn.expect("capacity");
+        let mut region = |len, access| fixture::region(&mut nic, memory, pd, len, access);
         let source = region(2 * PLACE, Access::REMOTE_READ);
         source.block.write(0, &pattern(number));
         let target = region(REGION_LEN, Access::all());
@@ -113,7 +99,7 @@ impl Side {
         }
     }
 
-    pub(super) fn connect(&mut self, peer: Peer, setup: u8, psns: (u32, u32)) {
+    pub fn connect(&mut self, peer: Peer, setup: u8, psns: (u32, u32)) {
         let receive = ReceiveSide {
             peer,
             psn: Psn::new(psns.1),
@@ -129,18 +115,10 @@ impl Side {
             rnr_retries: 5,
             reads_in_flight_max: 1 + (setup >> 3 & 1) * 7,
         };
-        for modify in [
-            QpModify::Init,
-            QpModify::ReadyToReceive(receive),
-            QpModify::ReadyToSend(send),
-        ] {
-            self.nic
-                .modify_qp(self.qpn, modify)
-                .expect("a legal transition");
-        }
+        fixture::connect(&mut self.nic, self.qpn, receive, send);
     }
 
-    pub(super) fn peer(&self) -> Peer {
+    pub fn peer(&self) -> Peer {
         Peer {
             mac: self.host.mac,
             ip: self.host.ip,
@@ -148,20 +126,14 @@ impl Side {
         }
     }
 
-    pub(super) fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.target.block.read(offset, &mut bytes);
-        bytes
+    pub fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        self.target.block.bytes(offset, len).to_vec()
     }
 }
 
 /// What a side's source holds: no two windows of both are alike.
-pub(super) fn pattern(side: u8) -> Vec<u8> {
-    (0..2 * PLACE)
-        .map(|at| {
-            (at as u32)
-                .wrapping_mul(0x9e37_79b1)
-                .rotate_left(8 * u32::from(side)) as u8
-        })
-        .collect()
+pub fn pattern(side: u8) -> Vec<u8> {
+    let scattered = (0..2 * PLACE as u32).map(|at| at.wrapping_mul(0x9e37_79b1));
+    let turned = scattered.map(|word| word.rotate_left(8 * u32::from(side)) as u8);
+    turned.collect()
 }

@@ -10,9 +10,9 @@ use rackweave_wire::nvme::{Cqe, Sgl, Sqe, Status, cqe, sqe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Where the host's memory is for the target, and the only key of it.
-pub(super) const ADDRESS: u64 = 0x4000_0000;
-pub(super) const KEY: Rkey = Rkey(5);
-pub(super) const BYTES: usize = 16 << 10;
+pub const ADDRESS: u64 = 0x4000_0000;
+pub const KEY: Rkey = Rkey(5);
+pub const BYTES: usize = 16 << 10;
 
 /// The command that may be held for ever: Asynchronous Event Request (Base 5.2).
 const EVENT_REQUEST: u8 = 0x0c;
@@ -34,7 +34,7 @@ struct Queue {
     broken: bool,
 }
 
-pub(super) struct Host {
+pub struct Host {
     memory: Vec<u8>,
     /// The target's regions and completions.
     tables: Tables,

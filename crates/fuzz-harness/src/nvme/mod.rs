@@ -2,6 +2,7 @@
 
 mod host;
 
+use crate::fixture::{Seeds, hex, named};
 use crate::input::Input;
 use host::{ADDRESS, BYTES, Host, KEY};
 use rackweave_base::{Instant, Memory, Qpn, Rkey};
@@ -248,7 +249,7 @@ fn command(input: &mut Input<'_>) -> Option<(Sqe, Vec<u8>)> {
 
 /// The inputs that the corpus starts with: every command there is, from memory and in its capsule,
 /// and every way in which queues come and go.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Seeds {
     let io = |opcode: u8, kind: u8, blocks: u8, nsid: u8| {
         let length = ((u16::from(blocks) + 1) * 512).to_le_bytes();
         let head = [0x91, opcode, 5, nsid, 2, 0, blocks, kind, 0, 0];
@@ -285,23 +286,15 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
             "disconnect",
             ready(&[vec![0x95], io(2, 3, 1, 1), vec![0x93, 1, 2]]),
         ),
-        (
-            "close",
-            ready(&[io(1, 3, 3, 1)[..].to_vec(), vec![0x06], vec![0x96]]),
-        ),
+        ("close", ready(&[io(1, 3, 3, 1), vec![0x06], vec![0x96]])),
         (
             "break",
             ready(&[vec![0x97], io(1, 3, 3, 1), vec![0x96, 0x93, 1, 2]]),
         ),
         (
             "bare",
-            [
-                &[0x00, 0x83, 0, 0, 0x84, 0x1c, 0, 0, 0, 0][..],
-                &io(2, 3, 1, 1),
-            ]
-            .concat(),
+            [hex("00 83 00 00 84 1c 00 00 00 00"), io(2, 3, 1, 1)].concat(),
         ),
     ];
-    let named = |(name, bytes): (&str, Vec<u8>)| (name.to_owned(), bytes);
-    stories.into_iter().map(named).collect()
+    named(&[], stories)
 }

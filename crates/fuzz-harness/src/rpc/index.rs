@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 type Model = BTreeMap<u64, Vec<u8>>;
 
-pub(super) struct Index {
+pub struct Index {
     server: IndexServer,
     /// The server's entries; none once a range of keys has been moved.
     model: Option<Model>,

@@ -4,6 +4,7 @@
 mod index;
 mod parsers;
 
+use crate::fixture::Seeds;
 use crate::input::Input;
 use index::Index;
 use rackweave_endpoint::btree::Direction;
@@ -42,9 +43,9 @@ fn request(of: &Request<'_>) -> Vec<u8> {
 }
 
 /// The inputs that the corpus starts with: a message of every kind, and stories of an index.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
-    let mut seeds: Vec<_> = messages()
-        .into_iter()
+pub fn seeds() -> Seeds {
+    let messages = messages().into_iter();
+    let mut seeds: Seeds = messages
         .map(|(name, bytes)| (format!("message-{name}"), bytes))
         .collect();
     let id = MoveId(7);

@@ -10,7 +10,7 @@ use rackweave_wire::fabric::message::column::{
 use rackweave_wire::fabric::rpc::{self, CALL_HEADER_LEN, CallHeader, MESSAGE_HEADER_LEN};
 use rackweave_wire::fabric::sequencer;
 
-pub(super) fn all(data: &[u8]) {
+pub fn all(data: &[u8]) {
     calls(data);
     index(data);
     columns(data);

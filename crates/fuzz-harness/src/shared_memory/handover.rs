@@ -1,6 +1,6 @@
 //! What a process sends where a link's descriptors are handed over.
 
-use super::check_line;
+use crate::fixture::{Seeds, check_line, hex, named};
 use crate::input::Input;
 use rackweave_link::shared_memory::handover::{
     DESCRIPTORS_MAX, HandoverError, MESSAGE_MAX, receive, send,
@@ -105,16 +105,15 @@ fn again(message: &[u8], descriptors: &[BorrowedFd<'_>]) {
     assert_eq!((&bytes[..], passed.len()), (message, descriptors.len()));
 }
 
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
-    let stories: [(&str, &[u8]); 7] = [
-        ("handover", &[3, 4, 2, 0, 3, 0, b'h', b'i']),
-        ("handover-in-pieces", &[3, 1, 2, 0, 3, 0, b'h', b'i']),
-        ("handover-without", &[0, 4, 1, 0, 3, 0, b'h']),
-        ("handover-unannounced", &[2, 4, 1, 0, 0, 0, b'h']),
-        ("handover-too-many", &[20, 4, 0, 0, 16, 0]),
-        ("handover-too-long", &[0, 4, 1, 16, 0, 0]),
-        ("handover-cut-off", &[1, 9, 9, 0, 1, 0, b'h']),
+pub fn seeds() -> Seeds {
+    let stories = [
+        ("handover", "03 04 02 00 03 00 68 69"),
+        ("handover-in-pieces", "03 01 02 00 03 00 68 69"),
+        ("handover-without", "00 04 01 00 03 00 68"),
+        ("handover-unannounced", "02 04 01 00 00 00 68"),
+        ("handover-too-many", "14 04 00 00 10 00"),
+        ("handover-too-long", "00 04 01 10 00 00"),
+        ("handover-cut-off", "01 09 09 00 01 00 68"),
     ];
-    let named = |(name, bytes): (&str, &[u8])| (name.to_owned(), [&[1], bytes].concat());
-    stories.into_iter().map(named).collect()
+    named(&[1], stories.map(|(name, bytes)| (name, hex(bytes))))
 }

@@ -5,6 +5,7 @@ mod handover;
 mod segment;
 mod victim;
 
+use crate::fixture::{Seeds, check_line, hex, named};
 use crate::input::Input;
 use arena::{Arena, Reference};
 use rackweave_base::memory::Origin;
@@ -229,83 +230,37 @@ impl Story {
     }
 }
 
-/// A message to a user is one line, and no terminal obeys anything in it.
-fn check_line(text: &str) {
-    assert!(
-        !text.is_empty() && !text.contains(char::is_control),
-        "{text:?}"
-    );
-}
-
-/// The inputs that the corpus starts with.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+/// The inputs that the corpus starts with, in hexadecimal.
+pub fn seeds() -> Seeds {
     let mut seeds = handover::seeds();
-    let stories: [(&str, &[u8]); 20] = [
-        (
-            "sound",
-            &[0x08, 0x04, 0x14, 0x24, 0x34, 0x01, 0x44, 0x54, 0x01],
-        ),
-        (
-            "sends",
-            &[0x04, 0x02, 0x12, 0x22, 0x0c, 0x32, 0x42, 0x0c, 0x52, 0x62],
-        ),
-        ("full", &[0x00, 0x02, 0x12, 0x03, 0x0c, 0x12]),
-        ("sleeps", &[0x04, 0x03, 0x04, 0x03, 0x00, 0x03]),
-        (
-            "attaches",
-            &[0x0a, 0x00, 0x04, 0x14, 0x01, 0x02, 0x12, 0x0c],
-        ),
-        ("no-seals", &[0x06, 0x01, 0x04, 0x00]),
-        ("longer", &[0x06, 0x02, 0x00, 0x10, 0x04, 0x00]),
-        ("wrong-header", &[0x06, 0x04, 12, 3, 0x04, 0x00]),
+    let stories = [
+        ("sound", "08 04 14 24 34 01 44 54 01"),
+        ("sends", "04 02 12 22 0c 32 42 0c 52 62"),
+        ("full", "00 02 12 03 0c 12"),
+        ("sleeps", "04 03 04 03 00 03"),
+        ("attaches", "0a 00 04 14 01 02 12 0c"),
+        ("no-seals", "06 01 04 00"),
+        ("longer", "06 02 00 10 04 00"),
+        ("wrong-header", "06 04 0c 03 04 00"),
         (
             "counters-wrap",
-            &[
-                0x06, 0x08, 254, 255, 255, 255, 254, 255, 255, 255, 0x04, 0x14, 0x01, 0x02, 0x02,
-                0x0c, 0x02,
-            ],
+            "06 08 fe ff ff ff fe ff ff ff 04 14 01 02 02 0c 02",
         ),
-        (
-            "closed",
-            &[0x06, 0x10, 3, 1, 0, 0, 0, 4, 1, 0, 0, 0, 0x04, 0x00, 0x02],
-        ),
-        (
-            "head-ahead",
-            &[0x04, 0x04, 0x00, 0x08, 3, 0, 0x00, 0x02, 0x03],
-        ),
-        ("tail-ahead", &[0x00, 0x02, 0x98, 2, 0, 0x02, 0x00, 0x02]),
-        ("leaves", &[0x04, 0x04, 0x49, 1, 0, 0, 0, 0x02, 0x01, 0x03]),
-        (
-            "header-too-long",
-            &[0x04, 0x05, 4, 0, 89, 0, 0, 0x00, 0x04, 0x00],
-        ),
-        ("damaged-slot", &[0x08, 0x04, 0x14, 0x0a, 1, 6, 200, 0x01]),
-        (
-            "reference",
-            &[0x04, 0x06, 16, 0, 0, 0, 0x00, 0x16, 0, 0, 32, 0, 0x00],
-        ),
-        (
-            "reference-beyond",
-            &[
-                0x04, 0x06, 0xff, 0x0f, 0, 0, 0x00, 0xa6, 0, 0x80, 0, 0, 0x00,
-            ],
-        ),
-        (
-            "table-beyond",
-            &[0x04, 0x1d, 0xc0, 0xff, 0, 0, 1, 0x46, 1, 0, 0, 0, 0x00],
-        ),
+        ("closed", "06 10 03 01 00 00 00 04 01 00 00 00 04 00 02"),
+        ("head-ahead", "04 04 00 08 03 00 00 02 03"),
+        ("tail-ahead", "00 02 98 02 00 02 00 02"),
+        ("leaves", "04 04 49 01 00 00 00 02 01 03"),
+        ("header-too-long", "04 05 04 00 59 00 00 00 04 00"),
+        ("damaged-slot", "08 04 14 0a 01 06 c8 01"),
+        ("reference", "04 06 10 00 00 00 00 16 00 00 20 00 00"),
+        ("reference-beyond", "04 06 ff 0f 00 00 00 a6 00 80 00 00 00"),
+        ("table-beyond", "04 1d c0 ff 00 00 01 46 01 00 00 00 00"),
         (
             "other-arena",
-            &[
-                0x04, 0x4e, 1, 0, 0x06, 0, 0, 0, 0, 0x00, 0x2e, 8, 9, 0xfe, 0, 0,
-            ],
+            "04 4e 01 00 06 00 00 00 00 00 2e 08 09 fe 00 00",
         ),
-        (
-            "train",
-            &[0x04, 0x26, 0, 8, 64, 0, 0x00, 0x26, 64, 8, 64, 0, 0x00],
-        ),
+        ("train", "04 26 00 08 40 00 00 26 40 08 40 00 00"),
     ];
-    let named = |(name, bytes): (&str, &[u8])| (name.to_owned(), bytes.to_vec());
-    seeds.extend(stories.into_iter().map(named));
+    seeds.extend(named(&[], stories.map(|(name, bytes)| (name, hex(bytes)))));
     seeds
 }

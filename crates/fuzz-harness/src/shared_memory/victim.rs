@@ -1,8 +1,8 @@
 //! The end of a link that is attacked, beside a model of what it may do by the segment's bytes.
 
 use super::arena::{Arena, Reference};
-use super::check_line;
 use super::segment::{Content, Described, Ring, Segment, Word};
+use crate::fixture::check_line;
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::{PAYLOAD_MAX, Pool};
 use rackweave_base::{Block, Instant, Memory, Packet, Payload};

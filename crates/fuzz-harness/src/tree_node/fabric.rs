@@ -8,7 +8,7 @@ use rackweave_verbs::{
     CompletionOpcode, CompletionStatus, Operation, PdId, PostError, WorkRequest,
 };
 
-pub(super) const VERSION: u64 = 7;
+pub const VERSION: u64 = 7;
 
 const TREE_ADDRESS: u64 = 0x1_0000_0000;
 const TREE_KEY: Rkey = Rkey(1);
@@ -19,7 +19,7 @@ const VERSION_KEY: Rkey = Rkey(2);
 const READS_MAX: u32 = 50_000;
 
 /// The NIC, and the memory of the other side.
-pub(super) struct Fabric {
+pub struct Fabric {
     pub bytes: Vec<u8>,
     /// The tree node that the network answers with.
     leads: u32,

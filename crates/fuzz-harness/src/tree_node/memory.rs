@@ -9,21 +9,21 @@ use rackweave_wire::fabric::tree::{
 };
 use std::sync::LazyLock;
 
-pub(super) const NODE_BYTES: usize = 512;
-pub(super) const VALUE_MAX: u32 = 100;
+pub const NODE_BYTES: usize = 512;
+pub const VALUE_MAX: u32 = 100;
 /// Keys of the sound tree: every third number.
 const KEYS: u64 = 120;
 const STEP: u64 = 3;
-pub(super) const LAST: u64 = 1000;
+pub const LAST: u64 = 1000;
 /// The tree before any change: its bytes, and the description that a remote reader is given.
-pub(super) struct Sound {
+pub struct Sound {
     pub bytes: Vec<u8>,
     pub superblock: Superblock,
     pub root: NodePointer,
     pub layout: Layout,
 }
 
-pub(super) static SOUND: LazyLock<Sound> = LazyLock::new(|| {
+pub static SOUND: LazyLock<Sound> = LazyLock::new(|| {
     let config = TreeConfig {
         low: 0,
         last: LAST,
@@ -58,7 +58,7 @@ pub(super) static SOUND: LazyLock<Sound> = LazyLock::new(|| {
 });
 
 /// The value of a key in the sound tree: in its leaf or in the heap.
-pub(super) fn value_of(key: u64) -> Option<Vec<u8>> {
+pub fn value_of(key: u64) -> Option<Vec<u8>> {
     let len = match key / STEP % 4 {
         0 => 0,
         1 | 2 => 8,
@@ -68,7 +68,7 @@ pub(super) fn value_of(key: u64) -> Option<Vec<u8>> {
     there.then(|| vec![key as u8; len])
 }
 
-pub(super) fn allocate(len: usize) -> Block {
+pub fn allocate(len: usize) -> Block {
     let memory = Memory::new(len.next_multiple_of(4096) + (1 << 20));
     memory.allocate(len).expect("the memory is large enough")
 }
@@ -85,7 +85,7 @@ fn set_word(bytes: &mut [u8], at: usize, word: u64) {
 
 /// One change. Bits 0 to 2 of its first byte: which; bit 7: the check of the tree node or record
 /// is made to fit.
-pub(super) fn change(input: &mut Input<'_>, bytes: &mut [u8]) -> Option<()> {
+pub fn change(input: &mut Input<'_>, bytes: &mut [u8]) -> Option<()> {
     let what = input.byte()?;
     let nodes = SOUND.superblock.tree_nodes as usize;
     let node = input.below(nodes.min(256))?;

@@ -3,6 +3,7 @@
 mod fabric;
 mod memory;
 
+use crate::fixture::{Seeds, hex};
 use crate::input::Input;
 use fabric::Fabric;
 use memory::{LAST, NODE_BYTES, SOUND, VALUE_MAX, allocate, change, value_of};
@@ -230,33 +231,30 @@ fn check_sound(query: Query, found: &Found, past: bool) {
 
 /// The inputs that the corpus starts with: every way to read the sound tree, and every change with
 /// and without a check that fits.
-pub fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Seeds {
     let mut seeds = Vec::new();
     for choice in [0, 2, 3, 6, 7, 12, 14, 15] {
         let start = vec![choice, 44, 1, 9, 5];
         seeds.push((format!("sound-{choice:02}"), start));
     }
-    let changes: [(&str, &[u8]); 7] = [
-        ("word", &[0, 3, 20, 1, 2, 3, 4, 5, 6, 7, 8]),
-        ("byte", &[1, 1, 16, 0, 5]),
-        ("line", &[2, 3, 4, 5]),
-        ("pointer", &[3, 3, 5, 1, 1]),
-        ("header", &[6, 3, 2, 255]),
-        ("anything", &[4, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1]),
-        ("record", &[5, 0, 4, 9, 0, 9, 1]),
+    let changes = [
+        ("word", "00 03 14 01 02 03 04 05 06 07 08"),
+        ("byte", "01 01 10 00 05"),
+        ("line", "02 03 04 05"),
+        ("pointer", "03 03 05 01 01"),
+        ("header", "06 03 02 ff"),
+        ("anything", "04 04 08 01 01 01 01 01 01 01 01"),
+        ("record", "05 00 04 09 00 09 01"),
     ];
     for (name, change) in changes {
-        seeds.push((
-            format!("{name}-torn"),
-            [&[7, 44, 1, 99, 1], change].concat(),
-        ));
-        let mut sealed = [&[7, 44, 1, 99, 1], change].concat();
+        let mut torn = hex("07 2c 01 63 01");
+        torn.extend(hex(change));
+        let mut sealed = torn.clone();
         sealed[5] |= 0x80;
+        seeds.push((format!("{name}-torn"), torn));
         seeds.push((format!("{name}-sealed"), sealed));
     }
-    seeds.push((
-        "superblock-sealed".to_owned(),
-        vec![0, 44, 1, 9, 1, 0x81, 0, 12, 0, 200],
-    ));
+    let sealed = hex("00 2c 01 09 01 81 00 0c 00 c8");
+    seeds.push(("superblock-sealed".to_owned(), sealed));
     seeds
 }

@@ -2,6 +2,7 @@
 //! between.
 
 mod flow_history;
+mod found;
 pub mod index_history;
 pub mod messages;
 pub mod page_history;

@@ -13,12 +13,10 @@
 //!
 //! What is *in* a page is judged by [`super::PageHistory`].
 
+use super::found::Found;
 use super::page_history::Who;
 use rackweave_base::Rng;
 use std::collections::BTreeMap;
-
-/// Violations kept in full.
-const VIOLATIONS_MAX: usize = 20;
 
 /// Bytes of a map before its bits, behind the header of the page.
 const MAP_HEAD: usize = 1024;
@@ -145,7 +143,7 @@ pub struct PageUse {
     closings: u64,
     handed_out: u64,
     freed: u64,
-    violations: Vec<UseViolation>,
+    violations: Found<UseViolation>,
 }
 
 impl PageUse {
@@ -162,7 +160,7 @@ impl PageUse {
             closings: 0,
             handed_out: 0,
             freed: 0,
-            violations: Vec::new(),
+            violations: Found::default(),
         }
     }
 
@@ -176,14 +174,15 @@ impl PageUse {
     pub fn handed_out(&mut self, who: Who, page: u64) -> bool {
         self.handed_out += 1;
         let Some(known) = self.pages.get_mut(&page) else {
-            self.violate(UseViolation::NoSuchPage { page, who });
+            self.violations.push(UseViolation::NoSuchPage { page, who });
             return false;
         };
         match core::mem::replace(known, Known::InUse(who)) {
             Known::Unused => false,
             Known::Freed => true,
             Known::InUse(owner) => {
-                self.violate(UseViolation::HandedOutTwice { page, who, owner });
+                self.violations
+                    .push(UseViolation::HandedOutTwice { page, who, owner });
                 true
             }
         }
@@ -202,7 +201,7 @@ impl PageUse {
 
     /// Whoever freed a page was told that it is not in use.
     pub fn told_free(&mut self, who: Who, page: u64) {
-        self.violate(UseViolation::TakenBack { page, who });
+        self.violations.push(UseViolation::TakenBack { page, who });
     }
 
     /// A crash, or an error that a user was told of: pages may be leaked from now on.
@@ -229,7 +228,6 @@ impl PageUse {
     /// can be handed out.
     pub fn judge_map(&mut self, first: u64, bytes: &[u8]) -> u64 {
         let (mut available, mut leaked, mut first_leaked) = (0, 0, 0);
-        let mut wrong = Vec::new();
         for (&page, &known) in self.pages.range(first..) {
             let at = page - first;
             let byte = bytes.get(MAP_HEAD + (at / 4) as usize);
@@ -239,7 +237,8 @@ impl PageUse {
             available += u64::from(state % 2 == 0);
             match known {
                 Known::InUse(owner) if state != IN_USE => {
-                    wrong.push(UseViolation::NotMarked { page, owner, state });
+                    self.violations
+                        .push(UseViolation::NotMarked { page, owner, state });
                 }
                 Known::Unused | Known::Freed if state == IN_USE && !self.may_leak => {
                     first_leaked = if leaked == 0 { page } else { first_leaked };
@@ -249,14 +248,9 @@ impl PageUse {
             }
         }
         if leaked > 0 {
-            wrong.push(UseViolation::Leaked {
-                pages: leaked,
-                first: first_leaked,
-            });
+            let (pages, first) = (leaked, first_leaked);
+            self.violations.push(UseViolation::Leaked { pages, first });
         }
-        wrong
-            .into_iter()
-            .for_each(|violation| self.violate(violation));
         available
     }
 
@@ -289,15 +283,17 @@ impl PageUse {
             // Who began to open it since may have marked it before.
             let is_alone = asked.openings == self.openings;
             match asked.mark {
-                Mark::Open if found_closed => self.violate(UseViolation::FoundClosed { who }),
+                Mark::Open if found_closed => {
+                    self.violations.push(UseViolation::FoundClosed { who })
+                }
                 Mark::Closed if !found_closed && is_alone => {
-                    self.violate(UseViolation::FoundOpen { who });
+                    self.violations.push(UseViolation::FoundOpen { who });
                 }
                 _ => {}
             }
         }
         if !(asked.closings..=self.closings).contains(&closings) {
-            self.violate(UseViolation::Closings {
+            self.violations.push(UseViolation::Closings {
                 who,
                 found: closings,
                 least: asked.closings,
@@ -331,22 +327,12 @@ impl PageUse {
     /// # Errors
     /// Everything that is wrong, the first violations in full.
     pub fn finish(self) -> Result<(), Vec<UseViolation>> {
-        match self.violations.is_empty() {
-            true => Ok(()),
-            false => Err(self.violations),
-        }
+        self.violations.judge(())
     }
 
     fn set_mark(&mut self, mark: Mark) {
         self.mark = mark;
         self.changes += 1;
-    }
-
-    #[cold]
-    fn violate(&mut self, violation: UseViolation) {
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(violation);
-        }
     }
 }
 

@@ -11,8 +11,9 @@ mod user;
 
 pub(super) use user::{Script, StoreUser};
 
-use super::disturb::Disturbance;
+use super::disturb::{self, Disturbance};
 use super::plan::BLOCK;
+use crate::wrong::nanos;
 use core::cell::RefCell;
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
@@ -108,19 +109,19 @@ impl StorePlan {
         moves: bool,
         all: &mut Vec<(Instant, Disturbance)>,
     ) {
-        let some_time = |rng: &mut Rng| Instant::from_nanos(rng.between(100_000, 6_000_000));
-        let soon = |rng: &mut Rng| Duration::from_nanos(rng.between(0, 1_500_000));
+        let some_time = |rng: &mut Rng| Instant::ZERO + nanos(rng, 100_000, 6_000_000);
+        let soon = |rng: &mut Rng| nanos(rng, 0, 1_500_000);
         for _ in 0..rng.between(0, 4) {
             all.push((some_time(rng), Disturbance::Accept));
         }
         if rng.chance(0.25) {
             let (at, node) = (some_time(rng), rng.pick(nodes).node);
             let told = at + soon(rng);
-            let first = match rng.chance(0.3) {
-                true => Disturbance::Presume(node),
-                false => Disturbance::Crash(node),
+            let kind = match rng.chance(0.3) {
+                true => Disturbance::Presume,
+                false => Disturbance::Crash,
             };
-            all.push((at, first));
+            all.push((at, kind(node)));
             all.push((told, Disturbance::Tell(node)));
             all.push((told + soon(rng), Disturbance::Accept));
             all.push((told + soon(rng), Disturbance::Return(node)));
@@ -134,16 +135,8 @@ impl StorePlan {
         }
         for _ in 0..rng.between(0, 20) {
             let page = first + rng.below(FIRST + 3);
-            let exponent = rng.between(13, 22);
-            let at = Instant::from_nanos(rng.between(0, 1 << exponent));
-            let promotes = rng.chance(0.5);
-            all.push((
-                at,
-                match promotes {
-                    true => Disturbance::Promote(page),
-                    false => Disturbance::Demote(page),
-                },
-            ));
+            let at = disturb::some_time(rng);
+            all.push((at, disturb::index(rng, page)));
         }
     }
 }

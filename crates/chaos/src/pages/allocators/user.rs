@@ -4,7 +4,8 @@
 mod session;
 
 use super::{Closer, FIRST, MAP, STORE, Store, User};
-use crate::pages::shared::{Session, Shared, count};
+use crate::campaign::{ROUNDS_MAX, count};
+use crate::pages::shared::{Next, Session, Shared};
 use core::mem::replace;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
@@ -12,17 +13,12 @@ use rackweave_endpoint::page_store::{
     AllocateError, Allocator, Closing, Fix, FixError, Flush, Formatting, Freeing, MapError, Mode,
     Opening, PageGuard, Worker,
 };
-use rackweave_sim::checkers::page_history::{
-    Asked, FlushAsked, Got, PageStamp, check_page, fill_page,
-};
+use rackweave_sim::checkers::page_history::{Asked, FlushAsked, Got, PageStamp};
 use rackweave_sim::checkers::page_use::OpenAsked;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// Rounds of a step at most: time stands still meanwhile.
-const ROUNDS_MAX: u32 = 10_000;
 
 /// How often a user tries to open the store before it gives up, and what it waits in between at
 /// most. What it waits for is that somebody accepts a loss, or that the device has room again.
@@ -67,7 +63,6 @@ pub(in crate::pages) struct StoreUser {
     available: Option<u64>,
     /// Steps of one whose node is taken for dead.
     steps_left: u32,
-    scratch: Vec<u8>,
 }
 
 /// What it is doing.
@@ -89,21 +84,11 @@ enum Job {
     Over,
 }
 
-/// What came of going on with a job.
-enum Next {
-    Wait(Job),
-    Go(Job),
-}
-
 impl StoreUser {
     /// A worker takes its session. None if it has not left it, or the seed has no store.
     pub fn new(shared: Rc<Shared>, session: Rc<Session>, script: Script) -> Option<Self> {
         let worker = session.worker.borrow_mut().take()?;
         let store = shared.store.as_ref()?;
-        let number = u64::from(session.who.node) << 16 | u64::from(session.who.worker);
-        let rng = Rng::new(shared.seed ^ number << 8).fork("store user");
-        let page_size = worker.pool().config().page_size as usize;
-        let header = rackweave_wire::fabric::page::HEADER_LEN;
         let operations = match script {
             Script::Work(operations) => operations,
             _ => 0,
@@ -117,13 +102,13 @@ impl StoreUser {
         drop(users);
         let allocator = session.allocator.borrow_mut().take();
         Some(Self {
+            rng: shared.rng(session.who, "store user"),
             shared,
             session,
             worker: Some(worker),
             allocator,
             is_quiet: !matches!(script, Script::Work(_)),
             script,
-            rng,
             job: Job::Rests,
             operations,
             to_read,
@@ -131,7 +116,6 @@ impl StoreUser {
             openings: 0,
             available: None,
             steps_left: 100,
-            scratch: vec![0; page_size - header],
         })
     }
 
@@ -159,7 +143,7 @@ impl StoreUser {
         }
     }
 
-    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> Next {
+    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> Next<Job> {
         match job {
             Job::Rests if now < self.next_at => Next::Wait(Job::Rests),
             Job::Rests => self.begin(worker, now),
@@ -175,33 +159,21 @@ impl StoreUser {
             Job::Fixes(fix, asked) => match worker.take(fix) {
                 None => Next::Wait(Job::Fixes(fix, asked)),
                 Some(Ok(guard)) => Next::Go(self.fixed(now, asked, guard)),
-                Some(Err(error)) => {
-                    self.not_fixed(now, asked, error);
-                    Next::Go(Job::Rests)
-                }
+                Some(Err(error)) => Next::Go(self.not_fixed(now, asked, error)),
             },
-            Job::Holds(guard, got, until, stamp) if now < until => {
-                Next::Wait(Job::Holds(guard, got, until, stamp))
-            }
-            Job::Holds(guard, got, _, stamp) => {
-                self.give_back(guard, got, stamp);
-                Next::Go(Job::Rests)
-            }
+            Job::Holds(_, _, until, _) if now < until => Next::Wait(job),
+            Job::Holds(guard, got, _, stamp) => Next::Go(self.give_back(guard, got, stamp)),
             Job::Frees(mut freeing, page) => match freeing.poll(worker) {
                 None => Next::Wait(Job::Frees(freeing, page)),
-                Some(result) => {
-                    self.freed(now, page, result);
-                    Next::Go(Job::Rests)
-                }
+                Some(result) => Next::Go(self.freed(now, page, result)),
             },
             Job::Flushes(flush, asked) => match worker.take_flush(flush) {
                 None => Next::Wait(Job::Flushes(flush, asked)),
-                Some(Ok(_)) => {
-                    self.shared.history.borrow_mut().flushed(&asked);
-                    Next::Go(Job::Rests)
-                }
-                Some(Err(error)) => {
-                    self.judge_flush(now, "flush", error.cause());
+                Some(flushed) => {
+                    match flushed {
+                        Ok(_) => self.shared.history.borrow_mut().flushed(&asked),
+                        Err(error) => self.judge_flush(now, "flush", error.cause()),
+                    }
                     Next::Go(Job::Rests)
                 }
             },
@@ -231,7 +203,7 @@ impl StoreUser {
     }
 
     /// Takes the next job.
-    fn begin(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+    fn begin(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next<Job> {
         let is_open = self.allocator.is_some();
         match self.script {
             Script::ReadAll => match self.to_read.pop_front() {
@@ -302,7 +274,7 @@ impl StoreUser {
         store.page_use.borrow().pick(&mut self.rng, is_free)
     }
 
-    fn allocate(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+    fn allocate(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next<Job> {
         let Some(allocator) = &mut self.allocator else {
             return Next::Go(Job::Rests);
         };
@@ -366,11 +338,8 @@ impl StoreUser {
             return Job::Rests;
         };
         self.uses(Some(page));
-        let asked = self
-            .shared
-            .history
-            .borrow()
-            .ask(now, self.session.who, page);
+        let history = self.shared.history.borrow();
+        let asked = history.ask(now, self.session.who, page);
         Job::Fixes(worker.fix(id, mode), asked)
     }
 
@@ -379,15 +348,8 @@ impl StoreUser {
         users.all.entry(self.node()).or_default().page = page;
     }
 
-    fn got(&self, guard: &PageGuard) -> Got {
-        Got {
-            version: guard.version(),
-            content: check_page(&guard.data().to_vec(), self.shared.seed),
-        }
-    }
-
     fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
-        let got = self.got(&guard);
+        let got = self.shared.got(&guard);
         let hold = self.store().plan.hold_max.as_nanos();
         let until = now + Duration::from_nanos(1 + self.rng.below(hold));
         let mut history = self.shared.history.borrow_mut();
@@ -396,45 +358,36 @@ impl StoreUser {
             return Job::Holds(guard, got, until, None);
         }
         history.exclusive(now, asked, got);
-        let stamp = PageStamp {
-            page: guard.page().number(),
-            version: guard.version() + 1,
-            writer: self.session.who,
-        };
-        // The one half now, the other before it is given back: who reads in between is torn.
-        fill_page(&mut self.scratch, stamp, self.shared.seed);
-        let half = self.scratch.len() / 2;
-        guard.data_mut().write(0, &self.scratch[..half]);
+        let stamp = self.shared.begin_change(self.session.who, &mut guard);
         Job::Holds(guard, got, until, Some(stamp))
     }
 
-    fn give_back(&mut self, mut guard: PageGuard, got: Got, stamp: Option<PageStamp>) {
+    fn give_back(&mut self, mut guard: PageGuard, got: Got, stamp: Option<PageStamp>) -> Job {
         self.uses(None);
-        let page = guard.page();
-        let Some(stamp) = stamp else {
-            if self.got(&guard) != got {
-                let who = self.session.who;
-                let wrong = format!("{page} changed while {who} had it fixed");
-                self.shared.wrong(wrong);
+        let (who, page) = (self.session.who, guard.page().number());
+        match stamp {
+            None => self.shared.look_again(who, &guard, got),
+            Some(stamp) => {
+                self.shared.end_change(&mut guard, stamp);
+                let mut history = self.shared.history.borrow_mut();
+                history.give_back(who, page, Some(stamp));
             }
-            return;
-        };
-        let half = self.scratch.len() / 2;
-        guard.data_mut().write(half, &self.scratch[half..]);
-        let mut history = self.shared.history.borrow_mut();
-        history.give_back(self.session.who, page.number(), Some(stamp));
+        }
+        Job::Rests
     }
 
-    fn not_fixed(&mut self, now: Instant, asked: Asked, error: FixError) {
+    fn not_fixed(&mut self, now: Instant, asked: Asked, error: FixError) -> Job {
         self.uses(None);
         let mut history = self.shared.history.borrow_mut();
         if let FixError::Lost(_) = error {
             history.refused_as_lost(now, asked);
-            return count(&self.shared.lost);
+            count(&self.shared.lost);
+            return Job::Rests;
         }
         history.failed(now, asked);
         drop(history);
         self.judge(now, "fix", error);
+        Job::Rests
     }
 
     fn free(&mut self, page: u64) -> Job {
@@ -446,17 +399,19 @@ impl StoreUser {
         Job::Frees(Freeing::new(layout, id), id)
     }
 
-    fn freed(&mut self, now: Instant, page: PageId, result: Result<(), AllocateError>) {
-        let Err(error) = result else {
-            return;
-        };
-        let mut page_use = self.store().page_use.borrow_mut();
-        page_use.may_leak();
-        if let AllocateError::NotInUse(_) = error {
-            return page_use.told_free(self.session.who, page.number());
+    fn freed(&mut self, now: Instant, page: PageId, result: Result<(), AllocateError>) -> Job {
+        if let Err(error) = result {
+            let mut page_use = self.store().page_use.borrow_mut();
+            page_use.may_leak();
+            match error {
+                AllocateError::NotInUse(_) => page_use.told_free(self.session.who, page.number()),
+                error => {
+                    drop(page_use);
+                    self.judge_allocate(now, "free", error);
+                }
+            }
         }
-        drop(page_use);
-        self.judge_allocate(now, "free", error);
+        Job::Rests
     }
 
     /// Before anything is allocated in a rack in which nothing goes wrong any more.
@@ -498,7 +453,7 @@ impl StoreUser {
 
     fn wrong(&self, now: Instant, what: String) {
         let who = self.session.who;
-        self.shared.wrong(format!("{who} at {now:?}: {what}"));
+        self.shared.wrong.push(format!("{who} at {now:?}: {what}"));
     }
 
     /// When something is due even if no packet comes.
@@ -571,9 +526,6 @@ impl Actor for StoreUser {
         }
         let due = self.due(&worker, now);
         self.worker = Some(worker);
-        match due {
-            Some(due) => Step::WaitUntil(self.session.rest(now, rounds > 0, due)),
-            None => Step::WaitForPacket,
-        }
+        self.session.rest(now, rounds > 0, due)
     }
 }

@@ -1,6 +1,6 @@
 //! The compute unit's side.
 
-use super::keys::{keys_from_wire, keys_to_wire, terms_from_wire, terms_to_wire};
+use super::keys::{check_keys, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
 use super::{HandshakeError, Kind, RefusalCode, Step};
 use crate::messaging::{Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms};
@@ -139,8 +139,7 @@ impl Dialer {
             .map_err(|cause| HandshakeError::Terms { peer: PEER, cause })?;
         let prepared = Prepared::new(verbs, memory, &self.config, &agreed, rng)
             .map_err(|cause| HandshakeError::SetUp { peer: PEER, cause })?;
-        self.talk
-            .send(&Message::Open(keys_to_wire(&prepared.keys())));
+        self.talk.send(&Message::Open(prepared.keys()));
         self.state = State::Opened(Box::new((prepared, agreed)));
         Ok(())
     }
@@ -154,14 +153,13 @@ impl Dialer {
         let State::Opened(made) = &self.state else {
             unreachable!("an Accept is waited for in this state alone");
         };
-        let theirs = keys_from_wire(theirs, &made.1)
-            .map_err(|cause| HandshakeError::Keys { peer: PEER, cause })?;
+        check_keys(theirs, &made.1).map_err(|cause| HandshakeError::Keys { peer: PEER, cause })?;
         let State::Opened(made) = core::mem::replace(&mut self.state, State::Over) else {
             unreachable!("it was so a moment ago");
         };
         let (prepared, _) = *made;
         prepared
-            .connect(now, verbs, &theirs)
+            .connect(now, verbs, theirs)
             .map_err(|cause| HandshakeError::SetUp { peer: PEER, cause })
     }
 }

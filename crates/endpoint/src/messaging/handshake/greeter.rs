@@ -1,6 +1,6 @@
 //! The storage unit's side.
 
-use super::keys::{keys_from_wire, keys_to_wire, terms_from_wire, terms_to_wire};
+use super::keys::{check_keys, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
 use super::{HandshakeError, Kind, RefusalCode, Step};
 use crate::messaging::{Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms};
@@ -132,12 +132,11 @@ impl Greeter {
         theirs: &Keys,
         (verbs, memory, rng): (&mut dyn Verbs, &Memory, &mut KeyRng),
     ) -> Result<Connection, HandshakeError> {
-        let theirs = keys_from_wire(theirs, agreed)
-            .map_err(|cause| HandshakeError::Keys { peer: PEER, cause })?;
+        check_keys(theirs, agreed).map_err(|cause| HandshakeError::Keys { peer: PEER, cause })?;
         let failed = |cause| HandshakeError::SetUp { peer: PEER, cause };
         let prepared = Prepared::new(verbs, memory, &self.config, agreed, rng).map_err(failed)?;
-        let accept = Message::Accept(keys_to_wire(&prepared.keys()));
-        let connection = prepared.connect(now, verbs, &theirs).map_err(failed)?;
+        let accept = Message::Accept(prepared.keys());
+        let connection = prepared.connect(now, verbs, theirs).map_err(failed)?;
         self.talk.send(&accept);
         Ok(connection)
     }

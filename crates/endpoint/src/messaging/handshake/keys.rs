@@ -1,14 +1,14 @@
-//! Between the values of machines and those of messages.
+//! Terms between the values of machines and those of messages, and whether keys can be a peer's.
 
 use super::KeysError;
-use crate::messaging::{Agreed, KeyedAddress, QueuePairName, UnitKeys, UnitTerms};
+use crate::messaging::{Agreed, UnitTerms};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
-use rackweave_wire::fabric::message::handshake::{Keys, Place, QueuePair, Terms};
+use rackweave_wire::fabric::message::handshake::{Keys, Place, Terms};
 use std::collections::BTreeSet;
 
 /// Terms as they are sent.
-pub(super) fn terms_to_wire(terms: &UnitTerms) -> Terms {
+pub fn terms_to_wire(terms: &UnitTerms) -> Terms {
     Terms {
         fabric: terms.fabric,
         message_max: terms.message_max,
@@ -23,7 +23,10 @@ pub(super) fn terms_to_wire(terms: &UnitTerms) -> Terms {
 }
 
 /// Terms that came.
-pub(super) fn terms_from_wire(terms: &Terms) -> UnitTerms {
+///
+/// # Panics
+/// If their MTU is none of RDMA, which a parsed message never has.
+pub fn terms_from_wire(terms: &Terms) -> UnitTerms {
     UnitTerms {
         fabric: terms.fabric,
         ip: terms.ip,
@@ -37,28 +40,11 @@ pub(super) fn terms_from_wire(terms: &Terms) -> UnitTerms {
     }
 }
 
-/// Keys as they are sent.
-pub(super) fn keys_to_wire(keys: &UnitKeys) -> Keys {
-    let place = |at: &KeyedAddress| Place {
-        address: at.address,
-        rkey: at.rkey,
-    };
-    let pair = |name: &QueuePairName| QueuePair {
-        qpn: name.qpn,
-        psn: name.psn,
-    };
-    Keys {
-        queue_pairs: keys.queue_pairs.iter().map(pair).collect(),
-        buffer_info: place(&keys.buffer_info),
-        receive: place(&keys.receive),
-    }
-}
-
-/// Keys that came, of a peer with which this was agreed on.
+/// Whether the keys that came can be those of a peer with which this was agreed on.
 ///
 /// # Errors
-/// If they cannot be its keys.
-pub(super) fn keys_from_wire(keys: &Keys, agreed: &Agreed) -> Result<UnitKeys, KeysError> {
+/// If they cannot.
+pub(super) fn check_keys(keys: &Keys, agreed: &Agreed) -> Result<(), KeysError> {
     let expected = usize::from(agreed.channels_up) + usize::from(agreed.channels_down);
     let found = keys.queue_pairs.len();
     if found != expected {
@@ -70,23 +56,14 @@ pub(super) fn keys_from_wire(keys: &Keys, agreed: &Agreed) -> Result<UnitKeys, K
     }
     let terms = &agreed.theirs;
     let receive_bytes = u64::from(terms.receive_buffers) * u64::from(terms.receive_bytes);
-    let buffer_info = keyed("buffer info", keys.buffer_info, BUFFER_INFO_LEN)?;
-    let receive = keyed("receive buffers", keys.receive, receive_bytes)?;
-    let name = |pair: &QueuePair| QueuePairName {
-        qpn: pair.qpn,
-        psn: pair.psn,
-    };
-    Ok(UnitKeys {
-        queue_pairs: keys.queue_pairs.iter().map(name).collect(),
-        buffer_info,
-        receive,
-    })
+    check_place("buffer info", keys.buffer_info, BUFFER_INFO_LEN)?;
+    check_place("receive buffers", keys.receive, receive_bytes)
 }
 
-fn keyed(what: &'static str, place: Place, bytes: u64) -> Result<KeyedAddress, KeysError> {
-    let Place { address, rkey } = place;
+fn check_place(what: &'static str, place: Place, bytes: u64) -> Result<(), KeysError> {
+    let address = place.address;
     match address.checked_add(bytes) {
-        Some(_) => Ok(KeyedAddress { address, rkey }),
+        Some(_) => Ok(()),
         None => Err(KeysError::Address {
             what,
             address,

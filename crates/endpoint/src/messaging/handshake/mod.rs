@@ -39,6 +39,7 @@ use super::Connection;
 pub use dialer::Dialer;
 pub use error::{HandshakeError, KeysError};
 pub use greeter::Greeter;
+pub use keys::{terms_from_wire, terms_to_wire};
 pub use rackweave_wire::fabric::message::handshake::{Kind, RefusalCode};
 
 /// How far a handshake is.

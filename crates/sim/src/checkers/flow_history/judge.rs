@@ -24,14 +24,10 @@ impl FlowHistory {
         found.extend(self.judge_losses());
         found.extend(self.judge_orders());
         found.extend(self.judge_ends());
-        found
-            .into_iter()
-            .for_each(|violation| self.violate(violation));
-        if self.violations.is_empty() {
-            Ok(())
-        } else {
-            Err(self.violations)
+        for violation in found {
+            self.violations.push(violation);
         }
+        self.violations.judge(())
     }
 
     /// What would have been right if a suspect had been given up, which was not.

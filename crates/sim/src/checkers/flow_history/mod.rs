@@ -20,6 +20,7 @@ mod members;
 mod order;
 mod seen;
 
+use super::found::Found;
 use super::stamp::{self, Stamp};
 use super::violation::Violation;
 use crate::TraceHash;
@@ -55,8 +56,7 @@ pub struct FlowHistory {
     redelivers: bool,
     /// The order of replicated items.
     orders: Orders,
-    violations: Vec<Violation>,
-    violation_count: u64,
+    violations: Found<Violation, VIOLATIONS_MAX>,
     /// What is wrong unless one of the members, which are suspects, turns out to be given up.
     doubtful: Vec<(Violation, [Option<Member>; 2])>,
     suspects: BTreeSet<Member>,
@@ -98,8 +98,7 @@ impl FlowHistory {
             aborted: false,
             redelivers: false,
             orders: Orders::new(consumers),
-            violations: Vec::new(),
-            violation_count: 0,
+            violations: Found::default(),
             doubtful: Vec::new(),
             suspects: BTreeSet::new(),
             late: BTreeSet::new(),
@@ -120,7 +119,7 @@ impl FlowHistory {
         if sequence == expect {
             ring.pushed.push(hash);
         } else {
-            self.violate(Violation::PushOrder {
+            self.violations.push(Violation::PushOrder {
                 producer,
                 destination,
                 sequence,
@@ -143,7 +142,7 @@ impl FlowHistory {
     pub fn pop(&mut self, consumer: u16, item: &[u8]) {
         let consumers = self.consumers.len() as u16;
         let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
-            return self.violate(Violation::UnknownConsumer {
+            return self.violations.push(Violation::UnknownConsumer {
                 consumer,
                 consumers,
             });
@@ -154,7 +153,7 @@ impl FlowHistory {
         let stamp = match stamp::check(item, self.seed) {
             Ok(stamp) => stamp,
             Err(error) => {
-                return self.violate(Violation::Content {
+                return self.violations.push(Violation::Content {
                     consumer,
                     index,
                     error,
@@ -162,13 +161,16 @@ impl FlowHistory {
             }
         };
         if ended {
-            self.violate(Violation::AfterEnd { consumer, stamp });
+            self.violations
+                .push(Violation::AfterEnd { consumer, stamp });
         }
         if left {
-            self.violate(Violation::AfterLeave { consumer, stamp });
+            self.violations
+                .push(Violation::AfterLeave { consumer, stamp });
         }
         if self.shape == Shape::Routed && stamp.destination != consumer {
-            self.violate(Violation::WrongConsumer { consumer, stamp });
+            self.violations
+                .push(Violation::WrongConsumer { consumer, stamp });
         }
         self.pop_from_ring(consumer, stamp, item);
         if self.shape == Shape::Replicated {
@@ -181,11 +183,13 @@ impl FlowHistory {
         let ring = self.rings.get_mut(&(stamp.producer, stamp.destination));
         let pushed = |ring: &Ring| ring.pushed.get(sequence as usize).copied();
         let Some((ring, hash)) = ring.and_then(|ring| pushed(ring).map(|hash| (ring, hash))) else {
-            return self.violate(Violation::NeverPushed { consumer, stamp });
+            return self
+                .violations
+                .push(Violation::NeverPushed { consumer, stamp });
         };
         let popped = ring.pop(self.shape, consumer, sequence);
         if hash != Self::item_hash(item) {
-            self.violate(Violation::Changed { consumer, stamp });
+            self.violations.push(Violation::Changed { consumer, stamp });
         }
         if let Some(before) = popped.before
             && !self.may_come_again(before)
@@ -196,7 +200,7 @@ impl FlowHistory {
             let members = if redelivered { members } else { [None; 2] };
             self.doubt(Violation::Duplicated { consumer, stamp }, members);
         } else if let Some(after) = popped.after {
-            self.violate(Violation::Reordered {
+            self.violations.push(Violation::Reordered {
                 consumer,
                 stamp,
                 after,
@@ -213,13 +217,17 @@ impl FlowHistory {
     fn pop_in_order(&mut self, consumer: u16, got: Stamp) {
         match self.orders.pop(consumer, got) {
             Ok(()) => {}
-            Err(Misplaced::Differs { place, expect }) => self.violate(Violation::OrderDiffers {
-                consumer,
-                index: place,
-                got,
-                expect,
-            }),
-            Err(Misplaced::Elsewhere) => self.violate(Violation::OrderMissed { consumer, got }),
+            Err(Misplaced::Differs { place, expect }) => {
+                self.violations.push(Violation::OrderDiffers {
+                    consumer,
+                    index: place,
+                    got,
+                    expect,
+                })
+            }
+            Err(Misplaced::Elsewhere) => self
+                .violations
+                .push(Violation::OrderMissed { consumer, got }),
         }
     }
 
@@ -227,7 +235,7 @@ impl FlowHistory {
     pub fn end(&mut self, consumer: u16) {
         let consumers = self.consumers.len() as u16;
         let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
-            return self.violate(Violation::UnknownConsumer {
+            return self.violations.push(Violation::UnknownConsumer {
                 consumer,
                 consumers,
             });
@@ -268,12 +276,12 @@ impl FlowHistory {
 
     /// What is wrong so far, as far as the history could be read as it happened.
     pub fn violations(&self) -> &[Violation] {
-        &self.violations
+        self.violations.first()
     }
 
     /// How much is wrong so far: all of it, where [`FlowHistory::violations`] keeps the first few.
     pub fn violation_count(&self) -> u64 {
-        self.violation_count
+        self.violations.count()
     }
 
     /// How many items were pushed.
@@ -291,17 +299,9 @@ impl FlowHistory {
     fn doubt(&mut self, violation: Violation, members: [Option<Member>; 2]) {
         let doubtful = members.map(|member| member.filter(|m| self.suspects.contains(m)));
         if doubtful == [None; 2] {
-            self.violate(violation);
+            self.violations.push(violation);
         } else if self.doubtful.len() < VIOLATIONS_MAX {
             self.doubtful.push((violation, doubtful));
-        }
-    }
-
-    #[cold]
-    fn violate(&mut self, violation: Violation) {
-        self.violation_count += 1;
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(violation);
         }
     }
 }

@@ -20,7 +20,8 @@ impl IndexHistory {
         let keys = scanned.entries.iter().map(|&(key, _)| key);
         if let Some(key) = keys.clone().find(|key| !scan.range.contains(key)) {
             let what = what.clone();
-            self.violate(IndexViolation::OutsideRange { what, key });
+            self.violations
+                .push(IndexViolation::OutsideRange { what, key });
         }
         let in_order = |before, key| match scan.order {
             ScanOrder::Ascending => before < key,
@@ -28,7 +29,8 @@ impl IndexHistory {
         };
         let mut pairs = keys.clone().zip(keys.skip(1));
         if let Some((before, key)) = pairs.find(|&(before, key)| !in_order(before, key)) {
-            self.violate(IndexViolation::Order { what, key, before });
+            self.violations
+                .push(IndexViolation::Order { what, key, before });
         }
     }
 

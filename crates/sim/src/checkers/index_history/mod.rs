@@ -26,14 +26,12 @@ pub use content::{TornValue, VALUE_BYTES_MIN, ValueStamp, check_value, fill_valu
 pub use operation::{Operation, Outcome, ScanOrder};
 pub use violation::IndexViolation;
 
+use super::found::Found;
 use core::ops::RangeInclusive;
 use operation::{End, Moment, Point, Reset, Scan};
 use rackweave_base::Instant;
 use search::{Call, Failure, Needs, State};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-
-/// Violations kept in full.
-const VIOLATIONS_MAX: usize = 20;
 
 /// Operations told of with a violation.
 const BEFORE_MAX: usize = 8;
@@ -79,8 +77,7 @@ pub struct IndexHistory {
     resets: Vec<Reset>,
     loaded: BTreeMap<u64, ValueStamp>,
     stamps: HashSet<ValueStamp>,
-    violations: Vec<IndexViolation>,
-    violation_count: u64,
+    violations: Found<IndexViolation>,
 }
 
 impl IndexHistory {
@@ -159,7 +156,8 @@ impl IndexHistory {
         let point = &self.points[id.0];
         let what = format!("{point}, ended at {} ns", now.as_nanos());
         let key = point.key;
-        self.violate(IndexViolation::Torn { key, what, error });
+        self.violations
+            .push(IndexViolation::Torn { key, what, error });
     }
 
     fn close(point: &mut Point, end: End) {
@@ -203,7 +201,8 @@ impl IndexHistory {
     /// not at all.
     pub fn torn_in_scan(&mut self, id: ScanId, key: u64, error: TornValue) {
         let what = self.scans[id.0].to_string();
-        self.violate(IndexViolation::Torn { key, what, error });
+        self.violations
+            .push(IndexViolation::Torn { key, what, error });
     }
 
     /// The index loses a range of keys from `begun` on (an event taken by [`Self::moment_now`]):
@@ -273,18 +272,16 @@ impl IndexHistory {
         for key in keys {
             let of_key = points.get(&key).map_or(&[][..], |of_key| of_key);
             if let Some(violation) = self.judge(key, of_key) {
-                self.violate(violation);
+                self.violations.push(violation);
             }
         }
-        match self.violations.is_empty() {
-            true => Ok(self.counts()),
-            false => Err(self.violations),
-        }
+        let counts = self.counts();
+        self.violations.judge(counts)
     }
 
     /// How much is wrong so far, also beyond what is kept in full.
     pub fn violation_count(&self) -> u64 {
-        self.violation_count
+        self.violations.count()
     }
 
     fn moment(&mut self, time: Instant) -> Moment {
@@ -295,14 +292,6 @@ impl IndexHistory {
 
     fn note_stamp(&mut self, stamp: ValueStamp) {
         assert!(self.stamps.insert(stamp), "{stamp} is written once");
-    }
-
-    #[cold]
-    fn violate(&mut self, violation: IndexViolation) {
-        self.violation_count += 1;
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(violation);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bytes of messages.
 
+use super::super::stamp::scramble;
 use super::{ChannelName, Unit};
 
 /// The first wrong byte of a part of a message.
@@ -11,13 +12,6 @@ pub struct Wrong {
     pub got: u8,
     /// What it should be.
     pub expect: u8,
-}
-
-/// SplitMix64's finaliser: every bit of the result depends on every bit of `value`.
-fn scramble(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// Calls `each` with the bytes from `offset` on, in parts: where a part begins, and what it is.

@@ -1,22 +1,19 @@
 //! Whether what happened may happen.
 
 use super::{
-    Channel, ChannelEnd, ChannelName, Connection, Ended, MessageHistory, MessageSummary,
-    MessageViolation, Position, SeenPiece, Sent, Unit, check_message,
+    Channel, ChannelEnd, ChannelFault, ChannelName, Connection, Ended, MessageHistory,
+    MessageSummary, MessageViolation, Position, SeenPiece, Sent, Unit, check_message,
 };
 use std::collections::BTreeMap;
 
 /// A verdict.
-pub(super) type Judged = Result<(), MessageViolation>;
+pub(super) type Judged = Result<(), ChannelFault>;
 
 impl Channel {
-    pub fn begin(&mut self, name: ChannelName, opcode: u32, total: u64) -> Judged {
-        let under_way = self
-            .sent
-            .last()
-            .is_some_and(|last| last.written < last.total);
-        if under_way || self.finished {
-            return Err(MessageViolation::Harness { name });
+    pub fn begin(&mut self, opcode: u32, total: u64) -> Judged {
+        let is_under_way = |last: &Sent| last.written < last.total;
+        if self.sent.last().is_some_and(is_under_way) || self.finished {
+            return Err(ChannelFault::Harness);
         }
         self.sent.push(Sent {
             opcode,
@@ -26,64 +23,56 @@ impl Channel {
         Ok(())
     }
 
-    pub fn wrote(&mut self, name: ChannelName, bytes: u64) -> Judged {
+    pub fn wrote(&mut self, bytes: u64) -> Judged {
         match self.sent.last_mut() {
             Some(last) if last.written + bytes <= last.total => {
                 last.written += bytes;
                 Ok(())
             }
-            _ => Err(MessageViolation::Harness { name }),
+            _ => Err(ChannelFault::Harness),
         }
     }
 
-    pub fn consumed(&mut self, name: ChannelName) -> Judged {
+    pub fn consumed(&mut self) -> Judged {
         let (read, written) = (self.read, self.written());
         self.arrived = written;
         match read == written {
             true => Ok(()),
-            false => Err(MessageViolation::NotConsumed {
-                name,
-                read,
-                written,
-            }),
+            false => Err(ChannelFault::NotConsumed { read, written }),
         }
     }
 
     /// The message that is read, if the sender has begun it.
-    fn next(&self, name: ChannelName) -> Result<Sent, MessageViolation> {
+    fn next(&self) -> Result<Sent, ChannelFault> {
         let read = self.read;
         if self.seen_finished {
-            return Err(MessageViolation::AfterFinish { name, read });
+            return Err(ChannelFault::AfterFinish { read });
         }
         let next = self.sent.get(read.message as usize).copied();
-        next.ok_or(MessageViolation::Invented { name, read })
+        next.ok_or(ChannelFault::Invented { read })
     }
 
     pub fn look(&mut self, name: ChannelName, seed: u64, piece: SeenPiece<'_>) -> Judged {
-        let sent = self.next(name)?;
+        let sent = self.next()?;
         let Position { message, offset } = self.read;
         let len = piece.bytes.len() as u64;
         let expect = (sent.opcode, message as u32, sent.total, offset);
         let got = (piece.opcode, piece.message, piece.total, piece.offset);
         if got != expect {
-            return Err(MessageViolation::OtherPiece { name, got, expect });
+            return Err(ChannelFault::OtherPiece { got, expect });
         }
         if len == 0 && sent.total > 0 || offset + len > sent.written {
-            return Err(MessageViolation::Length {
-                name,
-                read: self.read,
-                len,
-                written: sent.written,
-            });
+            let (read, written) = (self.read, sent.written);
+            return Err(ChannelFault::Length { read, len, written });
         }
         self.looked = len;
         let read = self.read;
         check_message(piece.bytes, seed, name, message as u32, offset)
-            .map_err(|wrong| MessageViolation::Content { name, read, wrong })
+            .map_err(|wrong| ChannelFault::Content { read, wrong })
     }
 
-    pub fn release(&mut self, name: ChannelName) -> Judged {
-        let sent = self.next(name)?;
+    pub fn release(&mut self) -> Judged {
+        let sent = self.next()?;
         self.advance(sent, self.looked);
         Ok(())
     }
@@ -104,32 +93,22 @@ impl Channel {
         if bytes.is_empty() {
             return Ok(());
         }
-        let sent = self.next(name)?;
+        let sent = self.next()?;
         let read = self.read;
         let (message, len) = (read.message as u32, bytes.len() as u64);
         if read.offset + len > sent.written {
-            return Err(MessageViolation::Length {
-                name,
-                read,
-                len,
-                written: sent.written,
-            });
+            let written = sent.written;
+            return Err(ChannelFault::Length { read, len, written });
         }
         let checked = check_message(bytes, seed, name, message, read.offset);
         self.bytes += len;
         // That it is whole is said apart.
         self.read.offset += len;
-        checked.map_err(|wrong| MessageViolation::Content { name, read, wrong })
+        checked.map_err(|wrong| ChannelFault::Content { read, wrong })
     }
 
-    pub fn copied_whole(
-        &mut self,
-        name: ChannelName,
-        opcode: u32,
-        message: u32,
-        length: u64,
-    ) -> Judged {
-        let sent = self.next(name)?;
+    pub fn copied_whole(&mut self, opcode: u32, message: u32, length: u64) -> Judged {
+        let sent = self.next()?;
         let read = self.read;
         let expect = (sent.opcode, read.message as u32, sent.total, read.offset);
         let got = (opcode, message, length, length);
@@ -137,38 +116,33 @@ impl Channel {
         if got == expect {
             return Ok(());
         }
-        Err(MessageViolation::OtherPiece { name, got, expect })
+        Err(ChannelFault::OtherPiece { got, expect })
     }
 
-    pub fn saw_finished(&mut self, name: ChannelName) -> Judged {
+    pub fn saw_finished(&mut self) -> Judged {
         let (read, written) = (self.read, self.written());
         self.seen_finished = true;
         if self.finished && read == written {
             return Ok(());
         }
-        Err(MessageViolation::EarlyFinish {
-            name,
+        Err(ChannelFault::EarlyFinish {
             read,
             written,
             said: self.finished,
         })
     }
 
-    pub fn nothing_left(&mut self, name: ChannelName) -> Judged {
+    pub fn nothing_left(&mut self) -> Judged {
         let (read, arrived) = (self.read, self.arrived);
         match read >= arrived {
             true => Ok(()),
-            false => Err(MessageViolation::LostArrived {
-                name,
-                read,
-                arrived,
-            }),
+            false => Err(ChannelFault::LostArrived { read, arrived }),
         }
     }
 
-    pub fn ended(&mut self, name: ChannelName, end: ChannelEnd, how: Ended) -> Judged {
+    pub fn ended(&mut self, end: ChannelEnd, how: Ended) -> Judged {
         if self.ended[end as usize].replace(how).is_some() {
-            return Err(MessageViolation::Harness { name });
+            return Err(ChannelFault::Harness);
         }
         let truly = match end {
             // A receiver that has seen the end has released everything.
@@ -176,7 +150,7 @@ impl Channel {
             ChannelEnd::Receiving => self.seen_finished,
         };
         if how == Ended::Well && !truly {
-            return Err(MessageViolation::NotWell { name, end });
+            return Err(ChannelFault::NotWell { end });
         }
         Ok(())
     }
@@ -249,7 +223,7 @@ impl MessageHistory {
                 };
                 if !entry.has_reason(unit, how, self.broken) {
                     let peer = entry.ended[unit.peer().at()];
-                    self.violate(MessageViolation::NoReason {
+                    self.violations.push(MessageViolation::NoReason {
                         connection,
                         unit,
                         how,
@@ -265,10 +239,7 @@ impl MessageHistory {
             summary.messages += channel.read.message;
             summary.bytes += channel.bytes;
         }
-        match self.violations.is_empty() {
-            true => Ok(summary),
-            false => Err(self.violations),
-        }
+        self.violations.judge(summary)
     }
 
     fn judge_channels(
@@ -282,11 +253,12 @@ impl MessageHistory {
                 if !connection.opened[name.unit(end).at()] {
                     continue;
                 }
+                let mut fail = |fault| self.violations.push(MessageViolation::Channel(name, fault));
                 match channel.ended[end as usize] {
-                    None => self.violate(MessageViolation::NeverEnded { name, end }),
+                    None => fail(ChannelFault::NeverEnded { end }),
                     Some(Ended::Well) => {}
                     Some(how) if connection.must_end_well() => {
-                        self.violate(MessageViolation::EndedIll { name, end, how });
+                        fail(ChannelFault::EndedIll { end, how });
                     }
                     Some(_) => {}
                 }

@@ -24,14 +24,12 @@ mod tests;
 mod violation;
 
 pub use content::{Wrong, check_message, fill_message};
-pub use violation::MessageViolation;
+pub use violation::{ChannelFault, MessageViolation};
 
+use super::found::Found;
 use core::fmt;
 use judge::Judged;
 use std::collections::BTreeMap;
-
-/// Violations kept in full.
-const VIOLATIONS_MAX: usize = 20;
 
 /// One of the two units of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -154,8 +152,7 @@ pub struct MessageHistory {
     broken: u16,
     connections: BTreeMap<u32, Connection>,
     channels: BTreeMap<ChannelName, Channel>,
-    violations: Vec<MessageViolation>,
-    violation_count: u64,
+    violations: Found<MessageViolation>,
 }
 
 /// What is known of a connection. Pairs are by unit.
@@ -235,8 +232,7 @@ impl MessageHistory {
             broken,
             connections: BTreeMap::new(),
             channels: BTreeMap::new(),
-            violations: Vec::new(),
-            violation_count: 0,
+            violations: Found::default(),
         }
     }
 
@@ -270,21 +266,15 @@ impl MessageHistory {
         entry.lies[unit.at()].push(reason);
     }
 
-    fn violate(&mut self, violation: MessageViolation) {
-        self.violation_count += 1;
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(violation);
-        }
-    }
-
     /// Lets `judge` judge what happens to a channel.
     fn with(&mut self, name: ChannelName, judge: impl FnOnce(&mut Channel, u64) -> Judged) {
-        let judged = match self.channels.get_mut(&name) {
-            Some(channel) => judge(channel, self.seed),
-            None => Err(MessageViolation::NoChannel { name }),
-        };
-        if let Err(violation) = judged {
-            self.violate(violation);
+        match self.channels.get_mut(&name) {
+            None => self.violations.push(MessageViolation::NoChannel(name)),
+            Some(channel) => {
+                if let Err(fault) = judge(channel, self.seed) {
+                    self.violations.push(MessageViolation::Channel(name, fault));
+                }
+            }
         }
     }
 
@@ -301,14 +291,14 @@ impl MessageHistory {
         let mut number = 0;
         self.with(name, |channel, _| {
             number = channel.sent.len() as u32;
-            channel.begin(name, opcode, total)
+            channel.begin(opcode, total)
         });
         number
     }
 
     /// It has written so many bytes of it.
     pub fn wrote(&mut self, name: ChannelName, bytes: u64) {
-        self.with(name, |channel, _| channel.wrote(name, bytes));
+        self.with(name, |channel, _| channel.wrote(bytes));
     }
 
     /// It says that nothing follows.
@@ -329,7 +319,7 @@ impl MessageHistory {
 
     /// It is told that everything written was released.
     pub fn consumed(&mut self, name: ChannelName) {
-        self.with(name, |channel, _| channel.consumed(name));
+        self.with(name, |channel, _| channel.consumed());
     }
 
     // ---- What a receiver sees.
@@ -341,7 +331,7 @@ impl MessageHistory {
 
     /// It releases the piece.
     pub fn release(&mut self, name: ChannelName) {
-        self.with(name, |channel, _| channel.release(name));
+        self.with(name, |channel, _| channel.release());
     }
 
     /// Bytes of the next message were copied out and released.
@@ -352,18 +342,18 @@ impl MessageHistory {
     /// The message whose bytes were copied out is whole.
     pub fn copied_whole(&mut self, name: ChannelName, opcode: u32, message: u32, length: u64) {
         self.with(name, |channel, _| {
-            channel.copied_whole(name, opcode, message, length)
+            channel.copied_whole(opcode, message, length)
         });
     }
 
     /// It sees that nothing follows.
     pub fn saw_finished(&mut self, name: ChannelName) {
-        self.with(name, |channel, _| channel.saw_finished(name));
+        self.with(name, |channel, _| channel.saw_finished());
     }
 
     /// It is told that the connection is closed and nothing more can be read.
     pub fn nothing_left(&mut self, name: ChannelName) {
-        self.with(name, |channel, _| channel.nothing_left(name));
+        self.with(name, |channel, _| channel.nothing_left());
     }
 
     // ---- How it ends.
@@ -375,15 +365,11 @@ impl MessageHistory {
         if how != Ended::Well {
             let before = *entry.ended[unit.at()].get_or_insert(how);
             if before != how && before != Ended::Died && how != Ended::Died {
-                self.violate(MessageViolation::TwoReasons {
-                    name,
-                    end,
-                    before,
-                    how,
-                });
+                let fault = ChannelFault::TwoReasons { end, before, how };
+                self.violations.push(MessageViolation::Channel(name, fault));
             }
         }
-        self.with(name, |channel, _| channel.ended(name, end, how));
+        self.with(name, |channel, _| channel.ended(end, how));
     }
 
     /// A unit of a connection has died: what had not ended there has now.
@@ -406,6 +392,6 @@ impl MessageHistory {
 
     /// Violations so far.
     pub fn violations(&self) -> u64 {
-        self.violation_count
+        self.violations.count()
     }
 }

@@ -5,6 +5,7 @@
 //! the checker knows every byte of a version that it never saw, and a page that was put together
 //! from two versions gives itself away by the first word of the other.
 
+use super::super::stamp::scramble;
 use super::Who;
 
 /// Bytes of the shortest page: its first four words.
@@ -58,13 +59,6 @@ pub enum Torn {
         /// What it is.
         got: u64,
     },
-}
-
-/// SplitMix64's finaliser: every bit of the result depends on every bit of `value`.
-fn scramble(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 impl PageStamp {

@@ -22,15 +22,13 @@ mod page;
 mod violation;
 
 pub use content::{CONTENT_BYTES_MIN, PageStamp, Torn, check_page, fill_page};
-pub use violation::PageViolation;
+pub use violation::{PageFault, PageViolation};
 
+use super::found::Found;
 use core::fmt;
 use page::{Content, Holder, Page, State};
 use rackweave_base::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Violations kept in full.
-const VIOLATIONS_MAX: usize = 20;
 
 /// A worker of a node. A node that comes back after its death has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -79,8 +77,7 @@ pub struct PageHistory {
     patience: Duration,
     reads: u64,
     writes: u64,
-    violations: Vec<PageViolation>,
-    violation_count: u64,
+    violations: Found<PageViolation>,
 }
 
 impl PageHistory {
@@ -92,8 +89,7 @@ impl PageHistory {
             patience,
             reads: 0,
             writes: 0,
-            violations: Vec::new(),
-            violation_count: 0,
+            violations: Found::default(),
         }
     }
 
@@ -140,13 +136,18 @@ impl PageHistory {
                 page.orphaned = None;
             }
             Some(_) => {
-                let newest = page.newest();
-                let (name, is_lost) = (newest.to_string(), newest.may_be_lost);
-                self.violate(too_old(asked, got.version, name, is_lost));
+                let fault = too_old(page, asked.who, got.version);
+                self.violate(asked.page, fault);
             }
             None => {
-                let known = known(page, asked.floor);
-                self.violate(unknown(asked, got.version, content, known));
+                let (who, version, known) = (asked.who, got.version, known(page, asked.floor));
+                let fault = PageFault::Unknown {
+                    who,
+                    version,
+                    content,
+                    known,
+                };
+                self.violate(asked.page, fault);
             }
         }
     }
@@ -159,8 +160,7 @@ impl PageHistory {
         page.orphaned = None;
         let (who, version) = (asked.who, got.version);
         if let Some(Holder { who: holder, .. }) = page.holder.replace(Holder { who, version }) {
-            let page = asked.page;
-            return self.violate(PageViolation::TwoHolders { page, who, holder });
+            return self.violate(asked.page, PageFault::TwoHolders { who, holder });
         }
         let Some(content) = content else {
             return;
@@ -172,19 +172,17 @@ impl PageHistory {
             let last = page.last();
             return page.seen(last, version, content);
         }
-        let newest = page.newest();
-        let (name, lost) = (newest.to_string(), newest.may_be_lost);
         let was = page.states.iter().any(|s| s.matches(version, content));
-        self.violate(match (was, lost) {
-            (true, true) => too_old(asked, version, name, true),
-            _ => PageViolation::NotNewest {
-                page: asked.page,
+        let fault = match was && page.newest().may_be_lost {
+            true => too_old(page, who, version),
+            false => PageFault::NotNewest {
                 who,
                 version,
                 content,
-                newest: name,
+                newest: page.newest().to_string(),
             },
-        });
+        };
+        self.violate(asked.page, fault);
     }
 
     /// A request was refused because the newest version is lost.
@@ -195,11 +193,9 @@ impl PageHistory {
         let may_be = page.may_be_lost(asked.floor);
         let reported = page.was_reported(asked.floor);
         if !may_be {
-            let page = asked.page;
-            self.violate(PageViolation::LostWithoutCause { page, newest });
+            self.violate(asked.page, PageFault::LostWithoutCause { newest });
         } else if !reported {
-            let (page, who) = (asked.page, asked.who);
-            self.violate(PageViolation::LossUnreported { page, who });
+            self.violate(asked.page, PageFault::LossUnreported { who: asked.who });
         }
     }
 
@@ -214,7 +210,7 @@ impl PageHistory {
         let entry = self.page(page);
         let Some(holder) = entry.holder.take_if(|holder| holder.who == who) else {
             if !is_dead {
-                self.violate(PageViolation::NotHeld { page, who });
+                self.violate(page, PageFault::NotHeld { who });
             }
             return;
         };
@@ -275,7 +271,7 @@ impl PageHistory {
             entry.states.pop();
         }
         if was_taken || !(is_dead || was_lost) {
-            self.violate(PageViolation::ChangeRefused { page, who, version });
+            self.violate(page, PageFault::ChangeRefused { who, version });
         }
     }
 
@@ -306,11 +302,8 @@ impl PageHistory {
     pub fn crash(&mut self, now: Instant, node: u16) {
         self.dead.insert(node);
         for page in self.pages.values_mut() {
-            if page
-                .holder
-                .take_if(|holder| holder.who.node == node)
-                .is_some()
-            {
+            let its = page.holder.take_if(|holder| holder.who.node == node);
+            if its.is_some() {
                 page.orphaned = Some(now);
             }
             let (home, is_lost) = (page.home, page.lost.is_some());
@@ -320,7 +313,7 @@ impl PageHistory {
                 page.states[newest].may_be_lost = true;
             }
             for (at, state) in page.states.iter_mut().enumerate() {
-                if state.writer.is_some_and(|writer| writer.node == node) {
+                if is_its(state) {
                     // What was lost before, with a directory, stays lost.
                     state.may_be_lost = at > home || is_lost && state.may_be_lost;
                     state.doubtful = !state.certain;
@@ -340,13 +333,9 @@ impl PageHistory {
         let fits = entry.may_be_lost_as(version);
         entry.report_lost(version);
         if !may_be_lost {
-            self.violate(PageViolation::LostWithoutCause { page, newest });
+            self.violate(page, PageFault::LostWithoutCause { newest });
         } else if !fits {
-            self.violate(PageViolation::WrongLoss {
-                page,
-                version,
-                newest,
-            });
+            self.violate(page, PageFault::WrongLoss { version, newest });
         }
     }
 
@@ -358,7 +347,7 @@ impl PageHistory {
         let version = entry.lost.unwrap_or(version);
         if entry.lost.is_none() && !entry.may_be_lost(entry.last()) {
             let newest = entry.newest().to_string();
-            return self.violate(PageViolation::LostWithoutCause { page, newest });
+            return self.violate(page, PageFault::LostWithoutCause { newest });
         }
         // A version names one content for ever, and other nodes may have copies of the lost one.
         entry.rebase(version + 1);
@@ -409,7 +398,7 @@ impl PageHistory {
 
     /// How much is wrong so far, also beyond what is kept in full.
     pub fn violation_count(&self) -> u64 {
-        self.violation_count
+        self.violations.count()
     }
 
     /// The judgement.
@@ -417,10 +406,7 @@ impl PageHistory {
     /// # Errors
     /// Everything that is wrong, the first violations in full.
     pub fn finish(self) -> Result<(), Vec<PageViolation>> {
-        match self.violations.is_empty() {
-            true => Ok(()),
-            false => Err(self.violations),
-        }
+        self.violations.judge(())
     }
 
     fn page(&mut self, page: u64) -> &mut Page {
@@ -431,23 +417,17 @@ impl PageHistory {
     fn whole(&mut self, asked: Asked, got: Got) -> Option<Content> {
         let Asked { who, page, .. } = asked;
         let version = got.version;
-        let content = match got.content {
-            Ok(content) => content,
-            Err(error) => {
-                self.violate(PageViolation::Torn {
-                    page,
-                    who,
-                    version,
-                    error,
-                });
-                return None;
-            }
+        let fault = match got.content {
+            Err(error) => PageFault::Torn {
+                who,
+                version,
+                error,
+            },
+            Ok(Some(content)) if content.page != page => PageFault::OtherPage { who, content },
+            Ok(content) => return Some(content),
         };
-        if let Some(content) = content.filter(|content| content.page != page) {
-            self.violate(PageViolation::OtherPage { page, who, content });
-            return None;
-        }
-        Some(content)
+        self.violate(page, fault);
+        None
     }
 
     fn judge_wait(&mut self, now: Instant, asked: Asked) {
@@ -457,47 +437,31 @@ impl PageHistory {
         };
         let waited = now.since(died.max(asked.at));
         if waited > patience {
-            let Asked { who, page, .. } = asked;
-            self.violate(PageViolation::LatchNotReleased { page, who, waited });
+            let who = asked.who;
+            self.violate(asked.page, PageFault::LatchNotReleased { who, waited });
         }
     }
 
     #[cold]
-    fn violate(&mut self, violation: PageViolation) {
-        self.violation_count += 1;
-        if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push(violation);
-        }
+    fn violate(&mut self, page: u64, fault: PageFault) {
+        self.violations.push(PageViolation { page, fault });
     }
 }
 
-fn too_old(asked: Asked, version: u64, newest: String, is_lost: bool) -> PageViolation {
-    let Asked { who, page, .. } = asked;
-    if is_lost {
-        PageViolation::SilentlyOld {
-            page,
+/// Somebody got another version than the newest state of a page.
+fn too_old(page: &Page, who: Who, version: u64) -> PageFault {
+    let newest = page.newest().to_string();
+    match page.newest().may_be_lost {
+        true => PageFault::SilentlyOld {
             who,
             version,
             newest,
-        }
-    } else {
-        PageViolation::Stale {
-            page,
+        },
+        false => PageFault::Stale {
             who,
             version,
             oldest: newest,
-        }
-    }
-}
-
-fn unknown(asked: Asked, version: u64, content: Content, known: String) -> PageViolation {
-    let Asked { who, page, .. } = asked;
-    PageViolation::Unknown {
-        page,
-        who,
-        version,
-        content,
-        known,
+        },
     }
 }
 

@@ -86,9 +86,10 @@ impl Story {
     }
 
     #[track_caller]
-    fn fails(self, with: fn(&PageViolation) -> bool) {
+    fn fails(self, with: fn(&PageFault) -> bool) {
         let violations = self.history.finish().expect_err("a violation was planted");
-        assert!(violations.iter().all(with), "{violations:#?}");
+        let mut faults = violations.iter().map(|violation| &violation.fault);
+        assert!(faults.all(with), "{violations:#?}");
     }
 }
 
@@ -120,37 +121,28 @@ fn two_holders() {
     let mut story = Story::new();
     story.hold(A, v2());
     story.hold(B, v2());
-    story.fails(|v| {
-        matches!(
-            v,
-            PageViolation::TwoHolders {
-                who: B,
-                holder: A,
-                ..
-            }
-        )
-    });
+    story.fails(|v| matches!(v, PageFault::TwoHolders { who: B, holder: A }));
 }
 
 #[test]
 fn a_lost_update() {
     let mut story = Story::new();
     story.hold(B, v1());
-    story.fails(|v| matches!(v, PageViolation::NotNewest { version: 1, .. }));
+    story.fails(|v| matches!(v, PageFault::NotNewest { version: 1, .. }));
 }
 
 #[test]
 fn a_version_that_was_left_out() {
     let mut story = Story::new();
     story.hold(B, got(3, Some(stamp(2, A))));
-    story.fails(|v| matches!(v, PageViolation::NotNewest { version: 3, .. }));
+    story.fails(|v| matches!(v, PageFault::NotNewest { version: 3, .. }));
 }
 
 #[test]
 fn an_old_version_read() {
     let mut story = Story::new();
     story.read(C, v1());
-    story.fails(|v| matches!(v, PageViolation::Stale { version: 1, .. }));
+    story.fails(|v| matches!(v, PageFault::Stale { version: 1, .. }));
 }
 
 #[test]
@@ -158,7 +150,7 @@ fn a_change_that_its_own_node_does_not_see() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
     story.read(Who { worker: 1, ..B }, v2());
-    story.fails(|v| matches!(v, PageViolation::Stale { version: 2, .. }));
+    story.fails(|v| matches!(v, PageFault::Stale { version: 2, .. }));
 }
 
 #[test]
@@ -171,7 +163,7 @@ fn a_change_not_seen_yet_may_be_missed_only_until_it_is_confirmed() {
     early.floor = story.history.ask(at(9), C, PAGE).floor;
     story.history.shared(at(9), early, v2());
     assert_eq!(story.history.violation_count(), 1);
-    story.fails(|v| matches!(v, PageViolation::Stale { version: 2, .. }));
+    story.fails(|v| matches!(v, PageFault::Stale { version: 2, .. }));
 }
 
 #[test]
@@ -181,7 +173,7 @@ fn a_version_with_another_content() {
     story.read(C, got(7, Some(stamp(2, A))));
     story.read(C, got(2, None));
     assert_eq!(story.history.violation_count(), 3);
-    story.fails(|v| matches!(v, PageViolation::Unknown { .. }));
+    story.fails(|v| matches!(v, PageFault::Unknown { .. }));
 }
 
 #[test]
@@ -198,7 +190,7 @@ fn a_torn_page() {
             content,
         },
     );
-    story.fails(|v| matches!(v, PageViolation::Torn { .. }));
+    story.fails(|v| matches!(v, PageFault::Torn { .. }));
 }
 
 #[test]
@@ -209,7 +201,7 @@ fn another_page() {
         ..stamp(2, A)
     };
     story.read(C, got(2, Some(other)));
-    story.fails(|v| matches!(v, PageViolation::OtherPage { .. }));
+    story.fails(|v| matches!(v, PageFault::OtherPage { .. }));
 }
 
 #[test]
@@ -222,7 +214,7 @@ fn what_died_with_a_node_is_served_in_an_older_version() {
         } else {
             story.read(B, v1());
         }
-        story.fails(|v| matches!(v, PageViolation::SilentlyOld { version: 1, .. }));
+        story.fails(|v| matches!(v, PageFault::SilentlyOld { version: 1, .. }));
     }
 }
 
@@ -247,7 +239,7 @@ fn after_an_accepted_loss_all_must_see_the_same() {
     story.history.accept(PAGE, 2);
     story.read(B, got(3, None));
     story.read(C, got(3, Some(stamp(1, A))));
-    story.fails(|v| matches!(v, PageViolation::Unknown { version: 3, .. }));
+    story.fails(|v| matches!(v, PageFault::Unknown { version: 3, .. }));
 }
 
 #[test]
@@ -257,7 +249,7 @@ fn an_accepted_loss_must_not_use_a_version_again() {
     story.history.lost(PAGE, 2);
     story.history.accept(PAGE, 2);
     story.read(B, got(2, None));
-    story.fails(|v| matches!(v, PageViolation::Unknown { version: 2, .. }));
+    story.fails(|v| matches!(v, PageFault::Unknown { version: 2, .. }));
 }
 
 #[test]
@@ -266,7 +258,7 @@ fn what_was_flushed_does_not_get_lost() {
     story.flush(A.node);
     story.crash(A.node);
     story.history.lost(PAGE, 2);
-    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+    story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. }));
 }
 
 #[test]
@@ -276,7 +268,7 @@ fn what_lives_does_not_get_lost() {
     story.read(C, got(3, Some(stamp(3, B))));
     story.crash(A.node);
     story.is_lost(C);
-    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+    story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. }));
 }
 
 #[test]
@@ -305,7 +297,7 @@ fn a_change_that_was_not_taken_leaves_a_page_lost() {
         if is_taken {
             story.read(C, got(3, Some(stamp(3, B))));
             story.history.accept(PAGE, 2);
-            story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+            story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. }));
         } else {
             story.crash(B.node);
             story.history.accept(PAGE, 2);
@@ -333,7 +325,7 @@ fn an_accepted_loss_is_over() {
     story.history.lost(PAGE, 2);
     story.history.accept(PAGE, 2);
     story.is_lost(B);
-    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+    story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. }));
 }
 
 #[test]
@@ -341,7 +333,7 @@ fn another_version_reported_lost() {
     let mut story = Story::new();
     story.crash(A.node);
     story.history.lost(PAGE, 1);
-    story.fails(|v| matches!(v, PageViolation::WrongLoss { version: 1, .. }));
+    story.fails(|v| matches!(v, PageFault::WrongLoss { version: 1, .. }));
 }
 
 #[test]
@@ -349,7 +341,7 @@ fn a_loss_that_nobody_reported() {
     let mut story = Story::new();
     story.crash(A.node);
     story.is_lost(B);
-    story.fails(|v| matches!(v, PageViolation::LossUnreported { who: B, .. }));
+    story.fails(|v| matches!(v, PageFault::LossUnreported { who: B, .. }));
 }
 
 #[test]
@@ -369,7 +361,7 @@ fn a_change_hidden_by_a_death_may_have_been_or_not() {
     story.crash(B.node);
     story.change(C, v2(), 3);
     story.read(A, got(3, Some(stamp(3, B))));
-    story.fails(|v| matches!(v, PageViolation::Unknown { version: 3, .. }));
+    story.fails(|v| matches!(v, PageFault::Unknown { version: 3, .. }));
 }
 
 #[test]
@@ -386,7 +378,7 @@ fn the_latch_of_the_dead_comes_to_others_in_time() {
     let asked = story.ask(C);
     story.crash(B.node);
     story.history.exclusive(at(story.now + 1100), asked, v2());
-    story.fails(|v| matches!(v, PageViolation::LatchNotReleased { who: C, .. }));
+    story.fails(|v| matches!(v, PageFault::LatchNotReleased { who: C, .. }));
 }
 
 #[test]
@@ -407,7 +399,7 @@ fn a_change_of_the_living_is_taken() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
     story.history.not_taken(B, PAGE, 3);
-    story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. }));
+    story.fails(|v| matches!(v, PageFault::ChangeRefused { version: 3, .. }));
 }
 
 #[test]
@@ -427,9 +419,9 @@ fn a_damaged_home_may_cost_a_change_when_the_directory_is_made_again_and_that_is
         match (damaged, reported) {
             (true, true) => story.passes(),
             (true, false) => {
-                story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. }));
+                story.fails(|v| matches!(v, PageFault::ChangeRefused { version: 3, .. }));
             }
-            _ => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
+            _ => story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. })),
         }
     }
 }
@@ -446,7 +438,7 @@ fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
         story.history.not_taken(B, PAGE, 3);
         match partial && reported {
             true => story.passes(),
-            false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
+            false => story.fails(|v| matches!(v, PageFault::ChangeRefused { version: 3, .. })),
         }
     }
 }
@@ -466,7 +458,7 @@ fn what_was_lost_with_a_directory_stays_lost_when_its_writer_dies() {
         story.is_lost(C);
         match reported {
             true => story.passes(),
-            false => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
+            false => story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. })),
         }
     }
 }
@@ -485,7 +477,7 @@ fn who_dies_before_it_has_answered_takes_a_newer_home_with_it() {
         story.history.lost(PAGE, 2);
         match in_doubt {
             true => story.passes(),
-            false => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
+            false => story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. })),
         }
     }
 }
@@ -499,14 +491,14 @@ fn a_page_that_somebody_got_is_in_doubt_no_more() {
     story.read(C, got(9, Some(stamp(3, B))));
     story.crash(A.node);
     story.history.lost(PAGE, 9);
-    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+    story.fails(|v| matches!(v, PageFault::LostWithoutCause { .. }));
 }
 
 #[test]
 fn nobody_gives_back_what_it_does_not_have() {
     let mut story = Story::new();
     story.history.give_back(C, PAGE, None);
-    story.fails(|v| matches!(v, PageViolation::NotHeld { who: C, .. }));
+    story.fails(|v| matches!(v, PageFault::NotHeld { who: C, .. }));
 }
 
 #[test]
@@ -521,5 +513,5 @@ fn a_store_is_reopened_as_it_was_closed() {
     let mut story = Story::new();
     story.history.reopen();
     story.read(B, got(0, Some(stamp(1, A))));
-    story.fails(|v| matches!(v, PageViolation::Unknown { version: 0, .. }));
+    story.fails(|v| matches!(v, PageFault::Unknown { version: 0, .. }));
 }

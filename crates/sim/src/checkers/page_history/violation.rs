@@ -5,12 +5,20 @@ use rackweave_base::Duration;
 
 /// What is wrong with a page store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum PageViolation {
+#[error("page {page:#x}: {fault}")]
+pub struct PageViolation {
+    /// The page.
+    pub page: u64,
+    /// What is wrong with it.
+    pub fault: PageFault,
+}
+
+/// What is wrong with a page.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageFault {
     /// Two have a page exclusively.
-    #[error("page {page:#x}: {who} got it exclusively while {holder} has it")]
+    #[error("{who} got it exclusively while {holder} has it")]
     TwoHolders {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// Who had it.
@@ -18,12 +26,10 @@ pub enum PageViolation {
     },
     /// An exclusive fix got a version that is not the newest: an update would be lost.
     #[error(
-        "page {page:#x}: {who} got version {version} exclusively with {content:?}; the newest is \
+        "{who} got version {version} exclusively with {content:?}; the newest is \
          {newest}"
     )]
     NotNewest {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// The version it was told.
@@ -34,12 +40,8 @@ pub enum PageViolation {
         newest: String,
     },
     /// A shared fix got a version that had been replaced before the fix began.
-    #[error(
-        "page {page:#x}: {who} read version {version}; when it asked, {oldest} had replaced it"
-    )]
+    #[error("{who} read version {version}; when it asked, {oldest} had replaced it")]
     Stale {
-        /// The page.
-        page: u64,
         /// Who read.
         who: Who,
         /// The version it read.
@@ -49,12 +51,10 @@ pub enum PageViolation {
     },
     /// After a node's death a page came back in an older version, and nobody had accepted that.
     #[error(
-        "page {page:#x}: {who} got version {version}; {newest} went down with its node, and nobody \
+        "{who} got version {version}; {newest} went down with its node, and nobody \
          was told"
     )]
     SilentlyOld {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// The version it got.
@@ -63,10 +63,8 @@ pub enum PageViolation {
         newest: String,
     },
     /// A version and a content that never belonged together.
-    #[error("page {page:#x}: {who} got version {version} with {content:?}; known: {known}")]
+    #[error("{who} got version {version} with {content:?}; known: {known}")]
     Unknown {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// The version it was told.
@@ -77,10 +75,8 @@ pub enum PageViolation {
         known: String,
     },
     /// The bytes are not those of one version.
-    #[error("page {page:#x}: {who} got version {version} torn: {error}")]
+    #[error("{who} got version {version} torn: {error}")]
     Torn {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// The version it was told.
@@ -89,66 +85,50 @@ pub enum PageViolation {
         error: Torn,
     },
     /// The bytes are those of another page.
-    #[error("page {page:#x}: {who} got {content:?} instead")]
+    #[error("{who} got {content:?} instead")]
     OtherPage {
-        /// The page.
-        page: u64,
         /// Who got it.
         who: Who,
         /// What was there.
         content: PageStamp,
     },
     /// A page was reported lost whose newest version no dead node had to itself.
-    #[error("page {page:#x}: reported lost without cause; the newest is {newest}")]
+    #[error("reported lost without cause; the newest is {newest}")]
     LostWithoutCause {
-        /// The page.
-        page: u64,
         /// What is there.
         newest: String,
     },
     /// The loss of another version was reported than could be lost.
-    #[error("page {page:#x}: version {version} was reported lost; the newest is {newest}")]
+    #[error("version {version} was reported lost; the newest is {newest}")]
     WrongLoss {
-        /// The page.
-        page: u64,
         /// What was reported.
         version: u64,
         /// What is there.
         newest: String,
     },
     /// A fix was refused because of a loss that nobody reported.
-    #[error("page {page:#x}: {who} was told that it is lost, and no loss was reported")]
+    #[error("{who} was told that it is lost, and no loss was reported")]
     LossUnreported {
-        /// The page.
-        page: u64,
         /// Who was told.
         who: Who,
     },
     /// The latch of a dead node was not given to others in time.
-    #[error("page {page:#x}: {who} waited {waited} for the latch of a node that is dead")]
+    #[error("{who} waited {waited} for the latch of a node that is dead")]
     LatchNotReleased {
-        /// The page.
-        page: u64,
         /// Who waited.
         who: Who,
         /// How long, since the death or its own request.
         waited: Duration,
     },
     /// The harness gave back what it did not have.
-    #[error("page {page:#x}: {who} gave back what it does not have")]
+    #[error("{who} gave back what it does not have")]
     NotHeld {
-        /// The page.
-        page: u64,
         /// Who gave it back.
         who: Who,
     },
     /// A change was reported as not taken that was, or whose writer was never taken for dead.
-    #[error(
-        "page {page:#x}: the change to version {version} by {who} was not taken, without cause"
-    )]
+    #[error("the change to version {version} by {who} was not taken, without cause")]
     ChangeRefused {
-        /// The page.
-        page: u64,
         /// Who made it.
         who: Who,
         /// Its version.

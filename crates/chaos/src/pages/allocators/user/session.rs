@@ -1,7 +1,8 @@
 //! How a user comes to the store and leaves it: formatting, opening, giving back, closing.
 
-use super::{Closer, Job, LOOK, Next, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
+use super::{Closer, Job, LOOK, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
 use crate::pages::harness::IDENTITY;
+use crate::pages::shared::Next;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
@@ -11,7 +12,7 @@ use rackweave_sim::checkers::page_use::OpenAsked;
 
 impl StoreUser {
     /// Opens the store, or formats it if nobody else does.
-    pub(super) fn open(&mut self, now: Instant) -> Next {
+    pub(super) fn open(&mut self, now: Instant) -> Next<Job> {
         let store = self.store();
         let mut users = store.users.borrow_mut();
         if users.closing.is_some() {
@@ -32,11 +33,9 @@ impl StoreUser {
             return Next::Go(self.give_up());
         }
         self.openings += 1;
-        let asked = self
-            .store()
-            .page_use
-            .borrow_mut()
-            .ask_open(self.session.who);
+        let mut page_use = self.store().page_use.borrow_mut();
+        let asked = page_use.ask_open(self.session.who);
+        drop(page_use);
         Next::Go(Job::Opens(Opening::new(STORE), asked))
     }
 
@@ -108,7 +107,7 @@ impl StoreUser {
     }
 
     /// Gives back what is set aside.
-    pub(super) fn retire(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+    pub(super) fn retire(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next<Job> {
         if let Some(allocator) = &mut self.allocator {
             match allocator.poll_retire(worker) {
                 None => return Next::Wait(Job::Retires),
@@ -152,7 +151,7 @@ impl StoreUser {
         }
     }
 
-    pub(super) fn wait_for_others(&mut self, now: Instant) -> Next {
+    pub(super) fn wait_for_others(&mut self, now: Instant) -> Next<Job> {
         if now < self.next_at {
             return Next::Wait(Job::Waits);
         }
@@ -213,8 +212,8 @@ impl StoreUser {
     /// It cannot open the store.
     pub(super) fn give_up(&mut self) -> Job {
         if self.is_quiet {
-            let who = self.session.who;
-            self.shared.wrong(format!("{who} cannot open the store"));
+            let wrong = format!("{} cannot open the store", self.session.who);
+            self.shared.wrong.push(wrong);
         }
         self.store().users.borrow_mut().is_left = true;
         Job::Over

@@ -60,6 +60,15 @@ pub struct Place {
     pub rkey: Rkey,
 }
 
+impl Place {
+    /// The place `offset` bytes behind this one, with the same key.
+    pub const fn at(self, offset: u64) -> Self {
+        let Self { address, rkey } = self;
+        let address = address.wrapping_add(offset);
+        Self { address, rkey }
+    }
+}
+
 /// What a peer needs to write to a unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keys {
