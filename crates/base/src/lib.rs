@@ -10,6 +10,7 @@
 
 pub mod canary;
 pub mod checksum;
+mod counters;
 pub mod eviction;
 pub mod ids;
 pub mod memory;
