@@ -91,13 +91,13 @@ impl<'a> Serving<'a> {
             NodeRequest::KeepRing { rkey } => _ = core.loans().orphans.remove(&rkey.0),
             NodeRequest::RemoveRegion { region } => core.remove_ring(&region),
             NodeRequest::LoadWord { rkey, offset } => {
-                return NodeReply::Word(core.regions().load(core.id, rkey, offset));
+                return NodeReply::Word(core.regions.load(core.id, rkey, offset));
             }
             NodeRequest::StoreWord {
                 rkey,
                 offset,
                 bytes,
-            } => core.regions().store(core.id, rkey, offset, bytes),
+            } => core.regions.store(core.id, rkey, offset, bytes),
             NodeRequest::Import { origin } => {
                 return NodeReply::Imported(self.import(Origin(origin)));
             }
@@ -156,7 +156,7 @@ impl<'a> Serving<'a> {
                 NodeReply::Destroyed(done.unwrap_or(Err(QpError::NoAnswer)))
             }
             NodeRequest::MakeRegion { pd, len, access } => {
-                let made = self.nic(|nic| core.regions().make(nic, core.id, pd, len, access));
+                let made = self.nic(|nic| core.regions.make(nic, core.id, pd, len, access));
                 let gone = || Err("the node does not answer".into());
                 let made = made.map(|made| made.map_err(|error| error.to_string()));
                 NodeReply::Region(made.unwrap_or_else(gone))
