@@ -14,6 +14,7 @@ mod counters;
 pub mod eviction;
 pub mod ids;
 pub mod memory;
+mod named;
 pub mod packet;
 mod psn;
 mod rng;

@@ -11,32 +11,24 @@ use std::time::Duration;
 /// Names that no node of a hosted rack has: those of other parties, and of files beside their keys.
 pub(crate) const NAMES_RESERVED: [&str; 4] = ["controller", "operator", "authority", "revoked"];
 
-/// How a node's packets reach the switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    /// Rings in memory that both processes map; payloads by reference. On one machine.
-    #[default]
-    SharedMemory,
-    /// One Unix datagram per packet. On one machine.
-    Unix,
-    /// VXLAN in UDP (RFC 7348): any network.
-    Udp,
-    /// Raw packets on an Ethernet interface (AF_PACKET).
-    Packet,
+rackweave_base::named! {
+    /// How a node's packets reach the switch.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LinkKind {
+        /// Rings in memory that both processes map; payloads by reference. On one machine.
+        #[default]
+        SharedMemory = "shared-memory",
+        /// One Unix datagram per packet. On one machine.
+        Unix = "unix",
+        /// VXLAN in UDP (RFC 7348): any network.
+        Udp = "udp",
+        /// Raw packets on an Ethernet interface (AF_PACKET).
+        Packet = "packet",
+    }
 }
 
 impl LinkKind {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            LinkKind::SharedMemory => "shared-memory",
-            LinkKind::Unix => "unix",
-            LinkKind::Udp => "udp",
-            LinkKind::Packet => "packet",
-        }
-    }
-
     /// Whether both ends share memory: payloads go by reference, and nothing can damage them.
     pub fn shares_memory(self) -> bool {
         self == LinkKind::SharedMemory

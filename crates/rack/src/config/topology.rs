@@ -9,29 +9,20 @@ use rackweave_controller::topology::{PODS_MAX, Shape, SwitchRole, TopologyError}
 use rackweave_programs::index::{IndexConfig, NODES_MAX};
 use serde::{Deserialize, Serialize};
 
-/// How many switches there are, and how they are cabled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopologyName {
-    /// One switch.
-    #[default]
-    One,
-    /// Two in a row. Without a word of theirs, compute nodes hang at switch 0 and all others at
-    /// switch 1.
-    Two,
-    /// The tree below one core switch of a fat tree of `pods` pods. Without a word of theirs, nodes
-    /// fill the edge switches in order.
-    FatTree,
-}
-
-impl TopologyName {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            TopologyName::One => "one",
-            TopologyName::Two => "two",
-            TopologyName::FatTree => "fat-tree",
-        }
+rackweave_base::named! {
+    /// How many switches there are, and how they are cabled.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TopologyName {
+        /// One switch.
+        #[default]
+        One = "one",
+        /// Two in a row. Without a word of theirs, compute nodes hang at switch 0 and all others at
+        /// switch 1.
+        Two = "two",
+        /// The tree below one core switch of a fat tree of `pods` pods. Without a word of theirs,
+        /// nodes fill the edge switches in order.
+        FatTree = "fat-tree",
     }
 }
 
