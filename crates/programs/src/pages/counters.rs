@@ -50,8 +50,8 @@ counters! {
         housekeeping,
         /// Requests that came again and were answered as before.
         repeated,
-        /// Pages that their node had dropped when they were to come from there; those that are indexed
-        /// come from the SSD instead.
+        /// Pages that their node had dropped when they were to come from there; those that are
+        /// indexed come from the SSD instead.
         dropped_meanwhile,
     }
 }

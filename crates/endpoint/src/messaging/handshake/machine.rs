@@ -201,7 +201,8 @@ impl Handshake {
             .map_err(|cause| HandshakeError::SetUp { peer, cause })
     }
 
-    /// Connects to a peer whose keys have come. A storage unit makes its end now and sends its keys.
+    /// Connects to a peer whose keys have come. A storage unit makes its end now and sends its
+    /// keys.
     fn connect(
         &mut self,
         now: Instant,
