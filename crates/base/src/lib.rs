@@ -10,9 +10,11 @@
 
 pub mod canary;
 pub mod checksum;
+mod counters;
 pub mod eviction;
 pub mod ids;
 pub mod memory;
+mod named;
 pub mod packet;
 mod psn;
 mod rng;

@@ -3,12 +3,13 @@
 //! A [`crate::Site`] whose nodes are local keeps their regions here; one whose nodes are elsewhere
 //! asks them, and each of them keeps its own.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Block, Lkey, Memory, NodeId, Rkey};
 use rackweave_verbs::{Access, PdId, Region, RegisterError, Verbs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A region on a node, as seen from afar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,11 +49,11 @@ pub enum RegionError {
     Remote(String),
 }
 
-/// Regions of local nodes, by node and remote key.
-#[derive(Debug)]
+/// Regions of local nodes, by node and remote key. Clones share them.
+#[derive(Clone, Debug)]
 pub struct LocalRegions {
     memory: Memory,
-    regions: BTreeMap<(NodeId, u32), Region>,
+    regions: Arc<Mutex<BTreeMap<(NodeId, u32), Region>>>,
 }
 
 impl LocalRegions {
@@ -60,8 +61,12 @@ impl LocalRegions {
     pub fn new(memory: Memory) -> Self {
         Self {
             memory,
-            regions: BTreeMap::new(),
+            regions: Arc::default(),
         }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, BTreeMap<(NodeId, u32), Region>> {
+        self.regions.lock().expect("no holder of this lock panics")
     }
 
     /// Allocates and registers `len` zero bytes.
@@ -69,7 +74,7 @@ impl LocalRegions {
     /// # Errors
     /// If the arena or the node's table is full.
     pub fn make(
-        &mut self,
+        &self,
         verbs: &mut dyn Verbs,
         node: NodeId,
         pd: PdId,
@@ -80,37 +85,38 @@ impl LocalRegions {
         let block = self.memory.allocate(len)?;
         let region = verbs.register(pd, block, access)?;
         let name = RegionName::from(&region);
-        self.regions.insert((node, name.rkey.0), region);
+        self.regions().insert((node, name.rkey.0), region);
         Ok(name)
     }
 
-    /// Forgets a region. Its bytes live on as long as somebody holds the block. A node that has
-    /// died has no `verbs`.
-    pub fn remove(&mut self, verbs: Option<&mut dyn Verbs>, node: NodeId, name: &RegionName) {
-        if let (Some(region), Some(verbs)) = (self.regions.remove(&(node, name.rkey.0)), verbs) {
-            // Unknown if the node has restarted meanwhile.
-            verbs.deregister(&region);
-        }
+    /// Forgets a region, which is to be deregistered by whoever has the node's verbs. Its bytes
+    /// live on as long as somebody holds the block.
+    pub fn remove(&self, node: NodeId, rkey: Rkey) -> Option<Region> {
+        self.regions().remove(&(node, rkey.0))
+    }
+
+    /// A region.
+    pub fn get(&self, node: NodeId, rkey: Rkey) -> Option<Region> {
+        self.regions().get(&(node, rkey.0)).cloned()
     }
 
     /// The bytes of a region.
-    pub fn block(&self, node: NodeId, rkey: Rkey) -> Option<&Block> {
-        self.regions
-            .get(&(node, rkey.0))
-            .map(|region| &region.block)
+    pub fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
+        self.get(node, rkey).map(|region| region.block)
     }
 
     /// The eight bytes at `offset`, a multiple of eight, read at once.
     pub fn load(&self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        let word = self.word(node, rkey, offset)?;
-        Some(word.load(Ordering::Acquire).to_ne_bytes())
+        self.word(node, rkey, offset, |word| {
+            word.load(Ordering::Acquire).to_ne_bytes()
+        })
     }
 
     /// Writes eight bytes at once. Does nothing if there is no such place.
     pub fn store(&self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        if let Some(word) = self.word(node, rkey, offset) {
+        self.word(node, rkey, offset, |word| {
             word.store(u64::from_ne_bytes(bytes), Ordering::Release);
-        }
+        });
     }
 
     /// Writes the second of two little-endian words where the first is, and gives what was there.
@@ -121,27 +127,28 @@ impl LocalRegions {
         offset: u64,
         (compare, swap): (u64, u64),
     ) -> Option<u64> {
-        let place = self.word(node, rkey, offset)?;
         let (compare, swap) = (compare.to_le(), swap.to_le());
-        let found = place.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
-        Some(u64::from_le(found.unwrap_or_else(|found| found)))
+        self.word(node, rkey, offset, |word| {
+            let found = word.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
+            u64::from_le(found.unwrap_or_else(|found| found))
+        })
     }
 
     /// Every region there is.
-    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Region)> {
-        self.regions
-            .iter()
-            .map(|((node, _), region)| (*node, region))
+    pub fn list(&self) -> Vec<Region> {
+        self.regions().values().cloned().collect()
     }
 
-    fn word(
+    fn word<R>(
         &self,
         node: NodeId,
         rkey: Rkey,
         offset: u64,
-    ) -> Option<&core::sync::atomic::AtomicU64> {
-        let block = self.block(node, rkey)?;
+        act: impl FnOnce(&AtomicU64) -> R,
+    ) -> Option<R> {
+        let regions = self.regions();
+        let block = &regions.get(&(node, rkey.0))?.block;
         let inside = offset.is_multiple_of(8) && offset.checked_add(8)? <= block.len() as u64;
-        inside.then(|| block.word(offset as usize))
+        inside.then(|| act(block.word(offset as usize)))
     }
 }

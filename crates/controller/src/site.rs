@@ -1,6 +1,6 @@
 //! What the controller acts on.
 
-use crate::regions::{RegionError, RegionName};
+use crate::regions::{LocalRegions, RegionError, RegionName};
 use crate::topology::Topology;
 use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
@@ -38,6 +38,10 @@ pub trait Site {
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)>;
     /// Acts on a node. False if there is no such node or it is dead; then `act` is not called.
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;
+    /// The regions of nodes in this process. A site whose nodes are elsewhere asks them instead.
+    fn regions(&self) -> Option<&LocalRegions> {
+        None
+    }
     /// Allocates `len` zero bytes on a node and registers them.
     ///
     /// # Errors
@@ -48,24 +52,43 @@ pub trait Site {
         pd: PdId,
         len: u64,
         access: Access,
-    ) -> Result<RegionName, RegionError>;
+    ) -> Result<RegionName, RegionError> {
+        let regions = self.regions().ok_or(RegionError::NoNode)?.clone();
+        let mut made = Err(RegionError::NoNode);
+        self.node(node, &mut |verbs| {
+            made = regions.make(verbs, node, pd, len, access);
+        });
+        made
+    }
     /// Forgets a region. A dead node needs nothing.
-    fn remove_region(&mut self, node: NodeId, name: &RegionName);
+    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
+        let regions = self.regions();
+        if let Some(region) = regions.and_then(|regions| regions.remove(node, name.rkey)) {
+            // Unknown if the node has restarted meanwhile.
+            self.node(node, &mut |verbs| _ = verbs.deregister(&region));
+        }
+    }
     /// The eight bytes at `offset` of a region, read at once; nothing if the node is dead.
-    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]>;
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        self.regions()?.load(node, rkey, offset)
+    }
     /// Writes eight bytes at once. A dead node needs nothing.
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]);
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        if let Some(regions) = self.regions() {
+            regions.store(node, rkey, offset, bytes);
+        }
+    }
     /// Writes the second of two little-endian words where the first is, and gives what was there,
     /// as one step among the atomics of peers; nothing if the node is dead, or where the site
     /// cannot do that.
     fn compare_swap_word(
         &mut self,
-        _node: NodeId,
-        _rkey: Rkey,
-        _offset: u64,
-        _words: (u64, u64),
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        words: (u64, u64),
     ) -> Option<u64> {
-        None
+        self.regions()?.compare_swap(node, rkey, offset, words)
     }
     /// Has a little-endian word that peers may change at any moment become what `change` makes of
     /// it, and gives what it was; nothing if the node is dead.

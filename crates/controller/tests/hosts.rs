@@ -3,12 +3,12 @@
 mod common;
 
 use common::{SWITCH, pipeline_config, switch_config};
-use rackweave_base::{Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Qpn, Rkey};
+use rackweave_base::{Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Qpn};
 use rackweave_base::{KeyRng, Rng};
-use rackweave_controller::{Controller, NodeAddress, RegionError, RegionName, Site};
+use rackweave_controller::{Controller, NodeAddress, Site};
 use rackweave_programs::Pipeline;
 use rackweave_switch::{Budget, Switch};
-use rackweave_verbs::{Access, PdId, Verbs};
+use rackweave_verbs::Verbs;
 use rackweave_wire::{ArpFrame, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, ethernet};
 use std::net::Ipv4Addr;
 
@@ -123,24 +123,6 @@ impl Site for Addresses {
     fn node(&mut self, _: NodeId, _: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         false
     }
-
-    fn make_region(
-        &mut self,
-        _: NodeId,
-        _: PdId,
-        _: u64,
-        _: Access,
-    ) -> Result<RegionName, RegionError> {
-        Err(RegionError::NoNode)
-    }
-
-    fn remove_region(&mut self, _: NodeId, _: &RegionName) {}
-
-    fn load_word(&mut self, _: NodeId, _: Rkey, _: u64) -> Option<[u8; 8]> {
-        None
-    }
-
-    fn store_word(&mut self, _: NodeId, _: Rkey, _: u64, _: [u8; 8]) {}
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         act(Instant::ZERO, &mut self.switch);

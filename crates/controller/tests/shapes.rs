@@ -45,13 +45,13 @@ struct Taker {
 
 fn producer(rack: &TestRack, ring: &Ring) -> Producer {
     let block = rack.regions.block(ring.node, ring.region.rkey).unwrap();
-    Producer::new(block, layout(ring)).unwrap()
+    Producer::new(&block, layout(ring)).unwrap()
 }
 
 fn taker(rack: &TestRack, ring: &Ring) -> Taker {
     let block = rack.regions.block(ring.node, ring.region.rkey).unwrap();
     Taker {
-        ring: Consumer::new(block, layout(ring)).unwrap(),
+        ring: Consumer::new(&block, layout(ring)).unwrap(),
         popped: Vec::new(),
         ended: None,
         asleep: false,

@@ -20,8 +20,11 @@ pub mod index;
 #[cfg(not(any(loom, shuttle)))]
 pub mod messaging;
 pub mod page_store;
+mod resources;
 pub mod rpc;
 pub mod sequencer;
+
+pub use resources::ResourceError;
 
 #[cfg(test)]
 mod test_network;

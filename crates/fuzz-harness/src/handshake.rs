@@ -2,8 +2,8 @@
 
 use crate::fixture::{self, Host, Seeds};
 use rackweave_base::{Block, Duration, Instant, KeyRng, Memory, Psn, Qpn, Rkey, Rng};
-use rackweave_endpoint::messaging::handshake::{Dialer, Greeter, Step, terms_to_wire};
-use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
+use rackweave_endpoint::messaging::handshake::{Handshake, Step, terms_to_wire};
+use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{Access, Mtu, QpCapabilities, Verbs};
 use rackweave_wire::fabric::message::handshake::{
@@ -100,62 +100,47 @@ impl Unit {
     }
 }
 
-enum Kind {
-    Dialer(Dialer),
-    Greeter(Greeter),
-}
-
 struct Machine {
-    kind: Kind,
+    role: Role,
+    handshake: Handshake,
     over: bool,
 }
 
 impl Machine {
     fn new(dials: bool) -> Self {
         let (config, terms) = (config(), terms(1));
-        let kind = if dials {
-            Kind::Dialer(Dialer::new(START, config, terms, END))
-        } else {
-            Kind::Greeter(Greeter::new(START, config, terms, END))
+        let role = match dials {
+            true => Role::Compute,
+            false => Role::Storage,
         };
-        Self { kind, over: false }
+        Self {
+            role,
+            handshake: Handshake::new(START, role, config, terms, END),
+            over: false,
+        }
     }
 
     /// What a sound peer says first.
     fn beginning(&self) -> Vec<u8> {
-        match self.kind {
-            Kind::Dialer(_) => Message::Offer(wire_terms()).emit(),
-            Kind::Greeter(_) => Message::hello(wire_terms()).emit(),
+        match self.role {
+            Role::Compute => Message::Offer(wire_terms()).emit(),
+            Role::Storage => Message::hello(wire_terms()).emit(),
         }
     }
 
     fn end(&mut self) {
-        match &mut self.kind {
-            Kind::Dialer(dialer) => dialer.handle_end(START),
-            Kind::Greeter(greeter) => greeter.handle_end(START),
-        }
+        self.handshake.handle_end(START);
     }
 
     fn hear(&mut self, unit: &mut Unit, bytes: &[u8]) {
-        match &mut self.kind {
-            Kind::Dialer(dialer) => dialer.handle_bytes(START, bytes),
-            Kind::Greeter(greeter) => greeter.handle_bytes(START, bytes),
-        }
+        self.handshake.handle_bytes(START, bytes);
         self.act(unit, START);
     }
 
     fn act(&mut self, unit: &mut Unit, now: Instant) {
         let Unit { nic, memory, keys } = unit;
-        let (step, sent) = match &mut self.kind {
-            Kind::Dialer(dialer) => {
-                let step = dialer.poll(now, nic, memory, keys);
-                (step, dialer.poll_send())
-            }
-            Kind::Greeter(greeter) => {
-                let step = greeter.poll(now, nic, memory, keys);
-                (step, greeter.poll_send())
-            }
-        };
+        let step = self.handshake.poll(now, nic, memory, keys);
+        let sent = self.handshake.poll_send();
         // Whatever comes, what goes is sound.
         let sent = sent.unwrap_or_default();
         let mut rest = &sent[..];

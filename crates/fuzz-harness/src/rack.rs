@@ -4,18 +4,16 @@ use crate::fixture::{self, Host};
 use crate::input::Input;
 use crate::packets::{self, Place, Way};
 use rackweave_base::{
-    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rkey, Rng,
+    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rng,
 };
-use rackweave_controller::{
-    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
-};
+use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, SwitchAddress};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
 use rackweave_target::Target;
-use rackweave_verbs::{Access, PdId, Region, Service, Verbs};
+use rackweave_verbs::{Access, Region, Service, Verbs};
 use rackweave_wire::{Headers, Rewrite};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -351,22 +349,16 @@ impl Site for Rack {
         (0..NODES).map(address).collect()
     }
 
+    fn regions(&self) -> Option<&LocalRegions> {
+        Some(&self.regions)
+    }
+
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         match self.nics.get_mut(usize::from(node.0)) {
             Some(nic) => act(nic),
             None => return false,
         }
         true
-    }
-
-    fn compare_swap_word(
-        &mut self,
-        node: NodeId,
-        rkey: Rkey,
-        offset: u64,
-        words: (u64, u64),
-    ) -> Option<u64> {
-        self.regions.compare_swap(node, rkey, offset, words)
     }
 
     fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
@@ -381,31 +373,5 @@ impl Site for Rack {
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         act(self.now, &mut self.switch);
-    }
-
-    fn make_region(
-        &mut self,
-        node: NodeId,
-        pd: PdId,
-        len: u64,
-        access: Access,
-    ) -> Result<RegionName, RegionError> {
-        let nic = self.nics.get_mut(usize::from(node.0));
-        let nic = nic.ok_or(RegionError::NoNode)?;
-        self.regions.make(nic, node, pd, len, access)
-    }
-
-    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        let nic = self.nics.get_mut(usize::from(node.0));
-        let verbs = nic.map(|nic| nic as &mut dyn Verbs);
-        self.regions.remove(verbs, node, name);
-    }
-
-    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        self.regions.load(node, rkey, offset)
-    }
-
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        self.regions.store(node, rkey, offset, bytes);
     }
 }

@@ -103,11 +103,11 @@ impl Fuzzed {
             block.expect("just made")
         };
         let producer = |ring| {
-            let end = Producer::new(block(ring), layout(ring)).expect("a ring");
+            let end = Producer::new(&block(ring), layout(ring)).expect("a ring");
             (end, 0, 0)
         };
         let consumer = |ring| {
-            let end = Consumer::new(block(ring), layout(ring)).expect("a ring");
+            let end = Consumer::new(&block(ring), layout(ring)).expect("a ring");
             (end, false)
         };
         let places = rings.all().map(|ring| Place {

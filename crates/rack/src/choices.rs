@@ -16,16 +16,18 @@ use std::borrow::Cow;
 /// and its lock is soon free.
 const TRAIN_MAX: u32 = 32;
 
-/// The kind of a rack: some settings that the configuration leaves open depend on it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// All in this process.
-    Embedded,
-    /// In virtual time.
-    Simulated,
-    /// A process per node.
-    Hosted,
+rackweave_base::named! {
+    /// The kind of a rack: some settings that the configuration leaves open depend on it.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Kind {
+        /// All in this process.
+        Embedded = "embedded",
+        /// In virtual time.
+        Simulated = "simulated",
+        /// A process per node.
+        Hosted = "hosted",
+    }
 }
 
 impl Kind {
@@ -34,15 +36,6 @@ impl Kind {
         match self {
             Kind::Simulated => KeyRng::seeded(rng),
             Kind::Embedded | Kind::Hosted => KeyRng::system(),
-        }
-    }
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Embedded => "embedded",
-            Kind::Simulated => "simulated",
-            Kind::Hosted => "hosted",
         }
     }
 }

@@ -53,6 +53,6 @@ pub use crate::pages::{
     PageServiceError, PageSetUpError,
 };
 #[doc(no_inline)]
-pub use crate::rpc::RpcError;
+pub use crate::rpc::{ResourceError, RpcError};
 #[doc(no_inline)]
 pub use crate::sequencer::{SequencerError, SequencerServiceError, SequencerSetUpError};

@@ -57,6 +57,6 @@
 //! ```
 
 pub use rackweave_endpoint::rpc::{
-    Cause, Client, ClientConfig, ClientCounters, ConfigError, Reply, RpcError, Server,
-    ServerConfig, ServerCounters, Service, Status, Ticket, Writer,
+    Cause, Client, ClientConfig, ClientCounters, ConfigError, Reply, ResourceError, RpcError,
+    Server, ServerConfig, ServerCounters, Service, Status, Ticket, Writer,
 };

@@ -4,58 +4,60 @@
 use crate::ExtensionKind;
 use core::fmt;
 
-/// What a packet does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Opcode {
-    /// First packet of a SEND.
-    SendFirst = 0x00,
-    /// Middle packet of a SEND.
-    SendMiddle = 0x01,
-    /// Last packet of a SEND.
-    SendLast = 0x02,
-    /// Last packet of a SEND with immediate data.
-    SendLastImmediate = 0x03,
-    /// A SEND of one packet.
-    SendOnly = 0x04,
-    /// A SEND of one packet with immediate data.
-    SendOnlyImmediate = 0x05,
-    /// First packet of a WRITE.
-    WriteFirst = 0x06,
-    /// Middle packet of a WRITE.
-    WriteMiddle = 0x07,
-    /// Last packet of a WRITE.
-    WriteLast = 0x08,
-    /// Last packet of a WRITE with immediate data.
-    WriteLastImmediate = 0x09,
-    /// A WRITE of one packet.
-    WriteOnly = 0x0a,
-    /// A WRITE of one packet with immediate data.
-    WriteOnlyImmediate = 0x0b,
-    /// A request to READ.
-    ReadRequest = 0x0c,
-    /// First packet of the answer to a READ.
-    ReadResponseFirst = 0x0d,
-    /// Middle packet of the answer to a READ.
-    ReadResponseMiddle = 0x0e,
-    /// Last packet of the answer to a READ.
-    ReadResponseLast = 0x0f,
-    /// An answer of one packet to a READ.
-    ReadResponseOnly = 0x10,
-    /// An acknowledgement, positive or negative.
-    Acknowledge = 0x11,
-    /// The answer to an atomic operation.
-    AtomicAcknowledge = 0x12,
-    /// Compare and swap.
-    CompareSwap = 0x13,
-    /// Fetch and add.
-    FetchAdd = 0x14,
-    /// Last packet of a SEND that invalidates an rkey.
-    SendLastInvalidate = 0x16,
-    /// A SEND of one packet that invalidates an rkey.
-    SendOnlyInvalidate = 0x17,
-    /// A congestion notification packet.
-    CongestionNotification = 0x81,
+rackweave_base::named! {
+    /// What a packet does.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[repr(u8)]
+    pub enum Opcode {
+        /// First packet of a SEND.
+        SendFirst(0x00) = "SEND_FIRST",
+        /// Middle packet of a SEND.
+        SendMiddle(0x01) = "SEND_MIDDLE",
+        /// Last packet of a SEND.
+        SendLast(0x02) = "SEND_LAST",
+        /// Last packet of a SEND with immediate data.
+        SendLastImmediate(0x03) = "SEND_LAST_WITH_IMMEDIATE",
+        /// A SEND of one packet.
+        SendOnly(0x04) = "SEND_ONLY",
+        /// A SEND of one packet with immediate data.
+        SendOnlyImmediate(0x05) = "SEND_ONLY_WITH_IMMEDIATE",
+        /// First packet of a WRITE.
+        WriteFirst(0x06) = "RDMA_WRITE_FIRST",
+        /// Middle packet of a WRITE.
+        WriteMiddle(0x07) = "RDMA_WRITE_MIDDLE",
+        /// Last packet of a WRITE.
+        WriteLast(0x08) = "RDMA_WRITE_LAST",
+        /// Last packet of a WRITE with immediate data.
+        WriteLastImmediate(0x09) = "RDMA_WRITE_LAST_WITH_IMMEDIATE",
+        /// A WRITE of one packet.
+        WriteOnly(0x0a) = "RDMA_WRITE_ONLY",
+        /// A WRITE of one packet with immediate data.
+        WriteOnlyImmediate(0x0b) = "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+        /// A request to READ.
+        ReadRequest(0x0c) = "RDMA_READ_REQUEST",
+        /// First packet of the answer to a READ.
+        ReadResponseFirst(0x0d) = "RDMA_READ_RESPONSE_FIRST",
+        /// Middle packet of the answer to a READ.
+        ReadResponseMiddle(0x0e) = "RDMA_READ_RESPONSE_MIDDLE",
+        /// Last packet of the answer to a READ.
+        ReadResponseLast(0x0f) = "RDMA_READ_RESPONSE_LAST",
+        /// An answer of one packet to a READ.
+        ReadResponseOnly(0x10) = "RDMA_READ_RESPONSE_ONLY",
+        /// An acknowledgement, positive or negative.
+        Acknowledge(0x11) = "ACKNOWLEDGE",
+        /// The answer to an atomic operation.
+        AtomicAcknowledge(0x12) = "ATOMIC_ACKNOWLEDGE",
+        /// Compare and swap.
+        CompareSwap(0x13) = "COMPARE_SWAP",
+        /// Fetch and add.
+        FetchAdd(0x14) = "FETCH_ADD",
+        /// Last packet of a SEND that invalidates an rkey.
+        SendLastInvalidate(0x16) = "SEND_LAST_WITH_INVALIDATE",
+        /// A SEND of one packet that invalidates an rkey.
+        SendOnlyInvalidate(0x17) = "SEND_ONLY_WITH_INVALIDATE",
+        /// A congestion notification packet.
+        CongestionNotification(0x81) = "CNP",
+    }
 }
 
 use Opcode::*;
@@ -71,34 +73,6 @@ const KNOWN: [Option<Opcode>; 256] = {
 };
 
 impl Opcode {
-    /// Every opcode.
-    pub const ALL: [Opcode; 24] = [
-        SendFirst,
-        SendMiddle,
-        SendLast,
-        SendLastImmediate,
-        SendOnly,
-        SendOnlyImmediate,
-        WriteFirst,
-        WriteMiddle,
-        WriteLast,
-        WriteLastImmediate,
-        WriteOnly,
-        WriteOnlyImmediate,
-        ReadRequest,
-        ReadResponseFirst,
-        ReadResponseMiddle,
-        ReadResponseLast,
-        ReadResponseOnly,
-        Acknowledge,
-        AtomicAcknowledge,
-        CompareSwap,
-        FetchAdd,
-        SendLastInvalidate,
-        SendOnlyInvalidate,
-        CongestionNotification,
-    ];
-
     /// The opcode of that number, if there is one.
     #[inline]
     pub const fn from_u8(value: u8) -> Option<Self> {
@@ -218,36 +192,6 @@ impl Opcode {
             self.extension(),
             ExtensionKind::Immediate | ExtensionKind::RethImmediate
         )
-    }
-
-    /// The name, as the specification spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SendFirst => "SEND_FIRST",
-            SendMiddle => "SEND_MIDDLE",
-            SendLast => "SEND_LAST",
-            SendLastImmediate => "SEND_LAST_WITH_IMMEDIATE",
-            SendOnly => "SEND_ONLY",
-            SendOnlyImmediate => "SEND_ONLY_WITH_IMMEDIATE",
-            WriteFirst => "RDMA_WRITE_FIRST",
-            WriteMiddle => "RDMA_WRITE_MIDDLE",
-            WriteLast => "RDMA_WRITE_LAST",
-            WriteLastImmediate => "RDMA_WRITE_LAST_WITH_IMMEDIATE",
-            WriteOnly => "RDMA_WRITE_ONLY",
-            WriteOnlyImmediate => "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
-            ReadRequest => "RDMA_READ_REQUEST",
-            ReadResponseFirst => "RDMA_READ_RESPONSE_FIRST",
-            ReadResponseMiddle => "RDMA_READ_RESPONSE_MIDDLE",
-            ReadResponseLast => "RDMA_READ_RESPONSE_LAST",
-            ReadResponseOnly => "RDMA_READ_RESPONSE_ONLY",
-            Acknowledge => "ACKNOWLEDGE",
-            AtomicAcknowledge => "ATOMIC_ACKNOWLEDGE",
-            CompareSwap => "COMPARE_SWAP",
-            FetchAdd => "FETCH_ADD",
-            SendLastInvalidate => "SEND_LAST_WITH_INVALIDATE",
-            SendOnlyInvalidate => "SEND_ONLY_WITH_INVALIDATE",
-            CongestionNotification => "CNP",
-        }
     }
 }
 

@@ -260,25 +260,17 @@ impl Site for RackSite {
         if let Some(proxy) = self.guest(node) {
             return proxy.make_region(len, access);
         }
-        let at = OURS.iter().position(|&ours| ours == node);
-        let at = at.ok_or(RegionError::NoNode)?;
-        let Self {
-            driver, regions, ..
-        } = self;
-        driver.with(|machines| regions.make(&mut machines.nodes[at].nic, node, pd, len, access))
+        let made = self.nic(node, |nic| self.regions.make(nic, node, pd, len, access));
+        made.unwrap_or(Err(RegionError::NoNode))
     }
 
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
         if let Some(proxy) = self.guest(node) {
             return proxy.remove_region(name.rkey);
         }
-        let Some(at) = OURS.iter().position(|&ours| ours == node) else {
-            return;
-        };
-        let Self {
-            driver, regions, ..
-        } = self;
-        driver.with(|machines| regions.remove(Some(&mut machines.nodes[at].nic), node, name));
+        if let Some(region) = self.regions.remove(node, name.rkey) {
+            self.nic(node, |nic| nic.deregister(&region));
+        }
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {

@@ -52,7 +52,7 @@ impl Ends<'_> {
         let make = |ring: &Ring| {
             let block = self.site.regions().block(ring.node, ring.region.rkey);
             let block = block.ok_or_else(|| no_region(ring))?;
-            let made = Producer::new(block, layout(ring));
+            let made = Producer::new(&block, layout(ring));
             made.map_err(|error| Failure::refused("a producer's ring", error))
         };
         let rings: Outcome<Vec<Producer>> = rings.iter().map(make).collect();
@@ -70,7 +70,7 @@ impl Ends<'_> {
         }
         let block = self.site.regions().block(ring.node, ring.region.rkey);
         let block = block.ok_or_else(|| no_region(ring))?;
-        let made = Consumer::new(block, layout(ring));
+        let made = Consumer::new(&block, layout(ring));
         let consumer = made.map_err(|error| Failure::refused("a consumer's ring", error))?;
         Ok(End::OurConsumer(consumer, producers))
     }

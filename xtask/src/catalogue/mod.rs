@@ -2,7 +2,7 @@
 //! [`tidy`](crate::tidy) says where they differ, and which errors are missing.
 //!
 //! A table stands behind a comment that names its source, `<!-- from: FILE WHAT -->`. WHAT is the
-//! name of an enum, a macro that is called to make one (`drop_reasons!`), or an `impl` with
+//! name of an enum, a macro that is called to make one (`reasons!`), or an `impl` with
 //! constants (`impl Status`). A row has the name, what its documentation says, and what it says to
 //! a user. Whatever stands between the tables is written by hand.
 

@@ -8,7 +8,7 @@ use super::stream::{Came, Cut, Stream};
 use crate::campaign::count;
 use rackweave_base::{Duration, Instant, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::handshake::{
-    Dialer, Greeter, HandshakeError, RefusalCode, Step as Shaken,
+    Handshake as Sound, HandshakeError, RefusalCode, Step as Shaken,
 };
 use rackweave_endpoint::messaging::{Connection, MessagingConfig, Role, UnitTerms};
 use rackweave_rack::Address;
@@ -35,8 +35,7 @@ pub(super) struct UnitActor {
 }
 
 enum Machine {
-    Dialer(Dialer),
-    Greeter(Greeter),
+    Sound(Box<Sound>),
     Forger(Box<Forger>),
 }
 
@@ -122,8 +121,10 @@ impl UnitActor {
                 misbehaviour,
                 deadline,
             ))),
-            (None, Role::Compute) => Machine::Dialer(Dialer::new(now, config, terms, deadline)),
-            (None, Role::Storage) => Machine::Greeter(Greeter::new(now, config, terms, deadline)),
+            (None, role) => {
+                let sound = Sound::new(now, role, config, terms, deadline);
+                Machine::Sound(Box::new(sound))
+            }
         };
         let gives_up = call.plan.gives_up.filter(|(unit, _)| *unit == self.unit);
         self.handshakes.push(Handshake {
@@ -138,12 +139,8 @@ impl UnitActor {
     fn shake(&mut self, now: Instant, nic: &mut dyn Verbs, hands: &mut Handshake) -> Outcome {
         while let Some(came) = hands.stream.read(now, self.unit) {
             match (&mut hands.machine, came) {
-                (Machine::Dialer(dialer), Came::Bytes(bytes)) => dialer.handle_bytes(now, &bytes),
-                (Machine::Dialer(dialer), Came::End) => dialer.handle_end(now),
-                (Machine::Greeter(greeter), Came::Bytes(bytes)) => {
-                    greeter.handle_bytes(now, &bytes);
-                }
-                (Machine::Greeter(greeter), Came::End) => greeter.handle_end(now),
+                (Machine::Sound(sound), Came::Bytes(bytes)) => sound.handle_bytes(now, &bytes),
+                (Machine::Sound(sound), Came::End) => sound.handle_end(now),
                 (Machine::Forger(forger), Came::Bytes(bytes)) => forger.handle_bytes(&bytes),
                 (Machine::Forger(_), Came::End) => {}
             }
@@ -151,21 +148,16 @@ impl UnitActor {
         let gives_up = hands.until.is_some_and(|until| until <= now);
         let (keys, memory) = (&mut self.keys, &self.shared.memory);
         let (outcome, sends, ends) = match &mut hands.machine {
-            Machine::Dialer(dialer) if gives_up => {
-                dialer.abandon(nic);
-                (Ok(None), dialer.poll_send(), true)
+            Machine::Sound(sound) if gives_up => {
+                match self.role {
+                    Role::Compute => sound.abandon(nic),
+                    Role::Storage => sound.refuse(RefusalCode::Stopping, "the unit stops"),
+                }
+                (Ok(None), sound.poll_send(), true)
             }
-            Machine::Greeter(greeter) if gives_up => {
-                greeter.refuse(RefusalCode::Stopping, "the unit stops");
-                (Ok(None), greeter.poll_send(), true)
-            }
-            Machine::Dialer(dialer) => {
-                let shaken = dialer.poll(now, nic, memory, keys);
-                (settle(shaken), dialer.poll_send(), false)
-            }
-            Machine::Greeter(greeter) => {
-                let shaken = greeter.poll(now, nic, memory, keys);
-                (settle(shaken), greeter.poll_send(), false)
+            Machine::Sound(sound) => {
+                let shaken = sound.poll(now, nic, memory, keys);
+                (settle(shaken), sound.poll_send(), false)
             }
             Machine::Forger(forger) => {
                 let forged = forger.poll(now, nic, memory, keys);
@@ -257,8 +249,7 @@ impl UnitActor {
         let calls = self.shared.next_call(self.node).map(|call| call.plan.at);
         let handshakes = self.handshakes.iter().flat_map(|hands| {
             let limit = match &hands.machine {
-                Machine::Dialer(dialer) => dialer.poll_timeout(),
-                Machine::Greeter(greeter) => greeter.poll_timeout(),
+                Machine::Sound(sound) => sound.poll_timeout(),
                 Machine::Forger(forger) => Some(forger.deadline()),
             };
             let next = hands.stream.next_at(self.unit);

@@ -7,27 +7,18 @@ use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::SLOTS_MAX;
 use serde::{Deserialize, Serialize};
 
-/// How items find their consumers (zero-sided RDMA, section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum FlowShape {
-    /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
-    #[default]
-    Shuffle,
-    /// A producer has one ring; each item goes to one consumer, whichever has room.
-    Balance,
-    /// A producer has one ring; each item goes to all consumers or to none, in one order
-    /// everywhere.
-    Replicate,
-}
-
-impl FlowShape {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FlowShape::Shuffle => "shuffle",
-            FlowShape::Balance => "balance",
-            FlowShape::Replicate => "replicate",
-        }
+rackweave_base::named! {
+    /// How items find their consumers (zero-sided RDMA, section 5).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+    pub enum FlowShape {
+        /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
+        #[default]
+        Shuffle = "shuffle",
+        /// A producer has one ring; each item goes to one consumer, whichever has room.
+        Balance = "balance",
+        /// A producer has one ring; each item goes to all consumers or to none, in one order
+        /// everywhere.
+        Replicate = "replicate",
     }
 }
 

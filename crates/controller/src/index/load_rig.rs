@@ -2,14 +2,14 @@
 //! both; and what becomes of queries.
 
 use super::*;
-use crate::{NodeAddress, RegionError, RegionName};
+use crate::NodeAddress;
 use rackweave_base::{MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Rkey};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters};
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
-use rackweave_verbs::{Access, PdId, Verbs};
+use rackweave_verbs::Verbs;
 use rackweave_wire::{
     Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, Reth, Rewrite, Udp, icrc,
 };
@@ -66,20 +66,6 @@ impl Site for Rack {
     fn node(&mut self, _: NodeId, _: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         false
     }
-    fn make_region(
-        &mut self,
-        _: NodeId,
-        _: PdId,
-        _: u64,
-        _: Access,
-    ) -> Result<RegionName, RegionError> {
-        unreachable!("the index needs no regions")
-    }
-    fn remove_region(&mut self, _: NodeId, _: &RegionName) {}
-    fn load_word(&mut self, _: NodeId, _: Rkey, _: u64) -> Option<[u8; 8]> {
-        None
-    }
-    fn store_word(&mut self, _: NodeId, _: Rkey, _: u64, _: [u8; 8]) {}
     fn switches(&self) -> usize {
         self.switches.len()
     }

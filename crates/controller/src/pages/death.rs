@@ -26,14 +26,11 @@ impl Controller {
         for store in self.page_stores_of(node) {
             self.page_target_died(site, store);
         }
-        if let Some(index) = self
-            .pages
-            .as_ref()
-            .and_then(|registry| registry.index(node))
-        {
+        let member = self.pages.as_ref().and_then(|it| it.index(node));
+        if let Some(index) = member {
             self.page_member_died(site, index);
         }
-        if self.pages.as_ref().and_then(|registry| registry.server) == Some(node) {
+        if self.page_server() == Some(node) {
             self.server_died(site);
         }
     }

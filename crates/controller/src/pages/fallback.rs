@@ -136,6 +136,18 @@ pub(super) fn word(state: &EntryState) -> FallbackLatch {
     }
 }
 
+/// Writes an entry whose state is known: the place first, so that whoever sees the latch open sees
+/// it, too.
+pub(super) fn store(
+    site: &mut dyn Site,
+    (server, rkey, offset): (NodeId, Rkey, u64),
+    state: &EntryState,
+) {
+    let place = state.place.0.to_le_bytes();
+    site.store_word(server, rkey, offset + 8, place);
+    site.store_word(server, rkey, offset, word(state).0.to_le_bytes());
+}
+
 /// A queue pair for a channel's operations on entries, at either end.
 fn create_qp(
     site: &mut dyn Site,

@@ -59,12 +59,8 @@ impl Controller {
         let region: RegionName = make(site, server, pd, bytes, region_access())?;
         let registry = self.pages.as_mut().expect("as above");
         // Nobody changes an entry behind the copy. What is under way is asked for again.
-        for &(_, server, far) in registry
-            .nodes
-            .iter()
-            .flatten()
-            .flat_map(|node| &node.fallback)
-        {
+        let nodes = registry.nodes.iter().flatten();
+        for &(_, server, far) in nodes.flat_map(|node| &node.fallback) {
             site.node(server, &mut |verbs| {
                 let _gone = verbs.modify_qp(far, QpModify::Reset);
             });
@@ -81,8 +77,8 @@ impl Controller {
 
     /// Connects all channels of a node to the memory server afresh, with the keys that it may have.
     fn hand_out_keys(&mut self, site: &mut dyn Site, index: usize) {
-        let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-        for worker in 0..registry.map_or(0, |node| node.channels.len()) {
+        let channels = self.all_channels().into_iter();
+        for (index, worker) in channels.filter(|channel| channel.0 == index) {
             // A node that has died meanwhile needs nothing.
             let _dead = self.renew_server(site, index, worker);
         }

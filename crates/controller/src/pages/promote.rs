@@ -66,16 +66,14 @@ impl Controller {
     /// Moves the entry of a page from the switch to the server's memory. False if it is not in the
     /// switch, if its home is being written, or if there is no server.
     pub fn demote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
-        let Some((server, rkey, offset)) = self.fallback_entry(page) else {
+        let Some(at) = self.fallback_entry(page) else {
             return false;
         };
-        let Some(state) = with_pages(site, |pages| pages.remove(page)) else {
-            return false;
-        };
-        let latch = fallback::word(&state);
-        site.store_word(server, rkey, offset + 8, state.place.0.to_le_bytes());
-        site.store_word(server, rkey, offset, latch.0.to_le_bytes());
-        true
+        let state = with_pages(site, |pages| pages.remove(page));
+        if let Some(state) = &state {
+            fallback::store(site, at, state);
+        }
+        state.is_some()
     }
 
     /// Demotes up to `limit` pages that nobody has asked for since this was done last; how many.

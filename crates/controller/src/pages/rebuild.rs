@@ -6,7 +6,7 @@
 //! `claims` makes entries of that.
 
 use super::set_up::with_pages;
-use super::{PageSetUpError, nvme};
+use super::{PageSetUpError, fallback, nvme};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::pages::NodeDeath;
@@ -38,12 +38,10 @@ impl Controller {
             let _fits = with_pages(site, |pages| pages.insert(page, state));
         }
         self.unmark_writes(site);
-        self.start_all_channels(site);
-        if self
-            .pages
-            .as_ref()
-            .is_some_and(|registry| registry.server.is_none())
-        {
+        for (index, worker) in self.all_channels() {
+            let _table_fits = self.start_channel(site, index, worker);
+        }
+        if self.page_server().is_none() {
             self.server_died(site);
         }
     }
@@ -53,13 +51,8 @@ impl Controller {
         let registry = self.pages.as_mut().expect("as the caller knows");
         registry.restarts += 1;
         let stores: Vec<_> = registry.stores.iter_mut().map(Option::take).collect();
-        let targets: Vec<NodeId> = registry
-            .spec
-            .stores
-            .iter()
-            .map(|store| store.target)
-            .collect();
-        for (store, &target) in stores.iter().zip(&targets) {
+        for (store, spec) in stores.iter().zip(&registry.spec.stores) {
+            let target = spec.target;
             let Some(store) = store else { continue };
             for queue in store.queues.iter().flatten() {
                 nvme::close(site, target, queue.node_qpn);
@@ -72,11 +65,7 @@ impl Controller {
     /// Connects all nodes afresh that answer. True if one did not.
     fn reconnect_nodes(&mut self, site: &mut dyn Site) -> bool {
         let mut is_partial = false;
-        for index in 0..self
-            .pages
-            .as_ref()
-            .map_or(0, |registry| registry.nodes.len())
-        {
+        for index in 0..self.pages.as_ref().map_or(0, |it| it.nodes.len()) {
             let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
             let Some(mut node) = node else { continue };
             if self.connect_node(site, index, &mut node).is_ok() {
@@ -104,7 +93,7 @@ impl Controller {
             let region = registry.fallback.get(usize::from(store));
             for page in (0..spec.pages).filter_map(|index| PageId::new(store, index)) {
                 let word = region.zip(registry.server).and_then(|(region, server)| {
-                    let at = page.index() * super::fallback::ENTRY_LEN;
+                    let at = page.index() * fallback::ENTRY_LEN;
                     site.load_word(server, region.rkey, at)
                 });
                 let is_elsewhere =
@@ -125,7 +114,7 @@ impl Controller {
         };
         for (region, spec) in registry.fallback.iter().zip(&registry.spec.stores) {
             for index in 0..spec.pages {
-                let at = index * super::fallback::ENTRY_LEN;
+                let at = index * fallback::ENTRY_LEN;
                 let latch = site.load_word(server, region.rkey, at);
                 let latch = FallbackLatch(latch.map_or(0, u64::from_le_bytes));
                 if !latch.is_indexed() {
@@ -138,22 +127,9 @@ impl Controller {
         }
     }
 
-    fn start_all_channels(&mut self, site: &mut dyn Site) {
-        for index in 0..self
-            .pages
-            .as_ref()
-            .map_or(0, |registry| registry.nodes.len())
-        {
-            let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-            for worker in 0..registry.map_or(0, |node| node.channels.len()) {
-                let _table_fits = self.start_channel(site, index, worker);
-            }
-        }
-    }
-
     fn server_is_gone(&self, site: &mut dyn Site) -> bool {
-        let server = self.pages.as_ref().and_then(|registry| registry.server);
-        server.is_some_and(|server| !site.node(server, &mut |_| {}))
+        self.page_server()
+            .is_some_and(|server| !site.node(server, &mut |_| {}))
     }
 
     fn forget_server(&mut self) {
@@ -167,12 +143,11 @@ impl Controller {
     pub(super) fn server_died(&mut self, site: &mut dyn Site) {
         self.forget_server();
         self.next_server(site);
-        if self
-            .pages
-            .as_ref()
-            .is_some_and(|registry| registry.server.is_some())
-        {
-            self.renew_all_channels(site);
+        if self.page_server().is_some() {
+            for (index, worker) in self.all_channels() {
+                // A node that has died meanwhile needs nothing.
+                let _dead = self.renew_channel(site, index, worker);
+            }
         }
     }
 
@@ -191,20 +166,6 @@ impl Controller {
             self.server_died(site);
         }
         Ok(())
-    }
-
-    fn renew_all_channels(&mut self, site: &mut dyn Site) {
-        for index in 0..self
-            .pages
-            .as_ref()
-            .map_or(0, |registry| registry.nodes.len())
-        {
-            let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-            for worker in 0..registry.map_or(0, |node| node.channels.len()) {
-                // A node that has died meanwhile needs nothing.
-                let _dead = self.renew_channel(site, index, worker);
-            }
-        }
     }
 
     /// Makes the entries that the switch has not again in the memory of the first node that may
@@ -237,9 +198,7 @@ impl Controller {
             }
             let state = self.settle_claims(site, page, &survey);
             if let Some((server, rkey, offset)) = self.fallback_entry(page) {
-                let latch = super::fallback::word(&state);
-                site.store_word(server, rkey, offset + 8, state.place.0.to_le_bytes());
-                site.store_word(server, rkey, offset, latch.0.to_le_bytes());
+                fallback::store(site, (server, rkey, offset), &state);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What the controller knows of the page directory that it has set up.
 
 use super::{PageChannel, PagePool, PageSpec};
-use crate::RegionName;
 use crate::lanes::Connected;
+use crate::{Controller, RegionName};
 use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::pages::{LostPage, StoreSet};
 use rackweave_switch::transfer::LaneId;
@@ -67,6 +67,40 @@ pub(crate) struct PageRegistry {
     pub epoch: u64,
     /// How often the directory was made again after it had been lost.
     pub restarts: u64,
+}
+
+impl Controller {
+    /// Acts with a node while it is apart from the others; nothing if it is dead.
+    pub(super) fn with_node<R>(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut Self, &mut NodeRegistry) -> R,
+    ) -> Option<R> {
+        let mut node = self.pages.as_mut()?.nodes[index].take()?;
+        let result = act(self, &mut node);
+        self.pages.as_mut()?.nodes[index] = Some(node);
+        Some(result)
+    }
+
+    /// The channels of all nodes that are not dead: node and worker.
+    pub(super) fn all_channels(&self) -> Vec<(usize, usize)> {
+        let nodes = self.pages.iter().flat_map(|registry| &registry.nodes);
+        let counts = nodes.map(|node| node.as_ref().map_or(0, |node| node.channels.len()));
+        let channels = counts.enumerate();
+        channels
+            .flat_map(|(index, count)| (0..count).map(move |worker| (index, worker)))
+            .collect()
+    }
+
+    /// The memory server, if there is one.
+    pub(super) fn page_server(&self) -> Option<NodeId> {
+        self.pages.as_ref()?.server
+    }
+
+    /// What is known of a slot, if its node is not dead.
+    pub(super) fn slot_mut(&mut self, slot: u16) -> Option<&mut SlotRegistry> {
+        self.pages.as_mut()?.slots[usize::from(slot)].as_mut()
+    }
 }
 
 impl PageRegistry {

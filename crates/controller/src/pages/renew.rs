@@ -50,28 +50,19 @@ impl Controller {
         index: usize,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
-        if self
-            .pages
-            .as_ref()
-            .is_none_or(|registry| registry.server.is_none())
-        {
+        if self.page_server().is_none() {
             return Ok(());
         }
-        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
-        let Some(mut node) = node else {
-            return Ok(());
-        };
-        let connected = self.connect_fallback(site, &mut node, worker);
-        if connected.is_ok() {
+        let renewed = self.with_node(index, |controller, node| {
+            controller.connect_fallback(site, node, worker)?;
             let channel = &mut node.channels[worker];
             channel.server_generation += 1;
             let at = control::server_generation_at(channel.slots);
             let word = channel.server_generation.to_le_bytes();
             site.store_word(channel.node, channel.control.rkey, at, word);
-        }
-        let registry = self.pages.as_mut().expect("as above");
-        registry.nodes[index] = Some(node);
-        connected
+            Ok(())
+        });
+        renewed.unwrap_or(Ok(()))
     }
 
     /// Connects a channel afresh.
@@ -91,13 +82,12 @@ impl Controller {
         let number = self.first_channel(index) + worker as u16;
         with_pages(site, |pages| pages.set_channel(number, None))?;
         self.stop_slots(site, &slots);
-        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
-        let Some(mut node) = node else {
+        let connected = self.with_node(index, |controller, node| {
+            controller.connect_channel(site, index, node, worker)
+        });
+        let Some(connected) = connected else {
             return Ok(());
         };
-        let connected = self.connect_channel(site, index, &mut node, worker);
-        let registry = self.pages.as_mut().expect("as above");
-        registry.nodes[index] = Some(node);
         connected?;
         for slot in slots {
             for store in 0..stores {
@@ -114,14 +104,11 @@ impl Controller {
         index: usize,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
-        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
-        let Some(mut node) = node else {
-            return Ok(());
-        };
-        let opened = self.open_channel(site, index, &node, worker);
-        self.next_generation(site, &mut node.channels[worker]);
-        let registry = self.pages.as_mut().expect("as above");
-        registry.nodes[index] = Some(node);
-        opened
+        let started = self.with_node(index, |controller, node| {
+            let opened = controller.open_channel(site, index, node, worker);
+            controller.next_generation(site, &mut node.channels[worker]);
+            opened
+        });
+        started.unwrap_or(Ok(()))
     }
 }

@@ -7,10 +7,11 @@
 //! overlapping commands in the order in which they reached it, so the page may be written again at
 //! once (`rackweave_target`).
 
+use super::registry::SlotRegistry;
 use super::set_up::{address, with_pages};
 use super::{PageSetUpError, nvme};
 use crate::lanes::Connected;
-use crate::{Controller, Site};
+use crate::{Controller, NodeAddress, Site};
 use core::ops::Range;
 use rackweave_base::Psn;
 use rackweave_programs::pages::{End, PageTask, StoreEntry, cargo};
@@ -82,10 +83,7 @@ impl Controller {
     /// Nothing of what these slots had under way goes on: not at a target, not on a lane, not in
     /// the switch.
     pub(super) fn stop_slots(&mut self, site: &mut dyn Site, slots: &Range<u16>) {
-        let stores = self
-            .pages
-            .as_ref()
-            .map_or(0, |registry| registry.stores.len()) as u8;
+        let stores = self.pages.as_ref().map_or(0, |it| it.stores.len()) as u8;
         for slot in slots.clone() {
             for store in 0..stores {
                 self.close_queue(site, slot, store);
@@ -139,12 +137,9 @@ impl Controller {
 
     /// Links a slot's lanes for data afresh, if its node is there.
     pub(super) fn relink_slot(&mut self, site: &mut dyn Site, slot: u16) {
-        let Some(registry) = &self.pages else { return };
-        let Some(lanes) = registry.slots[usize::from(slot)] else {
+        let Some((lanes, at)) = self.slot_at(site, slot) else {
             return;
         };
-        let node = registry.spec.nodes[lanes.node].node;
-        let Ok(at) = address(site, node) else { return };
         let wanted = self.wanted(LaneKind::Target, Access::REMOTE_WRITE);
         let target = self.relink_lane(site, &lanes.target, at, wanted);
         let wanted = self.wanted_relay();
@@ -153,11 +148,7 @@ impl Controller {
             return; // the node is dead, and will be brought up again
         };
         with_pages(site, |pages| pages.reset_relay(slot, wanted.psn));
-        if let Some(slot) = self
-            .pages
-            .as_mut()
-            .and_then(|registry| registry.slots[usize::from(slot)].as_mut())
-        {
+        if let Some(slot) = self.slot_mut(slot) {
             (slot.target, slot.relay) = (target, relay);
         }
     }
@@ -165,27 +156,27 @@ impl Controller {
     /// A node has not taken a completion: the lane is linked afresh and the completion sent again,
     /// until the node is known to be dead.
     pub(super) fn requester_silent(&mut self, site: &mut dyn Site, slot: u16) {
-        let Some(registry) = &self.pages else { return };
-        let Some(lanes) = registry.slots[usize::from(slot)] else {
+        let Some((lanes, at)) = self.slot_at(site, slot) else {
             return;
         };
-        let node = registry.spec.nodes[lanes.node].node;
-        let Ok(at) = address(site, node) else { return };
         let (address, rkey) = lanes.completions;
         let wanted = self.wanted(LaneKind::Word { address, rkey }, Access::REMOTE_WRITE);
         let Ok(word) = self.relink_lane(site, &lanes.word, at, wanted) else {
             return;
         };
-        if let Some(slot) = self
-            .pages
-            .as_mut()
-            .and_then(|registry| registry.slots[usize::from(slot)].as_mut())
-        {
+        if let Some(slot) = self.slot_mut(slot) {
             slot.word = word;
         }
         site.switch(&mut |now, switch| {
             switch.inject(now, Task::Page(PageTask::Repeat { slot }));
         });
+    }
+
+    /// The lanes of a slot, and where its node is.
+    fn slot_at(&mut self, site: &dyn Site, slot: u16) -> Option<(SlotRegistry, NodeAddress)> {
+        let lanes = *self.slot_mut(slot)?;
+        let node = self.pages.as_ref()?.spec.nodes[lanes.node].node;
+        Some((lanes, address(site, node).ok()?))
     }
 
     /// Links a source lane afresh; it carries nothing any more.
@@ -195,10 +186,8 @@ impl Controller {
             return;
         };
         let node = registry.spec.nodes[index].node;
-        let Some(made) = registry.nodes[index]
-            .as_ref()
-            .map(|registry| registry.sources[usize::from(bit)])
-        else {
+        let made = registry.nodes[index].as_ref();
+        let Some(made) = made.map(|node| node.sources[usize::from(bit)]) else {
             return;
         };
         let Ok(at) = address(site, node) else { return };

@@ -4,11 +4,10 @@
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{
-    Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rkey, Rng,
+    Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rng,
 };
 use rackweave_controller::{
-    Controller, FlowRings, LocalRegions, NodeAddress, RegionError, RegionName, Ring, Site,
-    SwitchAddress,
+    Controller, FlowRings, LocalRegions, NodeAddress, Ring, Site, SwitchAddress,
 };
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout, Taken};
 use rackweave_nic::{Nic, NicConfig};
@@ -16,7 +15,7 @@ use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
-use rackweave_verbs::{Access, PdId, Verbs};
+use rackweave_verbs::Verbs;
 use rackweave_wire::Rewrite;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -280,6 +279,10 @@ impl Site for TestRack {
             .collect()
     }
 
+    fn regions(&self) -> Option<&LocalRegions> {
+        Some(&self.regions)
+    }
+
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         let at = usize::from(node.0);
         if at >= self.nics.len() || self.dead[at] {
@@ -291,34 +294,6 @@ impl Site for TestRack {
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         act(self.now, &mut self.switch);
-    }
-
-    fn make_region(
-        &mut self,
-        node: NodeId,
-        pd: PdId,
-        len: u64,
-        access: Access,
-    ) -> Result<RegionName, RegionError> {
-        if self.dead[usize::from(node.0)] {
-            return Err(RegionError::NoNode);
-        }
-        let nic = &mut self.nics[usize::from(node.0)];
-        self.regions.make(nic, node, pd, len, access)
-    }
-
-    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        let at = usize::from(node.0);
-        let verbs = (!self.dead[at]).then(|| &mut self.nics[at] as &mut dyn Verbs);
-        self.regions.remove(verbs, node, name);
-    }
-
-    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        self.regions.load(node, rkey, offset)
-    }
-
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        self.regions.store(node, rkey, offset, bytes);
     }
 }
 
@@ -342,7 +317,7 @@ pub struct Ends {
 
 impl Ends {
     pub fn new(rack: &TestRack, rings: &FlowRings) -> Self {
-        let block = |ring: &Ring| -> &Block {
+        let block = |ring: &Ring| -> Block {
             let block = rack.regions.block(ring.node, ring.region.rkey);
             block.expect("the ring is there")
         };
@@ -352,14 +327,14 @@ impl Ends {
             .map(|rings| {
                 rings
                     .iter()
-                    .map(|r| Producer::new(block(r), layout(r)).unwrap())
+                    .map(|r| Producer::new(&block(r), layout(r)).unwrap())
                     .collect()
             })
             .collect();
         let consumers: Vec<Consumer> = rings
             .consumers
             .iter()
-            .map(|r| Consumer::new(block(r), layout(r)).unwrap())
+            .map(|r| Consumer::new(&block(r), layout(r)).unwrap())
             .collect();
         let counts = || producers.iter().map(|p| vec![0; p.len()]).collect();
         Self {

@@ -3,6 +3,7 @@
 use super::error::TreeError;
 use super::tree::{Counters, Tree};
 use super::writer::Writer;
+use core::ops::ControlFlow::{Break, Continue};
 use rackweave_wire::fabric::tree::{ROOT, ValueRef};
 
 impl Tree {
@@ -11,43 +12,30 @@ impl Tree {
     /// # Errors
     /// If the key is out of bounds.
     pub fn remove(&self, key: u64) -> Result<bool, TreeError> {
-        loop {
-            let Some((leaf, _)) = self.descend(key, 0) else {
-                self.restarted();
-                continue;
-            };
-            let node = leaf.node;
-            let count = node.count(node.meta());
-            let index = node.lower_bound(count, key);
-            let found = index < count && node.key(index) == key;
-            if !found {
-                let covered = node.covers(key);
-                if leaf.is_still() {
-                    if !covered {
-                        let (low, last) = self.bounds();
-                        return Err(TreeError::OutOfBounds { key, low, last });
-                    }
-                    return Ok(false);
-                }
-                self.restarted();
-                continue;
-            }
-            let Some(mut writer) = node.upgrade(leaf.latch) else {
-                self.restarted();
-                continue;
-            };
-            let old = writer.remove(index);
-            let underflow = self.underflows(writer.count(), 0);
-            writer.finish();
-            if old.is_reference {
-                let reference = ValueRef::from_word(old.value);
-                self.inner.heap.free(&self.inner.arena, reference);
-            }
-            if underflow && node.index != ROOT {
-                self.merge(key, 0);
-            }
-            return Ok(true);
+        self.insist(|| self.try_remove(key).map(Break))
+    }
+
+    fn try_remove(&self, key: u64) -> Option<Result<bool, TreeError>> {
+        let (leaf, _) = self.descend(key, 0)?;
+        let node = leaf.node;
+        let count = node.count(node.meta());
+        let index = node.lower_bound(count, key);
+        let found = index < count && node.key(index) == key;
+        if !found {
+            return self.unchanged(&leaf, key, false);
         }
+        let mut writer = node.upgrade(leaf.latch)?;
+        let old = writer.remove(index);
+        let underflow = self.underflows(writer.count(), 0);
+        writer.finish();
+        if old.is_reference {
+            let reference = ValueRef::from_word(old.value);
+            self.inner.heap.free(&self.inner.arena, reference);
+        }
+        if underflow && node.index != ROOT {
+            self.merge(key, 0);
+        }
+        Some(Ok(true))
     }
 
     /// Whether a tree node of `level` has so few entries that it is to be merged.
@@ -62,42 +50,35 @@ impl Tree {
     /// Returns whether anything was merged.
     fn merge(&self, key: u64, level: u8) -> bool {
         let mut merged = false;
-        loop {
-            let Some((parent, _)) = self.descend(key, level + 1) else {
-                self.restarted();
-                continue;
-            };
+        self.insist(|| {
+            let (parent, _) = self.descend(key, level + 1)?;
             if parent.node.meta().level != level + 1 {
-                if parent.is_still() {
-                    return merged;
-                }
-                self.restarted();
-                continue;
+                return parent.is_still().then_some(Break(merged));
             }
-            let Some(above) = parent.node.upgrade(parent.latch) else {
-                self.restarted();
-                continue;
-            };
+            let above = parent.node.upgrade(parent.latch)?;
             let is_root = above.node().index == ROOT;
             if above.count() == 1 {
                 if is_root {
-                    return self.collapse(above) || merged;
+                    return Some(Break(self.collapse(above) || merged));
                 }
                 above.leave();
                 // With its parent's neighbours it gets neighbours of its own.
-                if !self.merge(key, level + 1) {
-                    return merged;
-                }
-                continue;
+                let has_more = self.merge(key, level + 1);
+                return Some(if has_more {
+                    Continue(())
+                } else {
+                    Break(merged)
+                });
             }
             let Some(underflow) = self.join(above, key) else {
-                return merged;
+                return Some(Break(merged));
             };
             merged = true;
             if underflow && !is_root {
                 self.merge(key, level + 1);
             }
-        }
+            Some(Continue(()))
+        })
     }
 
     /// The root takes over the content of its only child, unless that is pinned.

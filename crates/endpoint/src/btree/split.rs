@@ -4,6 +4,7 @@ use super::error::TreeError;
 use super::node::Entry;
 use super::tree::{Counters, Tree};
 use super::writer::Writer;
+use core::ops::ControlFlow::{Break, Continue};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
@@ -11,54 +12,39 @@ impl Tree {
     /// Splits the tree node of `level` where `key` belongs, if it is still full.
     pub(super) fn split(&self, key: u64, level: u8) -> Result<(), TreeError> {
         let mut has_moved = false;
-        loop {
-            let Some((place, parent)) = self.descend(key, level) else {
-                self.restarted();
-                continue;
+        self.insist(|| {
+            let again = |done: Result<(), TreeError>| match done {
+                Ok(()) => Continue(()),
+                Err(error) => Break(Err(error)),
             };
+            let (place, parent) = self.descend(key, level)?;
             let (node, meta) = (place.node, place.node.meta());
             if meta.level != level || node.count(meta) < self.limit(level) {
-                if place.is_still() {
-                    return Ok(());
-                }
-                self.restarted();
-                continue;
+                return place.is_still().then_some(Break(Ok(())));
             }
             let Some(parent) = parent else {
-                match node.upgrade(place.latch) {
-                    Some(root) => return self.grow(root, key),
-                    None => self.restarted(),
-                }
-                continue;
+                let root = node.upgrade(place.latch)?;
+                return Some(Break(self.grow(root, key)));
             };
             let parent_meta = parent.node.meta();
             if parent.node.count(parent_meta) >= self.limit(level + 1) {
-                if parent.is_still() {
-                    self.split(key, level + 1)?;
-                } else {
-                    self.restarted();
-                }
-                continue;
+                let still = parent.is_still();
+                return still.then(|| again(self.split(key, level + 1)));
             }
-            let Some(above) = parent.node.upgrade(parent.latch) else {
-                self.restarted();
-                continue;
-            };
+            let above = parent.node.upgrade(parent.latch)?;
             let Some(left) = node.upgrade(place.latch) else {
                 above.leave();
-                self.restarted();
-                continue;
+                return None;
             };
             // With the planted bug the tree knows nothing of pins, and both halves are new. The new
             // place may have been pinned, too: once is enough.
             let moves = planted(Canary::IndexUnpinnedSplit) && !has_moved;
             if moves && self.inner.pins.holds(node.index) {
                 has_moved = true;
-                self.move_away(above, left, key)?;
-                continue;
+                return Some(again(self.move_away(above, left, key)));
             }
-            return self.halve(above, left, key);
-        }
+            Some(Break(self.halve(above, left, key)))
+        })
     }
 
     /// Where to cut a full tree node into which `key` is to go. Keys that come in ascending order

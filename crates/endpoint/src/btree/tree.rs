@@ -9,6 +9,7 @@ use super::node::Node;
 use super::pins::Pins;
 use super::sync::{Arc, AtomicU64, Ordering};
 use super::writer::Writer;
+use core::ops::ControlFlow;
 use rackweave_wire::fabric::tree::{Layout, ROOT, Superblock, SuperblockError, ValueRef};
 
 #[cfg(not(any(loom, shuttle)))]
@@ -58,6 +59,10 @@ pub struct Statistics {
     /// Tree nodes that were merged into their neighbours.
     pub merges: u64,
 }
+
+/// What an attempt has come to: an end, or that another one is due. None if a writer came in
+/// between.
+pub(super) type Attempt<T> = Option<ControlFlow<T>>;
 
 /// Where a descent has come to: a tree node and the word of its latch.
 #[derive(Clone, Copy)]
@@ -271,6 +276,35 @@ impl Tree {
             // Nothing came in between, so the parent names a tree node.
             place = child?;
         }
+    }
+
+    /// Attempts something until it is done.
+    #[inline]
+    pub(super) fn insist<T>(&self, mut attempt: impl FnMut() -> Attempt<T>) -> T {
+        loop {
+            match attempt() {
+                Some(ControlFlow::Break(result)) => return result,
+                Some(ControlFlow::Continue(())) => {}
+                None => self.restarted(),
+            }
+        }
+    }
+
+    /// What a write comes to that leaves the leaf as it is.
+    pub(super) fn unchanged(
+        &self,
+        leaf: &Place<'_>,
+        key: u64,
+        found: bool,
+    ) -> Option<Result<bool, TreeError>> {
+        let covered = leaf.node.covers(key);
+        leaf.is_still().then(|| match covered {
+            true => Ok(found),
+            false => {
+                let (low, last) = self.bounds();
+                Err(TreeError::OutOfBounds { key, low, last })
+            }
+        })
     }
 
     /// Counts that an operation begins again.

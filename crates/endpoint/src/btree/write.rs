@@ -2,7 +2,8 @@
 
 use super::error::TreeError;
 use super::node::Entry;
-use super::tree::Tree;
+use super::tree::{Attempt, Tree};
+use core::ops::ControlFlow::{Break, Continue};
 use rackweave_wire::fabric::tree::ValueRef;
 
 /// What is to happen to a key, depending on whether it is there.
@@ -63,77 +64,76 @@ impl Tree {
         mode: Mode,
         record: &mut Option<ValueRef>,
     ) -> Result<bool, TreeError> {
-        loop {
-            let Some((leaf, _)) = self.descend(key, 0) else {
-                self.restarted();
-                continue;
-            };
-            let node = leaf.node;
-            let count = node.count(node.meta());
-            let index = node.lower_bound(count, key);
-            let found = index < count && node.key(index) == key;
-            let covered = node.covers(key);
-            let done = match mode {
-                Mode::Insert => found,
-                Mode::Update => !found,
-                Mode::Put => false,
-            };
-            if done || !covered {
-                if leaf.is_still() {
-                    if !covered {
-                        let (low, last) = self.bounds();
-                        return Err(TreeError::OutOfBounds { key, low, last });
-                    }
-                    return Ok(found);
-                }
-                self.restarted();
-                continue;
-            }
-            if !found && count == node.capacity() {
-                if !leaf.is_still() {
-                    self.restarted();
-                    continue;
-                }
-                self.split(key, 0)?;
-                continue;
-            }
-            // The record is complete before anybody can see it.
-            let entry = match value.try_into() {
-                Ok(word) => Entry {
-                    key,
-                    value: u64::from_le_bytes(word),
-                    is_reference: false,
-                },
-                Err(_) => {
-                    let reference = match *record {
-                        Some(reference) => reference,
-                        None => {
-                            let heap = &self.inner.heap;
-                            *record.insert(heap.add(&self.inner.arena, key, value)?)
-                        }
-                    };
-                    Entry {
-                        key,
-                        value: reference.to_word(),
-                        is_reference: true,
-                    }
-                }
-            };
-            let Some(mut writer) = node.upgrade(leaf.latch) else {
-                self.restarted();
-                continue;
-            };
-            // What was found holds: nobody came in between.
-            if found {
-                let old = writer.replace(index, entry);
-                writer.finish();
-                *record = old.is_reference.then(|| ValueRef::from_word(old.value));
-            } else {
-                writer.insert(index, entry);
-                writer.finish();
-                *record = None;
-            }
-            return Ok(found);
+        self.insist(|| self.try_write(key, value, mode, record))
+    }
+
+    fn try_write(
+        &self,
+        key: u64,
+        value: &[u8],
+        mode: Mode,
+        record: &mut Option<ValueRef>,
+    ) -> Attempt<Result<bool, TreeError>> {
+        let (leaf, _) = self.descend(key, 0)?;
+        let node = leaf.node;
+        let count = node.count(node.meta());
+        let index = node.lower_bound(count, key);
+        let found = index < count && node.key(index) == key;
+        let done = match mode {
+            Mode::Insert => found,
+            Mode::Update => !found,
+            Mode::Put => false,
+        };
+        if done || !node.covers(key) {
+            return self.unchanged(&leaf, key, found).map(Break);
         }
+        if !found && count == node.capacity() {
+            return leaf.is_still().then(|| match self.split(key, 0) {
+                Ok(()) => Continue(()),
+                Err(error) => Break(Err(error)),
+            });
+        }
+        let entry = match self.entry(key, value, record) {
+            Ok(entry) => entry,
+            Err(error) => return Some(Break(Err(error))),
+        };
+        let mut writer = node.upgrade(leaf.latch)?;
+        // What was found holds: nobody came in between.
+        if found {
+            let old = writer.replace(index, entry);
+            writer.finish();
+            *record = old.is_reference.then(|| ValueRef::from_word(old.value));
+        } else {
+            writer.insert(index, entry);
+            writer.finish();
+            *record = None;
+        }
+        Some(Break(Ok(found)))
+    }
+
+    /// What a leaf is to have. The record is complete before anybody can see it.
+    fn entry(
+        &self,
+        key: u64,
+        value: &[u8],
+        record: &mut Option<ValueRef>,
+    ) -> Result<Entry, TreeError> {
+        let Ok(word) = value.try_into() else {
+            let heap = &self.inner.heap;
+            let reference = match *record {
+                Some(reference) => reference,
+                None => *record.insert(heap.add(&self.inner.arena, key, value)?),
+            };
+            return Ok(Entry {
+                key,
+                value: reference.to_word(),
+                is_reference: true,
+            });
+        };
+        Ok(Entry {
+            key,
+            value: u64::from_le_bytes(word),
+            is_reference: false,
+        })
     }
 }

@@ -10,9 +10,10 @@ use super::inbox::Inbox;
 use super::names::Connection;
 use super::outbox::Outbox;
 use super::window::{Ticket, Window};
+use crate::resources::Resources;
 use core::ops::Range;
 use rackweave_base::{Instant, Memory, Qpn};
-use rackweave_verbs::{Access, Completion, CqId, PdId, QpCapabilities, Region, Verbs};
+use rackweave_verbs::{Completion, PdId, QpCapabilities, Verbs};
 use rackweave_wire::fabric::rpc::{GRANT_INITIAL, MessageKind};
 use std::collections::VecDeque;
 
@@ -65,8 +66,7 @@ enum Question {
 #[derive(Debug)]
 pub struct Client {
     qpn: Qpn,
-    cq: CqId,
-    region: Region,
+    nic: Resources,
     config: ClientConfig,
     sizes: Sizes,
     state: State,
@@ -100,20 +100,21 @@ impl Client {
         config: ClientConfig,
     ) -> Result<Self, RpcError> {
         let sizes = config.sizes()?;
-        let block = memory.allocate(sizes.bytes() as usize)?;
-        let region = verbs.register(pd, block, Access::LOCAL_WRITE)?;
-        let made = make_queues(verbs, pd, &sizes);
-        let (cq, qpn) = made.inspect_err(|_| {
-            verbs.deregister(&region);
-        })?;
+        let capabilities = QpCapabilities {
+            send_max: sizes.send_buffers.into(),
+            receive_max: sizes.receives.into(),
+            segments_max: 1,
+        };
+        let entries = capabilities.send_max + capabilities.receive_max;
+        let bytes = sizes.bytes() as usize;
+        let (nic, qpn) = Resources::with_qp(verbs, memory, pd, bytes, entries, capabilities)?;
         Ok(Self {
             qpn,
-            cq,
             state: State::Unconnected,
             window: Window::new(config.window, config.timeout),
-            outbox: Outbox::new(&region, 0, &sizes, MessageKind::Request),
-            inbox: Inbox::new(&region, 0, &sizes),
-            region,
+            outbox: Outbox::new(&nic.region, 0, &sizes, MessageKind::Request),
+            inbox: Inbox::new(&nic.region, 0, &sizes),
+            nic,
             ended: VecDeque::with_capacity(config.window.into()),
             bytes: Vec::new(),
             completions: Vec::with_capacity(config.completions_max.into()),
@@ -295,23 +296,6 @@ impl Client {
     pub fn close(self, verbs: &mut dyn Verbs) {
         // What the NIC no longer knows needs no giving back.
         let _ = verbs.destroy_qp(self.qpn);
-        let _ = verbs.destroy_cq(self.cq);
-        verbs.deregister(&self.region);
-    }
-}
-
-fn make_queues(verbs: &mut dyn Verbs, pd: PdId, sizes: &Sizes) -> Result<(CqId, Qpn), RpcError> {
-    let capabilities = QpCapabilities {
-        send_max: sizes.send_buffers.into(),
-        receive_max: sizes.receives.into(),
-        segments_max: 1,
-    };
-    let cq = verbs.create_cq(capabilities.send_max + capabilities.receive_max)?;
-    match verbs.create_qp(pd, cq, cq, capabilities) {
-        Ok(qpn) => Ok((cq, qpn)),
-        Err(error) => {
-            let _ = verbs.destroy_cq(cq);
-            Err(error.into())
-        }
+        self.nic.destroy(verbs);
     }
 }

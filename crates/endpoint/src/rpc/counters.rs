@@ -1,21 +1,6 @@
 //! What both ends have seen.
 
-macro_rules! counters {
-    ($(#[$what:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
-        $(#[$what])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct $type {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl $type {
-            /// Names and values, for output.
-            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
-    };
-}
+use rackweave_base::counters;
 
 counters! {
     /// Counters of a client since it was made.

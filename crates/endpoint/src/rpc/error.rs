@@ -1,9 +1,9 @@
 //! What can go wrong with a call.
 
 use super::ConfigError;
-use rackweave_base::memory::MemoryError;
+use crate::ResourceError;
 use rackweave_base::{Duration, Qpn};
-use rackweave_verbs::{CompletionStatus, CqError, PostError, QpError, RegisterError};
+use rackweave_verbs::{CompletionStatus, PostError};
 use rackweave_wire::fabric::rpc::{MessageError, Status};
 
 /// Why a connection is of no use any more.
@@ -77,18 +77,9 @@ pub enum RpcError {
     /// A size is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No memory for the buffers.
+    /// Memory or NIC have no room.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The buffers could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// No completion queue could be made.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// No queue pair could be made.
-    #[error(transparent)]
-    Qp(#[from] QpError),
+    Resource(#[from] ResourceError),
     /// The queue pair takes no requests.
     #[error(transparent)]
     Post(#[from] PostError),

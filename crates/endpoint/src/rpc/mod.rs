@@ -28,6 +28,7 @@ mod service;
 mod tests;
 mod window;
 
+pub use crate::ResourceError;
 pub use client::{Client, Reply};
 pub use config::{ClientConfig, ConfigError, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};

@@ -7,19 +7,17 @@ use super::counters::ServerCounters;
 use super::error::RpcError;
 use super::names::{self, Connection, Event};
 use super::{ServerConfig, Service};
+use crate::resources::{ResourceError, Resources};
 use peer::Peer;
 use rackweave_base::{Instant, Memory, Qpn};
-use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, PdId, QpCapabilities, Region, Verbs,
-};
+use rackweave_verbs::{Access, Completion, CompletionStatus, PdId, QpCapabilities, Verbs};
 use std::collections::VecDeque;
 
 /// The server's ends of all its connections, for one thread.
 #[derive(Debug)]
 pub struct Server {
     pd: PdId,
-    cq: CqId,
-    region: Region,
+    nic: Resources,
     config: ServerConfig,
     sizes: Sizes,
     /// By their numbers.
@@ -52,17 +50,14 @@ impl Server {
     ) -> Result<Self, RpcError> {
         let sizes = config.sizes()?;
         let clients = u32::from(config.clients_max);
-        let block = memory.allocate((u64::from(clients) * sizes.bytes()) as usize)?;
-        let region = verbs.register(pd, block, Access::LOCAL_WRITE)?;
+        let bytes = (u64::from(clients) * sizes.bytes()) as usize;
         let entries = u32::from(sizes.send_buffers) + u32::from(sizes.receives);
-        let cq = verbs.create_cq(clients.saturating_mul(entries));
-        let cq = cq.inspect_err(|_| {
-            verbs.deregister(&region);
-        })?;
+        let entries = clients.saturating_mul(entries);
+        let local = (bytes, Access::LOCAL_WRITE);
+        let nic = Resources::new(verbs, memory, pd, local, entries)?;
         Ok(Self {
             pd,
-            cq,
-            region,
+            nic,
             sizes,
             peers: (0..clients).map(|_| None).collect(),
             generations: vec![0; clients as usize],
@@ -109,13 +104,15 @@ impl Server {
             receive_max: self.sizes.receives.into(),
             segments_max: 1,
         };
-        let qpn = verbs.create_qp(self.pd, self.cq, self.cq, capabilities)?;
+        let cq = self.nic.cq;
+        let qpn = verbs.create_qp(self.pd, cq, cq, capabilities);
+        let qpn = qpn.map_err(ResourceError::from)?;
         self.vacant.pop_front();
         let generation = &mut self.generations[usize::from(index)];
         *generation = generation.wrapping_add(1);
         let connection = Connection::new(index, *generation);
         let base = u64::from(index) * self.sizes.bytes();
-        let peer = Peer::new(qpn, connection, &self.region, base, &self.sizes);
+        let peer = Peer::new(qpn, connection, &self.nic.region, base, &self.sizes);
         self.peers[usize::from(index)] = Some(peer);
         self.unconnected.push(index);
         self.counters.accepted += 1;
@@ -160,7 +157,7 @@ impl Server {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         let limit = self.config.completions_max.into();
-        happened |= verbs.poll_cq(self.cq, limit, &mut completions) > 0;
+        happened |= verbs.poll_cq(self.nic.cq, limit, &mut completions) > 0;
         for completion in &completions {
             self.handle_completion(now, verbs, completion, service);
         }
@@ -174,9 +171,7 @@ impl Server {
         for index in 0..self.config.clients_max {
             self.vacate(verbs, index);
         }
-        // What the NIC no longer knows needs no giving back.
-        let _ = verbs.destroy_cq(self.cq);
-        verbs.deregister(&self.region);
+        self.nic.destroy(verbs);
     }
 
     /// Looks who has been connected meanwhile.

@@ -2,11 +2,11 @@
 
 use super::combine::Combiner;
 use super::{BeginError, Done, Sequencer, SequencerConfig, SequencerError, SetUpError, Ticket};
+use crate::resources::Resources;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Instant, Memory, Qpn, Rkey};
 use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, Operation, PostError, QpCapabilities, Region,
-    Verbs, WorkRequest,
+    Completion, CompletionStatus, Operation, PostError, QpCapabilities, Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::sequencer::SequencerPlace;
 
@@ -19,9 +19,8 @@ use rackweave_wire::fabric::sequencer::SequencerPlace;
 pub struct AtomicSequencer {
     calls: Combiner,
     qpn: Qpn,
-    cq: CqId,
-    /// Eight bytes for the answer to each request under way.
-    answers: Region,
+    /// With eight bytes for the answer to each request under way.
+    nic: Resources,
     requests_max: u64,
     place: SequencerPlace,
     broken: Option<SequencerError>,
@@ -41,21 +40,20 @@ impl AtomicSequencer {
         config.check()?;
         let requests = config.requests_max;
         let pd = verbs.create_pd();
-        let block = memory.allocate(requests as usize * 8)?;
-        let answers = verbs.register(pd, block, Access::LOCAL_WRITE)?;
-        let made = make_queues(verbs, &answers, requests);
-        let (cq, qpn) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                verbs.deregister(&answers);
-                return Err(error);
-            }
+        // A connection that breaks leaves completions that may not be taken before the next ones
+        // come.
+        let entries = requests * 4;
+        let capabilities = QpCapabilities {
+            send_max: requests,
+            receive_max: 1,
+            segments_max: 1,
         };
+        let bytes = requests as usize * 8;
+        let (nic, qpn) = Resources::with_qp(verbs, memory, pd, bytes, entries, capabilities)?;
         Ok(Self {
             calls: config.combiner(),
             qpn,
-            cq,
-            answers,
+            nic,
             requests_max: requests.into(),
             place: SequencerPlace {
                 address: 0,
@@ -83,8 +81,7 @@ impl AtomicSequencer {
     pub fn close(self, verbs: &mut dyn Verbs) {
         // Unknown to a NIC that has restarted meanwhile; then nothing is left to give back.
         let _gone = verbs.destroy_qp(self.qpn);
-        let _gone = verbs.destroy_cq(self.cq);
-        verbs.deregister(&self.answers);
+        self.nic.destroy(verbs);
     }
 
     fn break_off(&mut self, error: SequencerError) {
@@ -99,7 +96,7 @@ impl AtomicSequencer {
 
     fn take_completions(&mut self, verbs: &mut dyn Verbs) {
         let limit = self.requests_max as usize;
-        while verbs.poll_cq(self.cq, limit, &mut self.completions) > 0 {
+        while verbs.poll_cq(self.nic.cq, limit, &mut self.completions) > 0 {
             for at in 0..self.completions.len() {
                 let Completion { id, status, .. } = self.completions[at];
                 if !self.calls.is_awaited(id) {
@@ -108,7 +105,7 @@ impl AtomicSequencer {
                 match status {
                     CompletionStatus::Success => {
                         let at = self.answer_at(id) as usize;
-                        let first = self.answers.block.word(at).load(Ordering::Acquire);
+                        let first = self.nic.region.block.word(at).load(Ordering::Acquire);
                         self.calls.answered(id, Ok(first));
                     }
                     status => self.break_off(SequencerError::Broken(status)),
@@ -129,7 +126,7 @@ impl AtomicSequencer {
                 rkey: self.place.rkey,
                 add: count,
             };
-            let answer = self.answers.segment(self.answer_at(request), 8);
+            let answer = self.nic.region.segment(self.answer_at(request), 8);
             let work = WorkRequest::new(request, operation, &[answer]);
             match self.post(verbs, work) {
                 Ok(()) => sent = true,
@@ -141,27 +138,6 @@ impl AtomicSequencer {
 
     fn post(&self, verbs: &mut dyn Verbs, work: WorkRequest) -> Result<(), PostError> {
         verbs.post_send(self.qpn, work)
-    }
-}
-
-fn make_queues(
-    verbs: &mut dyn Verbs,
-    answers: &Region,
-    requests: u32,
-) -> Result<(CqId, Qpn), SetUpError> {
-    // A connection that breaks leaves completions that may not be taken before the next ones come.
-    let cq = verbs.create_cq(requests * 4)?;
-    let capabilities = QpCapabilities {
-        send_max: requests,
-        receive_max: 1,
-        segments_max: 1,
-    };
-    match verbs.create_qp(answers.pd, cq, cq, capabilities) {
-        Ok(qpn) => Ok((cq, qpn)),
-        Err(error) => {
-            let _unused = verbs.destroy_cq(cq);
-            Err(error.into())
-        }
     }
 }
 

@@ -33,11 +33,11 @@ mod counter;
 mod rpc;
 mod word;
 
+use crate::ResourceError;
 use crate::rpc::RpcError;
 use core::ops::Range;
 use rackweave_base::Instant;
-use rackweave_base::memory::MemoryError;
-use rackweave_verbs::{CompletionStatus, CqError, PostError, QpError, RegisterError, Verbs};
+use rackweave_verbs::{CompletionStatus, PostError, Verbs};
 use rackweave_wire::fabric::sequencer::RANGE_MAX;
 
 pub use atomic::AtomicSequencer;
@@ -117,18 +117,9 @@ pub enum SetUpError {
         /// The most.
         most: u64,
     },
-    /// No memory for the answers.
+    /// Memory or NIC have no room.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The memory could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// No completion queue could be made.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// No queue pair could be made.
-    #[error(transparent)]
-    Qp(#[from] QpError),
+    Resource(#[from] ResourceError),
 }
 
 /// Sizes of a client.

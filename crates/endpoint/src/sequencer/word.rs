@@ -5,16 +5,16 @@
 //! request of before can meet a word of after.
 
 use super::{SequencerPlace, SetUpError};
+use crate::resources::Resources;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Memory, Qpn};
-use rackweave_verbs::{Access, CqId, QpCapabilities, QpError, Region, Verbs};
+use rackweave_verbs::{Access, QpCapabilities, QpError, Verbs};
 use rackweave_wire::fabric::sequencer::NUMBERS_END;
 
 /// A word, and the queue pairs by which clients reach it.
 #[derive(Debug)]
 pub struct SequencerWord {
-    region: Region,
-    cq: CqId,
+    nic: Resources,
     clients: Vec<Qpn>,
 }
 
@@ -33,21 +33,11 @@ impl SequencerWord {
             });
         }
         let pd = verbs.create_pd();
-        let block = memory.allocate(8)?;
-        block.word(0).store(first, Ordering::Release);
         let access = Access::LOCAL_WRITE | Access::REMOTE_ATOMIC;
-        let region = verbs.register(pd, block, access)?;
-        match verbs.create_cq(1) {
-            Ok(cq) => Ok(Self {
-                region,
-                cq,
-                clients: Vec::new(),
-            }),
-            Err(error) => {
-                verbs.deregister(&region);
-                Err(error.into())
-            }
-        }
+        let nic = Resources::new(verbs, memory, pd, (8, access), 1)?;
+        nic.region.block.word(0).store(first, Ordering::Release);
+        let clients = Vec::new();
+        Ok(Self { nic, clients })
     }
 
     /// A queue pair for one client, to be connected to its own with remote atomics allowed.
@@ -60,7 +50,7 @@ impl SequencerWord {
             receive_max: 1,
             segments_max: 1,
         };
-        let qpn = verbs.create_qp(self.region.pd, self.cq, self.cq, capabilities)?;
+        let qpn = verbs.create_qp(self.nic.region.pd, self.nic.cq, self.nic.cq, capabilities)?;
         self.clients.push(qpn);
         Ok(qpn)
     }
@@ -77,14 +67,14 @@ impl SequencerWord {
     /// What clients must know.
     pub fn place(&self) -> SequencerPlace {
         SequencerPlace {
-            address: self.region.address,
-            rkey: self.region.rkey,
+            address: self.nic.region.address,
+            rkey: self.nic.region.rkey,
         }
     }
 
     /// The next number, at this moment.
     pub fn next(&self) -> u64 {
-        self.region.block.word(0).load(Ordering::Acquire)
+        self.nic.region.block.word(0).load(Ordering::Acquire)
     }
 
     /// Gives everything back: clients get errors from now on.
@@ -92,7 +82,6 @@ impl SequencerWord {
         for &qpn in &self.clients {
             let _gone = verbs.destroy_qp(qpn);
         }
-        verbs.deregister(&self.region);
-        let _gone = verbs.destroy_cq(self.cq);
+        self.nic.destroy(verbs);
     }
 }

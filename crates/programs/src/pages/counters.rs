@@ -3,68 +3,57 @@
 
 use super::PageTask;
 use super::movement::Work;
+use rackweave_base::counters;
 use rackweave_wire::fabric::page::{Operation, Status};
 
-macro_rules! page_counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What the page directory has answered since the switch started. Every request that is
-        /// the next one of its channel is in one of these, but for [`PageCounters::repeated`] and
-        /// [`PageCounters::dropped_meanwhile`], which are beside them.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct PageCounters { $($(#[$doc])* pub $name: u64,)* }
-
-        impl PageCounters {
-            /// Every counter by name, in a fixed order.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
-    };
-}
-
-page_counters! {
-    /// The latch is granted, or the page free to read, and the requester's own copy is current:
-    /// nothing moves.
-    local,
-    /// The page comes from the memory of the node that caches it, unless that has died.
-    memory,
-    /// The page comes from its SSD.
-    storage,
-    /// The latch word was asked for.
-    verified,
-    /// A page was changed: the latch is given back, and the page is where it was changed.
-    unfixed,
-    /// The latch is given back, nothing was changed.
-    released,
-    /// The page is written to its SSD.
-    written,
-    /// What was written to a store is to become durable.
-    flushed,
-    /// Another node holds the latch.
-    locked,
-    /// The directory has no entry for the page.
-    not_indexed,
-    /// The newest version went down with its node.
-    lost,
-    /// Who gives the latch back does not have it.
-    not_holder,
-    /// Who wants to write a page is not its place any more.
-    superseded,
-    /// No lane was free, or the page is being written: the requester asks again.
-    busy,
-    /// The request makes no sense.
-    invalid,
-    /// The page's store is not open to the requester's node.
-    not_member,
-    /// Requests on a slot whose last one had not ended; nothing was done.
-    slot_busy,
-    /// Requests of nodes about their own channel, which concern no page.
-    housekeeping,
-    /// Requests that came again and were answered as before.
-    repeated,
-    /// Pages that their node had dropped when they were to come from there; those that are indexed
-    /// come from the SSD instead.
-    dropped_meanwhile,
+counters! {
+    /// What the page directory has answered since the switch started. Every request that is the
+    /// next one of its channel is in one of these, but for [`PageCounters::repeated`] and
+    /// [`PageCounters::dropped_meanwhile`], which are beside them.
+    PageCounters {
+        /// The latch is granted, or the page free to read, and the requester's own copy is current:
+        /// nothing moves.
+        local,
+        /// The page comes from the memory of the node that caches it, unless that has died.
+        memory,
+        /// The page comes from its SSD.
+        storage,
+        /// The latch word was asked for.
+        verified,
+        /// A page was changed: the latch is given back, and the page is where it was changed.
+        unfixed,
+        /// The latch is given back, nothing was changed.
+        released,
+        /// The page is written to its SSD.
+        written,
+        /// What was written to a store is to become durable.
+        flushed,
+        /// Another node holds the latch.
+        locked,
+        /// The directory has no entry for the page.
+        not_indexed,
+        /// The newest version went down with its node.
+        lost,
+        /// Who gives the latch back does not have it.
+        not_holder,
+        /// Who wants to write a page is not its place any more.
+        superseded,
+        /// No lane was free, or the page is being written: the requester asks again.
+        busy,
+        /// The request makes no sense.
+        invalid,
+        /// The page's store is not open to the requester's node.
+        not_member,
+        /// Requests on a slot whose last one had not ended; nothing was done.
+        slot_busy,
+        /// Requests of nodes about their own channel, which concern no page.
+        housekeeping,
+        /// Requests that came again and were answered as before.
+        repeated,
+        /// Pages that their node had dropped when they were to come from there; those that are
+        /// indexed come from the SSD instead.
+        dropped_meanwhile,
+    }
 }
 
 impl PageCounters {
@@ -118,7 +107,7 @@ mod tests {
             cookie: 0,
             header: None,
         });
-        let all = |counters: &PageCounters| counters.iter().map(|(_, count)| count).sum::<u64>();
+        let all = |counters: &PageCounters| counters.list().map(|(_, count)| count).sum::<u64>();
         let mut answers = 0;
         for number in 1..=16 {
             let operation = Operation::from_number(number).expect("there are sixteen");

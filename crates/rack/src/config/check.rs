@@ -1,6 +1,7 @@
 //! What a configuration must hold to, and how it is told.
 
 use super::RackConfig;
+use core::ops::RangeInclusive;
 use rackweave_verbs::Mtu;
 use std::collections::BTreeSet;
 
@@ -153,10 +154,29 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(allowed)
 }
 
+/// Checks that a value is in its range.
+pub(super) fn within<T: PartialOrd + ToString>(
+    setting: &'static str,
+    value: T,
+    range: RangeInclusive<T>,
+    needed: &'static str,
+) -> Result<(), ConfigError> {
+    rule(range.contains(&value), setting, value, needed)
+}
+
+/// The same for settings of which 0 means that the kind of rack chooses.
+fn zero_or_within(
+    setting: &'static str,
+    value: u64,
+    range: RangeInclusive<u64>,
+    needed: &'static str,
+) -> Result<(), ConfigError> {
+    rule(value == 0 || range.contains(&value), setting, value, needed)
+}
+
 /// Whether a simulated link can be so fast, in Gbit/s.
 fn check_rate(setting: &'static str, rate: f64) -> Result<(), ConfigError> {
-    let fits = (0.1..=10_000.0).contains(&rate);
-    rule(fits, setting, rate, "0.1 to 10000 is possible")
+    within(setting, rate, 0.1..=10_000.0, "0.1 to 10000 is possible")
 }
 
 impl RackConfig {
@@ -192,6 +212,7 @@ impl RackConfig {
             }
             node.faults.over(self.faults).check_of_node()?;
         }
+
         let Some(hosted) = &self.hosted else {
             return Ok(());
         };
@@ -202,35 +223,18 @@ impl RackConfig {
     }
 
     fn check_sizes(&self) -> Result<(), ConfigError> {
-        let nodes = self.node.len();
-        rule(
-            (1..=200).contains(&nodes),
+        let (nodes, threads) = (self.node.len(), self.driver_threads);
+        within(
             "the number of nodes",
             nodes,
+            1..=200,
             "1 to 200 are possible",
         )?;
-        let limit = self.memory_limit;
-        rule(
-            limit >= 1 << 20,
-            "memory_limit",
-            limit,
-            "at least 1048576 bytes are needed",
-        )?;
-        let threads = self.driver_threads;
-        rule(
-            threads <= 64,
-            "driver_threads",
-            threads,
-            "0 to 64 are possible",
-        )?;
-        let buffers = self.payload_buffers;
-        rule(
-            (16..=1 << 20).contains(&buffers),
-            "payload_buffers",
-            buffers,
-            "16 to 1048576 are possible",
-        )?;
-        Ok(())
+        let (limit, least) = (self.memory_limit, "at least 1048576 bytes are needed");
+        rule(limit >= 1 << 20, "memory_limit", limit, least)?;
+        within("driver_threads", threads, 0..=64, "0 to 64 are possible")?;
+        let range = "16 to 1048576 are possible";
+        within("payload_buffers", self.payload_buffers, 16..=1 << 20, range)
     }
 
     fn check_nic(&self) -> Result<(), ConfigError> {
@@ -245,8 +249,7 @@ impl RackConfig {
             ("nic.completion_entries", self.nic.completion_entries),
             ("nic.queue_entries", self.nic.queue_entries),
         ] {
-            let fits = (1..=1 << 20).contains(&value);
-            rule(fits, setting, value, "1 to 1048576 are possible")?;
+            within(setting, value, 1..=1 << 20, "1 to 1048576 are possible")?;
         }
         Ok(())
     }
@@ -259,31 +262,30 @@ impl RackConfig {
         let none = consumers == 0 && producers == 0 && others;
         let least = "at least 1 is needed, or 0 of both beside a page directory, sequencers or \
                      an index";
-        let fits = consumers > 0 || none;
-        rule(fits, "switch.consumer_rings", consumers, least)?;
-        let fits = producers > 0 || none;
-        rule(fits, "switch.producer_rings", producers, least)?;
-        self.check_pages()?;
-        let sequencers = switch.sequencers;
-        let range = "0 to 4096 are possible";
-        rule(sequencers <= 4096, "switch.sequencers", sequencers, range)?;
-        let clients = switch.sequencer_clients;
-        let fits = (1..=16_384).contains(&clients);
-        let range = "1 to 16384 are possible";
-        rule(fits, "switch.sequencer_clients", clients, range)?;
-        let packets = switch.egress_packets;
-        let fits = (64..=1 << 16).contains(&packets);
         rule(
-            fits,
-            "switch.egress_packets",
-            packets,
-            "64 to 65536 are possible",
+            consumers > 0 || none,
+            "switch.consumer_rings",
+            consumers,
+            least,
         )?;
-        let lanes = switch.lanes;
         rule(
-            (8..=1 << 14).contains(&lanes),
+            producers > 0 || none,
+            "switch.producer_rings",
+            producers,
+            least,
+        )?;
+        self.check_pages()?;
+        let range = "0 to 4096 are possible";
+        within("switch.sequencers", switch.sequencers, 0..=4096, range)?;
+        let (clients, range) = (switch.sequencer_clients, "1 to 16384 are possible");
+        within("switch.sequencer_clients", clients, 1..=16_384, range)?;
+        let (packets, range) = (switch.egress_packets, "64 to 65536 are possible");
+        within("switch.egress_packets", packets, 64..=1 << 16, range)?;
+        let lanes = switch.lanes;
+        within(
             "switch.lanes",
             lanes,
+            8..=1 << 14,
             "8 to 16384 are possible",
         )?;
         let transfers = self.flow.transfers;
@@ -310,29 +312,15 @@ impl RackConfig {
 
     fn check_pages(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
-        let entries = switch.page_entries;
-        let fits = entries <= 1 << 24;
-        rule(
-            fits,
-            "switch.page_entries",
-            entries,
-            "0 to 16777216 are possible",
-        )?;
+        let (entries, range) = (switch.page_entries, "0 to 16777216 are possible");
+        within("switch.page_entries", entries, 0..=1 << 24, range)?;
         let size = switch.page_size;
         let fits = rackweave_wire::fabric::page::is_page_size(size);
         let range = "a power of two from 4096 to 1048576 is possible";
         rule(fits, "switch.page_size", size, range)?;
-        let workers = switch.page_workers;
-        let fits = (1..=4096).contains(&workers);
-        rule(
-            fits,
-            "switch.page_workers",
-            workers,
-            "1 to 4096 are possible",
-        )?;
-        let slots = switch.page_slots;
-        let fits = (1..=4096).contains(&slots);
-        rule(fits, "switch.page_slots", slots, "1 to 4096 are possible")?;
+        let range = "1 to 4096 are possible";
+        within("switch.page_workers", switch.page_workers, 1..=4096, range)?;
+        within("switch.page_slots", switch.page_slots, 1..=4096, range)?;
         let stores = switch.page_stores;
         rule(
             stores > 0,
@@ -343,52 +331,19 @@ impl RackConfig {
     }
 
     fn check_timing(&self) -> Result<(), ConfigError> {
-        let flow = &self.flow;
+        let (flow, transfer) = (&self.flow, &self.transfer);
         let (least, most) = (flow.poll_interval_us, flow.poll_interval_max_us);
-        let fits = (1..=1_000_000).contains(&least);
-        rule(
-            fits,
-            "flow.poll_interval_us",
-            least,
-            "1 to 1000000 is possible",
-        )?;
-        let fits = most == 0 || (least..=1_000_000).contains(&most);
-        rule(
-            fits,
-            "flow.poll_interval_max_us",
-            most,
-            "0 or flow.poll_interval_us to 1000000 is possible",
-        )?;
-        let batch = flow.batch_bytes;
-        let fits = batch == 0 || (64..=1 << 30).contains(&batch);
-        rule(
-            fits,
-            "flow.batch_bytes",
-            batch,
-            "0 or 64 to 1073741824 is possible",
-        )?;
-        let timeout = self.transfer.timeout_us;
-        let fits = timeout == 0 || (10..=10_000_000).contains(&timeout);
-        rule(
-            fits,
-            "transfer.timeout_us",
-            timeout,
-            "0 or 10 to 10000000 is possible",
-        )?;
-        let retries = self.transfer.retries;
-        rule(
-            (1..=1000).contains(&retries),
-            "transfer.retries",
-            retries,
-            "1 to 1000 are possible",
-        )?;
-        let every = self.transfer.acknowledge_every;
-        let fits = (1..=1024).contains(&every);
-        rule(
-            fits,
-            "transfer.acknowledge_every",
-            every,
-            "1 to 1024 is possible",
-        )
+        let range = "1 to 1000000 is possible";
+        within("flow.poll_interval_us", least, 1..=1_000_000, range)?;
+        let range = "0 or flow.poll_interval_us to 1000000 is possible";
+        zero_or_within("flow.poll_interval_max_us", most, least..=1_000_000, range)?;
+        let (batch, range) = (flow.batch_bytes.into(), "0 or 64 to 1073741824 is possible");
+        zero_or_within("flow.batch_bytes", batch, 64..=1 << 30, range)?;
+        let (timeout, range) = (transfer.timeout_us, "0 or 10 to 10000000 is possible");
+        zero_or_within("transfer.timeout_us", timeout, 10..=10_000_000, range)?;
+        let range = "1 to 1000 are possible";
+        within("transfer.retries", transfer.retries, 1..=1000, range)?;
+        let (every, range) = (transfer.acknowledge_every, "1 to 1024 is possible");
+        within("transfer.acknowledge_every", every, 1..=1024, range)
     }
 }

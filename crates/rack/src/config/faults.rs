@@ -1,6 +1,6 @@
 //! What goes wrong on links: on all, and on those of single nodes.
 
-use super::check::{ConfigError, rule};
+use super::check::{ConfigError, within};
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;
 use serde::{Deserialize, Serialize};
@@ -69,11 +69,10 @@ impl FaultSection {
             (corrupt, self.corrupt),
         ] {
             let needed = "a probability from 0 to 0.5 is needed";
-            rule((0.0..=0.5).contains(&value), setting, value, needed)?;
+            within(setting, value, 0.0..=0.5, needed)?;
         }
-        let held = self.reorder_delay_us;
-        let fits = (1..=1_000_000).contains(&held);
-        rule(fits, delay, held, "1 to 1000000 is possible")
+        let (held, range) = (self.reorder_delay_us, "1 to 1000000 is possible");
+        within(delay, held, 1..=1_000_000, range)
     }
 
     /// Whether anything goes wrong at all.

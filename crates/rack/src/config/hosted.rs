@@ -1,42 +1,34 @@
 //! The part of the configuration that is about processes: where the controller listens, how nodes
 //! reach the switch, and where keys and sockets lie.
 
-use super::check::{ConfigError, rule};
+use super::check::{ConfigError, rule, within};
 use super::{NodeConfig, RackConfig};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Names that no node of a hosted rack has: those of other parties, and of files beside their keys.
 pub(crate) const NAMES_RESERVED: [&str; 4] = ["controller", "operator", "authority", "revoked"];
 
-/// How a node's packets reach the switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    /// Rings in memory that both processes map; payloads by reference. On one machine.
-    #[default]
-    SharedMemory,
-    /// One Unix datagram per packet. On one machine.
-    Unix,
-    /// VXLAN in UDP (RFC 7348): any network.
-    Udp,
-    /// Raw packets on an Ethernet interface (AF_PACKET).
-    Packet,
+rackweave_base::named! {
+    /// How a node's packets reach the switch.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LinkKind {
+        /// Rings in memory that both processes map; payloads by reference. On one machine.
+        #[default]
+        SharedMemory = "shared-memory",
+        /// One Unix datagram per packet. On one machine.
+        Unix = "unix",
+        /// VXLAN in UDP (RFC 7348): any network.
+        Udp = "udp",
+        /// Raw packets on an Ethernet interface (AF_PACKET).
+        Packet = "packet",
+    }
 }
 
 impl LinkKind {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            LinkKind::SharedMemory => "shared-memory",
-            LinkKind::Unix => "unix",
-            LinkKind::Udp => "udp",
-            LinkKind::Packet => "packet",
-        }
-    }
-
     /// Whether both ends share memory: payloads go by reference, and nothing can damage them.
     pub fn shares_memory(self) -> bool {
         self == LinkKind::SharedMemory
@@ -147,32 +139,19 @@ impl HostedSection {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        rule(
-            self.vni < 1 << 24,
-            "hosted.vni",
-            self.vni,
-            "at most 16777215 (24 bits) is possible",
-        )?;
-        rule(
-            (10..=60_000).contains(&self.heartbeat_ms),
-            "hosted.heartbeat_ms",
-            self.heartbeat_ms,
-            "10 to 60000 is possible",
-        )?;
-        rule(
-            self.dead_after_ms >= 3 * self.heartbeat_ms && self.dead_after_ms <= 600_000,
-            "hosted.dead_after_ms",
-            self.dead_after_ms,
-            "at least three times hosted.heartbeat_ms is needed, and at most 600000",
-        )?;
-        let loopback = |ip: IpAddr| ip.is_loopback();
-        let local = loopback(self.control.ip()) && self.listen.is_none_or(|at| loopback(at.ip()));
-        rule(
-            self.security == SecurityKind::Tls || local,
-            "hosted.security",
-            "plain",
-            "that is possible only where hosted.control and hosted.listen are loopback addresses",
-        )
+        let (vni, range) = (self.vni, "at most 16777215 (24 bits) is possible");
+        rule(vni < 1 << 24, "hosted.vni", vni, range)?;
+        let (beat, range) = (self.heartbeat_ms, "10 to 60000 is possible");
+        within("hosted.heartbeat_ms", beat, 10..=60_000, range)?;
+        let (dead, most) = (self.dead_after_ms, 600_000);
+        let range = "at least three times hosted.heartbeat_ms is needed, and at most 600000";
+        within("hosted.dead_after_ms", dead, 3 * beat..=most, range)?;
+        let all = [Some(self.control), self.listen];
+        let local = all.iter().flatten().all(|at| at.ip().is_loopback());
+        let safe = self.security == SecurityKind::Tls || local;
+        let needed =
+            "that is possible only where hosted.control and hosted.listen are loopback addresses";
+        rule(safe, "hosted.security", "plain", needed)
     }
 }
 
@@ -188,18 +167,11 @@ impl NodeConfig {
             return Err(ConfigError::NoInterface(self.name.clone()));
         }
         // It becomes part of the names of sockets, which have room for 108 bytes.
-        rule(
-            self.name.len() <= 48,
-            "node.name",
-            &self.name,
-            "in a hosted rack at most 48 characters are allowed",
-        )?;
-        rule(
-            !NAMES_RESERVED.contains(&self.name.as_str()),
-            "node.name",
-            &self.name,
-            "in a hosted rack controller, operator, authority and revoked are reserved",
-        )
+        let most = "in a hosted rack at most 48 characters are allowed";
+        rule(self.name.len() <= 48, "node.name", &self.name, most)?;
+        let is_free = !NAMES_RESERVED.contains(&self.name.as_str());
+        let reserved = "in a hosted rack controller, operator, authority and revoked are reserved";
+        rule(is_free, "node.name", &self.name, reserved)
     }
 }
 

@@ -6,29 +6,19 @@ use rackweave_wire::fabric::ring::ByteOrder;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What a node is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Runs queries.
-    Compute,
-    /// Lends memory.
-    Memory,
-    /// Holds tables.
-    Storage,
-    /// A data processing unit.
-    Dpu,
-}
-
-impl Role {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Compute => "compute",
-            Role::Memory => "memory",
-            Role::Storage => "storage",
-            Role::Dpu => "dpu",
-        }
+rackweave_base::named! {
+    /// What a node is for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Role {
+        /// Runs queries.
+        Compute = "compute",
+        /// Lends memory.
+        Memory = "memory",
+        /// Holds tables.
+        Storage = "storage",
+        /// A data processing unit.
+        Dpu = "dpu",
     }
 }
 

@@ -2,36 +2,27 @@
 //! hangs where, and which part of an index each has room for.
 
 use super::RackConfig;
-use super::check::{ConfigError, rule};
+use super::check::{ConfigError, rule, within};
 use crate::choices::{self, switch_of};
 use rackweave_controller::Topology;
 use rackweave_controller::topology::{PODS_MAX, Shape, SwitchRole, TopologyError};
 use rackweave_programs::index::{IndexConfig, NODES_MAX};
 use serde::{Deserialize, Serialize};
 
-/// How many switches there are, and how they are cabled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopologyName {
-    /// One switch.
-    #[default]
-    One,
-    /// Two in a row. Without a word of theirs, compute nodes hang at switch 0 and all others at
-    /// switch 1.
-    Two,
-    /// The tree below one core switch of a fat tree of `pods` pods. Without a word of theirs, nodes
-    /// fill the edge switches in order.
-    FatTree,
-}
-
-impl TopologyName {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            TopologyName::One => "one",
-            TopologyName::Two => "two",
-            TopologyName::FatTree => "fat-tree",
-        }
+rackweave_base::named! {
+    /// How many switches there are, and how they are cabled.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TopologyName {
+        /// One switch.
+        #[default]
+        One = "one",
+        /// Two in a row. Without a word of theirs, compute nodes hang at switch 0 and all others at
+        /// switch 1.
+        Two = "two",
+        /// The tree below one core switch of a fat tree of `pods` pods. Without a word of theirs,
+        /// nodes fill the edge switches in order.
+        FatTree = "fat-tree",
     }
 }
 
@@ -76,12 +67,10 @@ impl RackConfig {
 
     pub(super) fn check_index(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
-        let queries = switch.index_queries;
-        let range = "0 to 1048576 are possible";
-        rule(queries <= 1 << 20, "switch.index_queries", queries, range)?;
-        let servers = switch.index_servers;
-        let range = "0 to 4096 are possible";
-        rule(servers <= 4096, "switch.index_servers", servers, range)?;
+        let (queries, range) = (switch.index_queries, "0 to 1048576 are possible");
+        within("switch.index_queries", queries, 0..=1 << 20, range)?;
+        let (servers, range) = (switch.index_servers, "0 to 4096 are possible");
+        within("switch.index_servers", servers, 0..=4096, range)?;
         let (ranges, nodes) = (switch.index_fat_ranges, switch.index_nodes);
         let rest = queries > 0 || ranges > 0 || nodes > 0 || switch.index_layers > 0;
         let least = "at least 1 is needed beside the other settings of an index in the network; \

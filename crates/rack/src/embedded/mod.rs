@@ -205,7 +205,7 @@ impl Backend for Running {
     }
 
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
-        self.shared.regions().block(node, rkey).cloned()
+        self.shared.regions.block(node, rkey)
     }
 
     fn page_alarm(&self) -> Arc<AtomicBool> {

@@ -13,16 +13,14 @@ use crate::config::{FaultSection, RackConfig};
 use crate::station::{NodeStation, SwitchStation, SwitchStations};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rkey, Rng};
-use rackweave_controller::{
-    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, Topology,
-};
+use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
+use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, Topology};
 use rackweave_link::{Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
 use rackweave_target::{Target, TargetError};
-use rackweave_verbs::{Access, PdId, Progress, Verbs};
+use rackweave_verbs::{Progress, Verbs};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
@@ -41,7 +39,8 @@ pub(crate) struct Shared {
     addresses: Vec<(NodeId, NodeAddress)>,
     switches: Place<SwitchStations>,
     controller: Mutex<Controller>,
-    regions: Mutex<LocalRegions>,
+    /// The regions that the controller has made.
+    pub regions: LocalRegions,
     /// Set when the switch has news for the controller.
     news: AtomicBool,
     /// Set when a channel to the page directory asks to be connected afresh.
@@ -90,7 +89,7 @@ impl Shared {
         let switches = Place::new(SwitchStations(stations.collect()));
         Ok(Self {
             epoch: std::time::Instant::now(),
-            regions: Mutex::new(LocalRegions::new(parts.memory.clone())),
+            regions: LocalRegions::new(parts.memory.clone()),
             memory: parts.memory,
             pool: parts.pool,
             pipelines: parts.pipelines,
@@ -171,11 +170,6 @@ impl Shared {
         }
         act(&mut station.nic);
         true
-    }
-
-    /// The regions that the controller has made.
-    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
-        self.regions.lock().expect("no holder of this lock panics")
     }
 
     /// Acts on switch 0.
@@ -418,6 +412,10 @@ impl Site for &Shared {
         self.addresses.clone()
     }
 
+    fn regions(&self) -> Option<&LocalRegions> {
+        Some(&self.regions)
+    }
+
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         self.act_on_node(node, act)
     }
@@ -440,29 +438,6 @@ impl Site for &Shared {
         self.topology.clone()
     }
 
-    fn make_region(
-        &mut self,
-        node: NodeId,
-        pd: PdId,
-        len: u64,
-        access: Access,
-    ) -> Result<RegionName, RegionError> {
-        let mut made = Err(RegionError::NoNode);
-        self.act_on_node(node, &mut |verbs| {
-            made = self.regions().make(verbs, node, pd, len, access);
-        });
-        made
-    }
-
-    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        let alive = self.act_on_node(node, &mut |verbs| {
-            self.regions().remove(Some(verbs), node, name);
-        });
-        if !alive {
-            self.regions().remove(None, node, name);
-        }
-    }
-
     fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
         let Some(place) = self.nodes.get(usize::from(node.0)) else {
             return false;
@@ -478,23 +453,5 @@ impl Site for &Shared {
             }
             _ => false,
         }
-    }
-
-    fn compare_swap_word(
-        &mut self,
-        node: NodeId,
-        rkey: Rkey,
-        offset: u64,
-        words: (u64, u64),
-    ) -> Option<u64> {
-        self.regions().compare_swap(node, rkey, offset, words)
-    }
-
-    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        self.regions().load(node, rkey, offset)
-    }
-
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        self.regions().store(node, rkey, offset, bytes);
     }
 }

@@ -111,7 +111,7 @@ pub(super) enum NodeRequest {
         rkey: Rkey,
     },
     RemoveRegion {
-        region: RegionWire,
+        region: RegionName,
     },
     LoadWord {
         rkey: Rkey,
@@ -159,51 +159,11 @@ pub(super) enum NodeReply {
     Qp(Result<Qpn, QpError>),
     Modified(Result<(), ModifyError>),
     Destroyed(Result<(), QpError>),
-    Region(Result<RegionWire, String>),
+    Region(Result<RegionName, String>),
     Word(Option<[u8; 8]>),
     Imported(Result<(), String>),
     Job(JobStatus),
     Counters(Counters),
-}
-
-/// [`RegionName`] as it travels.
-#[derive(Serialize, Deserialize, Debug, Clone, Copy)]
-pub(super) struct RegionWire {
-    pub address: u64,
-    pub rkey: Rkey,
-    pub lkey: Lkey,
-}
-
-impl From<RegionName> for RegionWire {
-    fn from(
-        RegionName {
-            address,
-            rkey,
-            lkey,
-        }: RegionName,
-    ) -> Self {
-        Self {
-            address,
-            rkey,
-            lkey,
-        }
-    }
-}
-
-impl From<RegionWire> for RegionName {
-    fn from(
-        RegionWire {
-            address,
-            rkey,
-            lkey,
-        }: RegionWire,
-    ) -> Self {
-        Self {
-            address,
-            rkey,
-            lkey,
-        }
-    }
 }
 
 /// Counters by name.

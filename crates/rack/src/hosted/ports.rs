@@ -71,16 +71,9 @@ impl NodeEnd {
         let hosted = place.config.hosted();
         let node = &place.config.node[usize::from(place.node.0)];
         let kind = node.link_kind(&hosted);
-        let failed = |problem: String| trouble(kind, &node.name, problem);
-        let (memory, pool) = (place.memory.clone(), place.pool.clone());
-        let mut socket = None;
-        let link: Option<Box<dyn Link>> = match kind {
-            LinkKind::SharedMemory => None,
-            LinkKind::Unix => {
-                let (own, peer) = unix_paths(place.runtime, &node.name);
-                let link = UnixDatagram::bind(&own, &peer, MTU, memory, pool);
-                Some(Box::new(link.map_err(|error| failed(error.to_string()))?))
-            }
+        let (mut link, mut hub) = (None, None);
+        match kind {
+            LinkKind::SharedMemory => {}
             LinkKind::Udp => {
                 let any = if hosted.udp.ip().is_loopback() {
                     SocketAddr::new(hosted.udp.ip(), 0)
@@ -94,22 +87,15 @@ impl NodeEnd {
                     vni: hosted.vni,
                     mtu: MTU,
                 };
-                let hub =
-                    Hub::bind(config, memory, pool).map_err(|error| failed(error.to_string()))?;
-                socket = Some(hub);
-                None
+                let bound = Hub::bind(config, place.memory.clone(), place.pool.clone());
+                hub = Some(bound.map_err(|error| trouble(kind, &node.name, error))?);
             }
-            LinkKind::Packet => {
-                let interface = node.interface.as_deref().unwrap_or_default();
-                let link = PacketSocket::open(interface, memory, pool);
-                Some(Box::new(link.map_err(|error| failed(error.to_string()))?))
+            LinkKind::Unix | LinkKind::Packet => {
+                let paths = unix_paths(place.runtime, &node.name);
+                link = Some(open_alone(place, kind, paths, node.interface.as_deref())?);
             }
-        };
-        Ok(Self {
-            kind,
-            link,
-            hub: socket,
-        })
+        }
+        Ok(Self { kind, link, hub })
     }
 
     /// Bytes of Ethernet payload that it carries, if that is known before the switch is asked.
@@ -223,27 +209,33 @@ fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Lin
     Ok((channel, Box::new(link.map_err(|e| text(&e))?)))
 }
 
-/// The switch's end of a node's link, if it is made before the node is let in.
-pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, HostedError> {
-    let hosted = place.config.hosted();
-    let node = &place.config.node[usize::from(place.node.0)];
-    let kind = node.link_kind(&hosted);
-    let failed = |problem: String| trouble(kind, &node.name, problem);
+/// An end that is made without the other one: of sockets at these paths, its own first, or on this
+/// interface.
+fn open_alone(
+    place: &NodePlace<'_>,
+    kind: LinkKind,
+    (own, peer): (PathBuf, PathBuf),
+    interface: Option<&str>,
+) -> Result<Box<dyn Link>, HostedError> {
     let (memory, pool) = (place.memory.clone(), place.pool.clone());
-    Ok(match kind {
-        LinkKind::SharedMemory => unreachable!("descriptors are handed over, see `share`"),
-        LinkKind::Udp => unreachable!("a node proves first where it is, see `udp_port`"),
-        LinkKind::Unix => {
-            let (peer, own) = unix_paths(place.runtime, &node.name);
-            let link = UnixDatagram::bind(&own, &peer, MTU, memory, pool);
-            Box::new(link.map_err(|error| failed(error.to_string()))?)
-        }
-        LinkKind::Packet => {
-            let interface = node.switch_interface.as_deref().unwrap_or_default();
-            let link = PacketSocket::open(interface, memory, pool);
-            Box::new(link.map_err(|error| failed(error.to_string()))?)
-        }
-    })
+    let link: Result<Box<dyn Link>, String> = match kind {
+        LinkKind::Packet => PacketSocket::open(interface.unwrap_or_default(), memory, pool)
+            .map(|link| Box::new(link) as Box<dyn Link>)
+            .map_err(|error| error.to_string()),
+        _ => UnixDatagram::bind(&own, &peer, MTU, memory, pool)
+            .map(|link| Box::new(link) as Box<dyn Link>)
+            .map_err(|error| error.to_string()),
+    };
+    link.map_err(|problem| trouble(kind, place.name(), problem))
+}
+
+/// The switch's end of a node's link by Unix datagrams or packets, which is made before the node is
+/// let in.
+pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, HostedError> {
+    let node = &place.config.node[usize::from(place.node.0)];
+    let kind = node.link_kind(&place.config.hosted());
+    let (peer, own) = unix_paths(place.runtime, &node.name);
+    open_alone(place, kind, (own, peer), node.switch_interface.as_deref())
 }
 
 /// The switch's end of a shared-memory link, whose other end goes out on `channel`.
@@ -253,10 +245,10 @@ pub(super) fn share(
 ) -> Result<Box<dyn Link>, HostedError> {
     let failed = |problem: String| trouble(LinkKind::SharedMemory, place.name(), problem);
     let capacity = place.config.link.packets as usize;
-    let (link, handover) = SharedMemory::create(capacity, place.memory.clone(), place.pool.clone())
-        .map_err(|error| failed(error.to_string()))?;
-    handover::send(channel, b"link", &handover.descriptors())
-        .map_err(|error| failed(error.to_string()))?;
+    let made = SharedMemory::create(capacity, place.memory.clone(), place.pool.clone());
+    let (link, handover) = made.map_err(|error| failed(error.to_string()))?;
+    let sent = handover::send(channel, b"link", &handover.descriptors());
+    sent.map_err(|error| failed(error.to_string()))?;
     Ok(Box::new(link))
 }
 

@@ -21,14 +21,18 @@ pub(super) struct SwitchLock {
     _file: File,
 }
 
+fn unusable(path: &Path, error: io::Error) -> HostedError {
+    HostedError::Directory {
+        path: path.to_owned(),
+        problem: error.to_string(),
+        remedy: "set hosted.directory to a folder that this user can write to",
+    }
+}
+
 impl Runtime {
     /// Makes the folder if need be, for this user alone.
     pub fn open(path: &Path) -> Result<Self, HostedError> {
-        let failed = |error: io::Error| HostedError::Directory {
-            path: path.to_owned(),
-            problem: error.to_string(),
-            remedy: "set hosted.directory to a folder that this user can write to",
-        };
+        let failed = |error| unusable(path, error);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -56,11 +60,7 @@ impl Runtime {
     /// Makes this process the folder's switch.
     pub fn lock_switch(&self) -> Result<SwitchLock, HostedError> {
         let path = self.path("switch.lock");
-        let failed = |error: io::Error| HostedError::Directory {
-            path: path.clone(),
-            problem: error.to_string(),
-            remedy: "set hosted.directory to a folder that this user can write to",
-        };
+        let failed = |error| unusable(&path, error);
         let file = File::create(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(SwitchLock { _file: file }),

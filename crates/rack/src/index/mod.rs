@@ -17,17 +17,17 @@ pub use running::{Accepted, Purpose};
 
 use crate::Rack;
 use network::{IndexNetwork, IndexNetworkError};
-use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
+use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{TreeConfig, TreeError};
 use rackweave_endpoint::index::{
     AttachError, DatagramServer, DatagramServerConfig, EndpointId, HandoverError, Part,
     PartitionMap, RemoteTree, ServerThread, Shard, ShardError,
 };
 use rackweave_endpoint::rpc::{RpcError, ServerConfig};
-use rackweave_verbs::{BindError, CqError, QpError, RegisterError, Verbs};
+use rackweave_verbs::{BindError, Verbs};
 use running::Running;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -109,9 +109,9 @@ pub enum IndexSetUpError {
     /// There is no such endpoint, or it is dead.
     #[error("{0} is not in the index, or dead")]
     NoEndpoint(EndpointId),
-    /// No memory.
+    /// Memory or NIC have no room.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Resource(#[from] ResourceError),
     /// No such tree.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -121,15 +121,6 @@ pub enum IndexSetUpError {
     /// A move could not be ended.
     #[error(transparent)]
     Handover(#[from] HandoverError),
-    /// The NIC does not register the tree.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The NIC has no completion queue.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// The NIC has no queue pair.
-    #[error(transparent)]
-    Qp(#[from] QpError),
     /// No server, or no room at one.
     #[error(transparent)]
     Rpc(#[from] RpcError),

@@ -4,13 +4,14 @@ use super::set_up::on_node;
 use super::{IndexEndpointSpec, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer};
 use crate::Rack;
 use rackweave_base::{NodeId, Qpn};
+use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_endpoint::index::{
     DatagramServer, DatagramServerConfig, EndpointId, IndexServer, PartitionMap, RemoteTree,
     ServerThread, Shard,
 };
 use rackweave_endpoint::rpc::{Server, ServerConfig};
-use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region};
+use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -125,7 +126,7 @@ impl Running {
         let memory = rack.memory();
         for at in 0..spec.ports.max(1) {
             let (node, shard) = (NodeId(spec.node.0 + at), &self.shard);
-            let port = on_node(rack, node, |verbs| {
+            let make = |verbs: &mut dyn Verbs| -> Result<Port, ResourceError> {
                 let pd = verbs.create_pd();
                 let tree = verbs.register(pd, shard.tree().block().clone(), Access::REMOTE_READ)?;
                 let version = shard.version_block().clone();
@@ -138,8 +139,9 @@ impl Running {
                     regions: [tree, version],
                     readers: Vec::new(),
                 })
-            });
-            self.ports.push(port?);
+            };
+            let port = on_node(rack, node, |verbs| Ok(make(verbs)?))?;
+            self.ports.push(port);
         }
         for at in 0..spec.threads {
             let config = ServerConfig {
@@ -249,7 +251,7 @@ impl Running {
                 Ok(reader) => Ok((call, Some(reader))),
                 Err(error) => {
                     rpc.remove(verbs, call);
-                    Err(error.into())
+                    Err(ResourceError::from(error).into())
                 }
             }
         });
@@ -357,5 +359,6 @@ fn new_tree(
         ..spec.tree
     };
     let len = usize::try_from(config.bytes()).unwrap_or(usize::MAX);
-    Ok(Tree::create(rack.memory().allocate(len)?, &config)?)
+    let block = rack.memory().allocate(len).map_err(ResourceError::from)?;
+    Ok(Tree::create(block, &config)?)
 }

@@ -7,7 +7,7 @@ use crate::Rack;
 use core::time::Duration;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
-use rackweave_endpoint::messaging::handshake::{Dialer, Step};
+use rackweave_endpoint::messaging::handshake::{Handshake, Step};
 use rackweave_endpoint::messaging::{MessagingConfig, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -46,7 +46,7 @@ pub struct Dialing {
     unit: Unit,
     address: SocketAddr,
     deadline: Instant,
-    dialer: Dialer,
+    dialer: Handshake,
     state: State,
 }
 
@@ -65,7 +65,8 @@ impl Dialing {
         let unit = Unit::new(rack, node.into(), Role::Compute, config)?;
         let now = unit.node.now();
         let deadline = now + timeout.into();
-        let dialer = Dialer::new(now, unit.config.clone(), unit.terms, deadline);
+        let config = unit.config.clone();
+        let dialer = Handshake::new(now, Role::Compute, config, unit.terms, deadline);
         let socket = begin(address).map_err(|error| ConnectError::Connect {
             address,
             error: error.into(),

@@ -10,7 +10,7 @@ use core::time::Duration;
 use rackweave_base::eviction::oldest_of_most;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
-use rackweave_endpoint::messaging::handshake::{Greeter, HandshakeError, RefusalCode, Step};
+use rackweave_endpoint::messaging::handshake::{Handshake, HandshakeError, RefusalCode, Step};
 use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Prepared, Role};
 use rackweave_wire::fabric::message::handshake::Refusal;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub struct Failure {
 struct Pending {
     stream: Stream,
     peer: SocketAddr,
-    greeter: Greeter,
+    greeter: Handshake,
     /// Who it is and what it will take of this unit's memory, once it has said a sound Hello.
     share: Option<(PeerName, u64)>,
 }
@@ -230,7 +230,8 @@ impl Listener {
                 continue;
             };
             let (config, terms) = (self.unit.config.clone(), self.unit.terms);
-            let greeter = Greeter::new(now, config, terms, now + self.patience.into());
+            let deadline = now + self.patience.into();
+            let greeter = Handshake::new(now, Role::Storage, config, terms, deadline);
             if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {
                 self.pending.push(Pending {
                     stream,
@@ -262,7 +263,7 @@ impl Listener {
         oldest.is_some()
     }
 
-    fn turn_away(&mut self, stream: Stream, mut greeter: Greeter, now: Instant) {
+    fn turn_away(&mut self, stream: Stream, mut greeter: Handshake, now: Instant) {
         self.counters.busy += 1;
         self.counters.count_code(RefusalCode::Busy);
         let why = format!("{PENDING_MAX} are about to connect already");
@@ -356,7 +357,7 @@ impl Listener {
     }
 
     /// A stream has served its purpose, but for the last word.
-    fn leave(&mut self, mut stream: Stream, greeter: &mut Greeter, now: Instant) {
+    fn leave(&mut self, mut stream: Stream, greeter: &mut Handshake, now: Instant) {
         if let Some(bytes) = greeter.poll_send() {
             stream.send(&bytes);
         }

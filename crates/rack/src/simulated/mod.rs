@@ -283,7 +283,7 @@ impl Backend for World {
     }
 
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
-        self.simulation.borrow().regions.block(node, rkey).cloned()
+        self.simulation.borrow().regions.block(node, rkey)
     }
 
     fn page_alarm(&self) -> Arc<AtomicBool> {

@@ -6,18 +6,16 @@ use crate::choices;
 use crate::config::{NodeConfig, RackConfig, Role};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, Memory, NodeId, PortId, Rkey, Rng};
+use rackweave_base::{Duration, Instant, Memory, NodeId, PortId, Rng};
 use rackweave_controller::ask::{Reply, Request};
-use rackweave_controller::{
-    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, Topology,
-};
+use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, Topology};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{CableModel, NodeModel, Stop, SwitchPort, World, WorldConfig};
 use rackweave_switch::Switch;
 use rackweave_target::Target;
-use rackweave_verbs::{Access, PdId, Verbs};
+use rackweave_verbs::Verbs;
 use std::sync::Arc;
 
 /// A rack in virtual time.
@@ -44,7 +42,7 @@ const PLEA_SEEN: Duration = Duration::from_micros(500);
 /// The world as the controller sees it.
 struct WorldSite<'a> {
     world: &'a mut World<Pipeline>,
-    regions: &'a mut LocalRegions,
+    regions: &'a LocalRegions,
     topology: &'a Topology,
     targets: &'a [Option<SharedTarget>],
 }
@@ -56,6 +54,10 @@ impl Site for WorldSite<'_> {
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
         build::addresses(self.topology)
+    }
+
+    fn regions(&self) -> Option<&LocalRegions> {
+        Some(self.regions)
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
@@ -88,22 +90,6 @@ impl Site for WorldSite<'_> {
         self.topology.clone()
     }
 
-    fn make_region(
-        &mut self,
-        node: NodeId,
-        pd: PdId,
-        len: u64,
-        access: Access,
-    ) -> Result<RegionName, RegionError> {
-        let nic = self.world.nic_mut(node).ok_or(RegionError::NoNode)?;
-        self.regions.make(nic, node, pd, len, access)
-    }
-
-    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        let verbs = self.world.nic_mut(node).map(|nic| nic as &mut dyn Verbs);
-        self.regions.remove(verbs, node, name);
-    }
-
     fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
         let target = self.targets.get(usize::from(node.0));
         let target = target.and_then(Option::as_ref);
@@ -114,24 +100,6 @@ impl Site for WorldSite<'_> {
             }
             _ => false,
         }
-    }
-
-    fn compare_swap_word(
-        &mut self,
-        node: NodeId,
-        rkey: Rkey,
-        offset: u64,
-        words: (u64, u64),
-    ) -> Option<u64> {
-        self.regions.compare_swap(node, rkey, offset, words)
-    }
-
-    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        self.regions.load(node, rkey, offset)
-    }
-
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        self.regions.store(node, rkey, offset, bytes);
     }
 }
 
@@ -291,7 +259,7 @@ impl Simulation {
     pub fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut site = WorldSite {
             world: &mut self.world,
-            regions: &mut self.regions,
+            regions: &self.regions,
             topology: &self.topology,
             targets: &self.targets,
         };

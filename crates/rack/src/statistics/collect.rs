@@ -190,7 +190,7 @@ fn pages(switches: &[SwitchNow], (pages, pages_lost): (u64, u64)) -> Option<Page
         page_bytes,
         pages,
         pages_indexed,
-        answers: by_name(answers.iter()),
+        answers: by_name(answers.list()),
         pages_lost,
     })
 }

@@ -3,34 +3,38 @@
 
 use rackweave_base::Duration;
 
-/// How sure a number is. Where several words fit, the weakest stands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Trust {
-    /// Its source was read.
-    Checked,
-    /// It follows from other constants.
-    Derived,
-    /// Its source is cited from memory: the number is believed to stand there.
-    Unchecked,
-    /// It is assumed, wholly or in part; the text says why.
-    Assumed,
+rackweave_base::named! {
+    /// How sure a number is. Where several words fit, the weakest stands.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Trust {
+        /// Its source was read.
+        Checked = "checked",
+        /// It follows from other constants.
+        Derived = "derived",
+        /// Its source is cited from memory: the number is believed to stand there.
+        Unchecked = "unchecked",
+        /// It is assumed, wholly or in part; the text says why.
+        Assumed = "assumed",
+    }
 }
 
-/// One of the papers' testbeds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Testbed {
-    /// That of the zero-sided paper: a rack with CPUs, GPUs, an FPGA.
-    ZeroSided,
-    /// That of the Seamless paper: a rack with SSDs.
-    Seamless,
-    /// That of the BlueField paper: a host and a DPU behind one card.
-    Bluefield,
-    /// The RDMA testbed of the Fat-B+Tree paper.
-    FatBtreeRdma,
-    /// The Ethernet testbed of the Fat-B+Tree paper.
-    FatBtreeEthernet,
-    /// That of the communication tier paper: two hosts.
-    Communication,
+rackweave_base::named! {
+    /// One of the papers' testbeds.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Testbed {
+        /// That of the zero-sided paper: a rack with CPUs, GPUs, an FPGA.
+        ZeroSided = "zero-sided",
+        /// That of the Seamless paper: a rack with SSDs.
+        Seamless = "seamless",
+        /// That of the BlueField paper: a host and a DPU behind one card.
+        Bluefield = "bluefield",
+        /// The RDMA testbed of the Fat-B+Tree paper.
+        FatBtreeRdma = "fat-btree (RDMA)",
+        /// The Ethernet testbed of the Fat-B+Tree paper.
+        FatBtreeEthernet = "fat-btree (Ethernet)",
+        /// That of the communication tier paper: two hosts.
+        Communication = "communication-tier",
+    }
 }
 
 /// What is known of a constant.
@@ -48,42 +52,6 @@ pub struct Constant {
     pub testbeds: &'static [Testbed],
     text: &'static str,
     value: fn() -> String,
-}
-
-impl Trust {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Checked => "checked",
-            Self::Derived => "derived",
-            Self::Unchecked => "unchecked",
-            Self::Assumed => "assumed",
-        }
-    }
-}
-
-impl Testbed {
-    /// All of them.
-    pub const ALL: &[Self] = &[
-        Self::ZeroSided,
-        Self::Seamless,
-        Self::Bluefield,
-        Self::FatBtreeRdma,
-        Self::FatBtreeEthernet,
-        Self::Communication,
-    ];
-
-    /// Its name in texts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ZeroSided => "zero-sided",
-            Self::Seamless => "seamless",
-            Self::Bluefield => "bluefield",
-            Self::FatBtreeRdma => "fat-btree (RDMA)",
-            Self::FatBtreeEthernet => "fat-btree (Ethernet)",
-            Self::Communication => "communication-tier",
-        }
-    }
 }
 
 impl Constant {

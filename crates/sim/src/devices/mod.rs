@@ -34,7 +34,7 @@ use constant::Listed;
 use rackweave_base::Duration;
 
 /// For constants that every testbed uses.
-const EVERY: &[Testbed] = Testbed::ALL;
+const EVERY: &[Testbed] = &Testbed::ALL;
 
 /// Every constant, by group.
 pub fn all() -> impl Iterator<Item = &'static Constant> {

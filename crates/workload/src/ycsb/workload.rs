@@ -6,37 +6,41 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-/// A core workload of YCSB.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Workload {
-    /// Update heavy: half reads, half updates.
-    A,
-    /// Read mostly: 95 % reads, 5 % updates.
-    B,
-    /// Read only.
-    #[default]
-    C,
-    /// Read latest: 95 % reads, most of them of new records, 5 % inserts.
-    D,
-    /// Short ranges: 95 % scans, 5 % inserts.
-    E,
-    /// Half reads, half read-modify-writes.
-    F,
+rackweave_base::named! {
+    /// A core workload of YCSB.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Workload {
+        /// Update heavy: half reads, half updates.
+        A = "a",
+        /// Read mostly: 95 % reads, 5 % updates.
+        B = "b",
+        /// Read only.
+        #[default]
+        C = "c",
+        /// Read latest: 95 % reads, most of them of new records, 5 % inserts.
+        D = "d",
+        /// Short ranges: 95 % scans, 5 % inserts.
+        E = "e",
+        /// Half reads, half read-modify-writes.
+        F = "f",
+    }
 }
 
-/// How keys are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distribution {
-    /// All records alike.
-    Uniform,
-    /// Zipfian by record number: record 0 is the hottest, and hot records are neighbours.
-    Zipfian,
-    /// Zipfian, with the hot records spread over all; what YCSB calls `zipfian`.
-    Scrambled,
-    /// Zipfian by age: the newest record is the hottest.
-    Latest,
+rackweave_base::named! {
+    /// How keys are chosen.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Distribution {
+        /// All records alike.
+        Uniform = "uniform",
+        /// Zipfian by record number: record 0 is the hottest, and hot records are neighbours.
+        Zipfian = "zipfian",
+        /// Zipfian, with the hot records spread over all; what YCSB calls `zipfian`.
+        Scrambled = "scrambled",
+        /// Zipfian by age: the newest record is the hottest.
+        Latest = "latest",
+    }
 }
 
 /// Shares of the operations in per cent; they add up to 100.
@@ -95,21 +99,6 @@ pub struct UnknownWorkload(pub String);
 pub struct UnknownDistribution(pub String);
 
 impl Workload {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F];
-
-    /// Its name, as it is parsed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-            Self::C => "c",
-            Self::D => "d",
-            Self::E => "e",
-            Self::F => "f",
-        }
-    }
-
     /// Its operations.
     pub const fn mix(self) -> Mix {
         let none = Mix {
@@ -154,21 +143,6 @@ impl Workload {
         match self {
             Self::D => Distribution::Latest,
             _ => Distribution::Scrambled,
-        }
-    }
-}
-
-impl Distribution {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Uniform, Self::Zipfian, Self::Scrambled, Self::Latest];
-
-    /// Its name, as it is parsed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Zipfian => "zipfian",
-            Self::Scrambled => "scrambled",
-            Self::Latest => "latest",
         }
     }
 }

@@ -9,29 +9,27 @@ mod entries;
 use super::map::{EndpointId, PartitionMap};
 use super::shard::MoveId;
 use crate::btree::Direction;
+use encoding::requests;
 use zerocopy::TryFromBytes;
 
 pub(super) use encoding::Numbers;
 pub use entries::{ENTRY_HEADER, Entries, PAGE_HEADER, Page, entry_header, page_header};
 
-/// A method of an index server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
-#[repr(u16)]
-pub enum Method {
+requests! {
     /// Reads a value.
-    Get = 1,
+    Get = 1 { key: u64 },
     /// Adds a value.
-    Insert = 2,
+    Insert = 2 { key: u64, value: &'a [u8] },
     /// Changes a value.
-    Update = 3,
+    Update = 3 { key: u64, value: &'a [u8] },
     /// Adds or changes a value.
-    Put = 4,
+    Put = 4 { key: u64, value: &'a [u8] },
     /// Removes a value.
-    Delete = 5,
+    Delete = 5 { key: u64 },
     /// Reads entries in order.
-    Scan = 6,
+    Scan = 6 { low: u64, last: u64, direction: Direction, limit: u32 },
     /// Adds or changes many values.
-    Load = 7,
+    Load = 7 { entries: Entries<'a> },
     /// Gives the partition map.
     Map = 8,
     /// Gives counters and keys that were asked for.
@@ -39,32 +37,32 @@ pub enum Method {
     /// Says which moves are under way.
     State = 10,
     /// Begins to give a range away.
-    Mark = 11,
+    Mark = 11 {
+        id: MoveId,
+        to: EndpointId,
+        low: u64,
+        last: u64,
+        entries_max: u32,
+        map: PartitionMap,
+    },
     /// Reads entries of the range.
-    Export = 12,
+    Export = 12 { id: MoveId, from: u64 },
     /// Keeps the range after all.
-    Release = 13,
+    Release = 13 { id: MoveId },
     /// Gives the range away for good.
-    Commit = 14,
+    Commit = 14 { id: MoveId, map: PartitionMap },
     /// Begins to take a range.
-    Stage = 15,
+    Stage = 15 { id: MoveId, low: u64, last: u64, map: PartitionMap },
     /// Adds entries of the range.
-    Install = 16,
+    Install = 16 { id: MoveId, entries: Entries<'a> },
     /// Does not take the range after all.
-    Discard = 17,
+    Discard = 17 { id: MoveId },
     /// All entries of the range have come.
-    Seal = 18,
+    Seal = 18 { id: MoveId, entries: u64 },
     /// Owns the range from now on.
-    Adopt = 19,
+    Adopt = 19 { id: MoveId, map: PartitionMap },
     /// Will not give the range away.
-    Abort = 20,
-}
-
-impl Method {
-    /// The method of this number.
-    pub fn from_number(number: u16) -> Option<Self> {
-        Self::try_read_from_bytes(&number.to_ne_bytes()).ok()
-    }
+    Abort = 20 { id: MoveId },
 }
 
 /// How a request ended: the first byte of a reply.
@@ -94,88 +92,6 @@ impl Outcome {
     pub fn from_number(number: u8) -> Option<Self> {
         Self::try_read_from_bytes(&[number]).ok()
     }
-}
-
-/// A request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of the methods of `Shard`"
-)]
-pub enum Request<'a> {
-    Get {
-        key: u64,
-    },
-    Insert {
-        key: u64,
-        value: &'a [u8],
-    },
-    Update {
-        key: u64,
-        value: &'a [u8],
-    },
-    Put {
-        key: u64,
-        value: &'a [u8],
-    },
-    Delete {
-        key: u64,
-    },
-    Scan {
-        low: u64,
-        last: u64,
-        direction: Direction,
-        limit: u32,
-    },
-    Load {
-        entries: Entries<'a>,
-    },
-    Map,
-    Statistics,
-    State,
-    Mark {
-        id: MoveId,
-        to: EndpointId,
-        low: u64,
-        last: u64,
-        entries_max: u32,
-        map: PartitionMap,
-    },
-    Export {
-        id: MoveId,
-        from: u64,
-    },
-    Release {
-        id: MoveId,
-    },
-    Commit {
-        id: MoveId,
-        map: PartitionMap,
-    },
-    Stage {
-        id: MoveId,
-        low: u64,
-        last: u64,
-        map: PartitionMap,
-    },
-    Install {
-        id: MoveId,
-        entries: Entries<'a>,
-    },
-    Discard {
-        id: MoveId,
-    },
-    Seal {
-        id: MoveId,
-        entries: u64,
-    },
-    Adopt {
-        id: MoveId,
-        map: PartitionMap,
-    },
-    Abort {
-        id: MoveId,
-    },
 }
 
 /// Why a request cannot be carried out.

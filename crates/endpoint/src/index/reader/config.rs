@@ -1,10 +1,10 @@
 //! What readers are made of, what they are asked, and what they answer.
 
+use crate::ResourceError;
 use crate::btree::Direction;
 use crate::index::op::Value;
 use rackweave_base::Rkey;
-use rackweave_base::memory::MemoryError;
-use rackweave_verbs::{CqError, Mtu, QpError, RegisterError};
+use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::tree::{Layout, NodePointer};
 
 /// Where the tree of an endpoint is, for those who READ it.
@@ -113,18 +113,9 @@ pub enum ReaderError {
         /// Bytes of a packet.
         mtu: u32,
     },
-    /// No memory for what the READs bring.
+    /// Memory or NIC have no room for what the READs bring.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The NIC does not register it.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The NIC has no completion queue.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// The NIC has no queue pair.
-    #[error(transparent)]
-    Qp(#[from] QpError),
+    Resource(#[from] ResourceError),
 }
 
 /// What is looked for.

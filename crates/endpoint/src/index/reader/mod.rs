@@ -28,11 +28,11 @@ mod scan;
 mod walk;
 
 use super::statistics::ReaderStatistics;
+use crate::resources::Resources;
 use cache::Cache;
 use rackweave_base::{Memory, Qpn, Rkey};
 use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, Operation, PdId, PostError, QpCapabilities, Region,
-    Verbs, WorkRequest,
+    Completion, CompletionStatus, Operation, PdId, PostError, QpCapabilities, Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 use std::collections::VecDeque;
@@ -65,8 +65,7 @@ pub struct Reader {
     remote: RemoteTree,
     config: ReaderConfig,
     qpn: Qpn,
-    cq: CqId,
-    region: Region,
+    nic: Resources,
     /// Bytes of a slot's landing place, and of a record in it.
     slot_bytes: usize,
     record_bytes: usize,
@@ -108,28 +107,17 @@ impl Reader {
         let record = record_bytes(remote.value_max);
         // A lookup needs one record; a scan reads several at a time.
         let slot_bytes = 64 + node + record * usize::from(config.records);
-        let block = memory.allocate(slot_bytes * usize::from(config.walks))?;
-        let region = verbs.register(pd, block, Access::LOCAL_WRITE)?;
+        let bytes = slot_bytes * usize::from(config.walks);
         let sends = u32::from(config.walks) * 2 + u32::from(config.records);
-        let cq = verbs.create_cq(sends + 1)?;
         let capabilities = QpCapabilities {
             send_max: sends,
             receive_max: 1,
             segments_max: 1,
         };
-        let qpn = match verbs.create_qp(pd, cq, cq, capabilities) {
-            Ok(qpn) => qpn,
-            Err(error) => {
-                // Nothing uses it yet.
-                let _ = verbs.destroy_cq(cq);
-                verbs.deregister(&region);
-                return Err(error.into());
-            }
-        };
+        let (nic, qpn) = Resources::with_qp(verbs, memory, pd, bytes, sends + 1, capabilities)?;
         Ok(Self {
             qpn,
-            cq,
-            region,
+            nic,
             slot_bytes,
             record_bytes: record,
             walks: (0..config.walks).map(|_| None).collect(),
@@ -152,8 +140,7 @@ impl Reader {
     pub fn destroy(self, verbs: &mut dyn Verbs) {
         // A NIC that lost them is as good.
         let _ = verbs.destroy_qp(self.qpn);
-        let _ = verbs.destroy_cq(self.cq);
-        verbs.deregister(&self.region);
+        self.nic.destroy(verbs);
     }
 
     /// The queue pair to be connected.
@@ -241,7 +228,7 @@ impl Reader {
         let mut polled = core::mem::take(&mut self.polled);
         loop {
             polled.clear();
-            let count = verbs.poll_cq(self.cq, POLLED_MAX, &mut polled);
+            let count = verbs.poll_cq(self.nic.cq, POLLED_MAX, &mut polled);
             for completion in &polled {
                 self.completed(verbs, completion);
             }
@@ -277,7 +264,7 @@ impl Reader {
             }
         };
         let mut landed = core::mem::take(&mut self.landed);
-        self.region.block.read(at + offset, &mut landed[..len]);
+        self.nic.region.block.read(at + offset, &mut landed[..len]);
         self.act(&mut walk, |walk, parts| {
             walk.landed(parts, part, &landed[..len]);
         });
@@ -328,7 +315,7 @@ impl Reader {
             record => before + usize::from(record) * self.record_bytes,
         };
         let at = usize::from(slot) * self.slot_bytes + offset;
-        let segment = self.region.segment(at as u64, wanted.length);
+        let segment = self.nic.region.segment(at as u64, wanted.length);
         let operation = Operation::Read {
             address: wanted.address,
             rkey: wanted.rkey,

@@ -4,12 +4,13 @@
 mod entries;
 mod flight;
 
-use super::{ColumnData, RequestError, counters};
+use super::{ColumnData, RequestError};
 use core::borrow::Borrow;
 use core::fmt;
 use core::ops::Deref;
 use entries::{Entries, State};
 use flight::Flight;
+use rackweave_base::counters;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Columns in a compute unit's memory, up to a number of bytes. Clones share it; any thread may use

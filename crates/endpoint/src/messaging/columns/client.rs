@@ -4,10 +4,10 @@ mod answer;
 mod assembly;
 mod pieces;
 
-use super::{AskError, BadAnswer, RequestError, counters};
+use super::{AskError, BadAnswer, RequestError};
 use crate::messaging::{Arrived, CloseReason, Closed, Receiver, SendError, Sender};
 use assembly::Assembly;
-use rackweave_base::Instant;
+use rackweave_base::{Instant, counters};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::column::{ASK, ASK_LIST, Ask, AskList, MESSAGE_MIN};
 use std::collections::VecDeque;

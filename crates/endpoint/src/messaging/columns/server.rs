@@ -3,10 +3,10 @@
 mod lent;
 mod request;
 
-use super::{Catalogue, ColumnError, RefusalCode, counters};
+use super::{Catalogue, ColumnError, RefusalCode};
 use crate::messaging::{Arrived, CloseReason, Closed, Receiver, SendError, Sender};
 use lent::Lendings;
-use rackweave_base::Instant;
+use rackweave_base::{Instant, counters};
 use rackweave_verbs::{Region, Verbs};
 use rackweave_wire::fabric::message::column::{
     COLUMN, LIST, MESSAGE_MIN, REFUSED, Refused, UNCHANGED, Unchanged,

@@ -1,13 +1,12 @@
 //! How a compute unit and a storage unit come to a connection: two machines that speak over a
 //! stream of bytes, such as TCP (communication-tier, section 2.1).
 //!
-//! The [`Dialer`] is the compute unit's, the [`Greeter`] the storage unit's. They are told what
-//! came, and say what to send; `wire::fabric::message::handshake` has the messages. Whoever has the
-//! stream
+//! Each is a [`Handshake`]. It is told what came, and says what to send;
+//! `wire::fabric::message::handshake` has the messages. Whoever has the stream
 //!
-//! 1. gives them what came (`handle_bytes`), and that the peer has ended the stream (`handle_end`),
-//! 2. has them act (`poll`),
-//! 3. sends what they have for the peer (`poll_send`), also after the end,
+//! 1. gives it what came (`handle_bytes`), and that the peer has ended the stream (`handle_end`),
+//! 2. has it act (`poll`),
+//! 3. sends what it has for the peer (`poll_send`), also after the end,
 //! 4. does so again when something comes, or when `poll_timeout` is over.
 //!
 //! What holds for both:
@@ -25,10 +24,9 @@
 //!
 //! [`MESSAGE_MAX`]: rackweave_wire::fabric::message::handshake::MESSAGE_MAX
 
-mod dialer;
 mod error;
-mod greeter;
 mod keys;
+mod machine;
 mod talk;
 
 #[cfg(test)]
@@ -36,18 +34,17 @@ mod tests;
 
 use super::Connection;
 
-pub use dialer::Dialer;
 pub use error::{HandshakeError, KeysError};
-pub use greeter::Greeter;
 pub use keys::{terms_from_wire, terms_to_wire};
+pub use machine::Handshake;
 pub use rackweave_wire::fabric::message::handshake::{Kind, RefusalCode};
 
 /// How far a handshake is.
 pub enum Step {
     /// It waits for the peer, or is over.
     Waiting,
-    /// It has succeeded. Send what [`Dialer::poll_send`] or [`Greeter::poll_send`] still has; the
-    /// machine has nothing more to do.
+    /// It has succeeded. Send what [`Handshake::poll_send`] still has; the machine has nothing more
+    /// to do.
     Connected(Connection),
     /// It has failed. There may still be something to send: why.
     Failed(HandshakeError),

@@ -122,15 +122,19 @@ impl Pool {
 
     fn begin_page(&self, write: &mut FrameWrite, page: PageId, version: u64) {
         write.bytes_mut().fill(0);
-        let header = PageHeader {
+        self.set_header(write.frame(), self.new_header(page, version, 0));
+    }
+
+    /// The header of a page of which nobody has taken the checksum.
+    fn new_header(&self, page: PageId, version: u64, lsn: u64) -> PageHeader {
+        PageHeader {
             page: page.tag(),
             version,
             checksum: 0,
             store: self.identity(page.store()),
-            lsn: 0,
+            lsn,
             epoch: self.epoch(),
-        };
-        self.set_header(write.frame(), header);
+        }
     }
 
     /// Gives a page its checksum before it is written home.
@@ -145,15 +149,8 @@ impl Pool {
 
     /// A page was changed: it will be of the next version, and has no checksum. Its LSN stays.
     pub(in super::super) fn mark_changed(&self, frame: u32, page: PageId, version: u64) {
-        let header = PageHeader {
-            page: page.tag(),
-            version,
-            checksum: 0,
-            store: self.identity(page.store()),
-            lsn: self.lsn(frame),
-            epoch: self.epoch(),
-        };
-        self.set_header(frame, header);
+        let lsn = self.lsn(frame);
+        self.set_header(frame, self.new_header(page, version, lsn));
     }
 }
 

@@ -128,11 +128,16 @@ pub struct Opening {
 enum OpenStep {
     Begin,
     Look(Fix),
-    Mark(Persist),
-    /// It is durable that the store is open; the superblock is to say so.
-    Marked(Persist),
+    /// The superblock is to say that the store is open, and then that this is durable.
+    Mark(Persist, Mark),
     /// Is the last page there?
     Last(Fix),
+}
+
+impl OpenStep {
+    fn mark(store: u8, mark: Mark) -> Self {
+        Self::Mark(Persist::unchecked(superblock_of(store)), mark)
+    }
 }
 
 impl Opening {
@@ -183,22 +188,18 @@ impl Opening {
                         worker.pool().set_identity(store, found.identity);
                         match found.marked {
                             true => self.last(worker),
-                            false => Ok(OpenStep::Mark(Persist::unchecked(page))),
+                            false => Ok(OpenStep::mark(store, Mark::Open)),
                         }
                     }
                     Err(error) => Err(error),
                 }
             }
-            OpenStep::Mark(persist) => match persist.poll(worker, &mut MarkOpen)? {
-                Ok(true) => Ok(OpenStep::Marked(Persist::unchecked(page))),
+            OpenStep::Mark(persist, mark) => match (persist.poll(worker, mark)?, *mark) {
+                (Ok(true), Mark::Open) => Ok(OpenStep::mark(store, Mark::Durable)),
+                (Ok(true), _) => self.last(worker),
                 // Others have marked it, or it was lost and is what it was at home.
-                Ok(false) => Ok(OpenStep::Begin),
-                Err(failure) => Err(OpenError::of(store, failure)),
-            },
-            OpenStep::Marked(persist) => match persist.poll(worker, &mut MarkDurable)? {
-                Ok(true) => self.last(worker),
-                Ok(false) => Ok(OpenStep::Begin),
-                Err(failure) => Err(OpenError::of(store, failure)),
+                (Ok(false), _) => Ok(OpenStep::Begin),
+                (Err(failure), _) => Err(OpenError::of(store, failure)),
             },
             OpenStep::Last(fix) => {
                 let last = worker.take(*fix)?.map(|_| ());
@@ -264,54 +265,44 @@ fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
     Ok(superblock)
 }
 
-/// Marks a store as open.
-#[derive(Debug)]
-struct MarkOpen;
-
-impl Change for MarkOpen {
-    fn make(&mut self, guard: &mut PageGuard) -> bool {
-        match Superblock::parse(&guard.data().to_vec()) {
-            Ok(superblock) if superblock.clean || !superblock.marked => {
-                let superblock = Superblock {
-                    clean: false,
-                    marked: false,
-                    ..superblock
-                };
-                superblock.write(guard);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn is_in(&self, bytes: &[u8]) -> bool {
-        Superblock::parse(bytes).is_ok_and(|superblock| !superblock.clean)
-    }
+/// What a superblock is to say.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    /// The store is open.
+    Open,
+    /// That is durable. That it is written home keeps a crash of this node from taking page 0 with
+    /// it.
+    Durable,
+    /// The store is closed.
+    Closed,
 }
 
-/// Notes that the mark is durable. That it is written home keeps a crash of this node from taking
-/// page 0 with it.
-#[derive(Debug)]
-struct MarkDurable;
-
-impl Change for MarkDurable {
+impl Change for Mark {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
-        match Superblock::parse(&guard.data().to_vec()) {
-            Ok(superblock) if !superblock.clean => {
-                let marked = true;
-                let superblock = Superblock {
-                    marked,
-                    ..superblock
-                };
-                superblock.write(guard);
-                true
-            }
-            _ => false,
+        let Ok(mut superblock) = Superblock::parse(&guard.data().to_vec()) else {
+            return false;
+        };
+        let Superblock { clean, marked, .. } = superblock;
+        let makes_sense = match self {
+            Self::Open => clean || !marked,
+            Self::Durable => !clean,
+            Self::Closed => true,
+        };
+        if makes_sense {
+            superblock.clean = matches!(self, Self::Closed);
+            superblock.marked = matches!(self, Self::Durable);
+            superblock.generation += u64::from(superblock.clean && !clean);
+            superblock.write(guard);
         }
+        makes_sense
     }
 
     fn is_in(&self, bytes: &[u8]) -> bool {
-        Superblock::parse(bytes).is_ok_and(|superblock| superblock.marked)
+        Superblock::parse(bytes).is_ok_and(|superblock| match self {
+            Self::Open => !superblock.clean,
+            Self::Durable => superblock.marked,
+            Self::Closed => superblock.clean,
+        })
     }
 }
 
@@ -336,36 +327,12 @@ impl Closing {
     /// # Errors
     /// If the superblock cannot be written.
     pub fn poll<D: Directory>(&mut self, worker: &mut Worker<D>) -> Option<Result<(), OpenError>> {
-        let done = self.persist.poll(worker, &mut MarkClosed)?;
+        let done = self.persist.poll(worker, &mut Mark::Closed)?;
         Some(match done {
             Ok(true) => Ok(()),
             Ok(false) => Err(OpenError::Damaged(self.store)),
             Err(failure) => Err(OpenError::of(self.store, failure)),
         })
-    }
-}
-
-#[derive(Debug)]
-struct MarkClosed;
-
-impl Change for MarkClosed {
-    fn make(&mut self, guard: &mut PageGuard) -> bool {
-        let Ok(superblock) = Superblock::parse(&guard.data().to_vec()) else {
-            return false;
-        };
-        let again = u64::from(!superblock.clean);
-        let superblock = Superblock {
-            clean: true,
-            marked: false,
-            generation: superblock.generation + again,
-            ..superblock
-        };
-        superblock.write(guard);
-        true
-    }
-
-    fn is_in(&self, bytes: &[u8]) -> bool {
-        Superblock::parse(bytes).is_ok_and(|superblock| superblock.clean)
     }
 }
 

@@ -8,8 +8,23 @@ use crate::page_store::directory::{Answer, Directory, Mode};
 use crate::page_store::guard::{PageGuard, Unfix};
 use crate::page_store::pool::table::{DIRTY, LOADING, TORN};
 use rackweave_base::memory::{FrameRead, FrameWrite};
-use rackweave_wire::fabric::page::FrameState;
+use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
+
+impl Answer {
+    /// Why what was asked for will not be done, if there is no use in asking again.
+    pub(super) fn refusal(self, page: PageId) -> Option<FixError> {
+        Some(match self {
+            Self::Lost => FixError::Lost(page),
+            Self::Full => FixError::StorageFull,
+            Self::Storage(status) => FixError::Storage { status },
+            Self::Invalid => FixError::NoSuchPage(page),
+            Self::NotMember => FixError::NotMember(page),
+            Self::Fenced => FixError::Fenced,
+            _ => return None,
+        })
+    }
+}
 
 impl<D: Directory> Worker<D> {
     /// The directory has answered a fix.
@@ -158,15 +173,10 @@ impl<D: Directory> Worker<D> {
             return;
         };
         let page = pending.page;
-        let error = match answer {
-            Answer::Lost => FixError::Lost(page),
-            Answer::Full => FixError::StorageFull,
-            Answer::Storage(status) => FixError::Storage { status },
-            Answer::Invalid => FixError::NoSuchPage(page),
-            Answer::NotMember => FixError::NotMember(page),
-            Answer::Fenced => FixError::Fenced,
+        let error = match answer.refusal(page) {
+            Some(error) => error,
             // Nobody answers, or the answer makes no sense.
-            _ => {
+            None => {
                 self.statistics.gone += 1;
                 let since = *pending.gone_since.get_or_insert(self.now);
                 let patience = self.pool.config.patience;

@@ -103,14 +103,42 @@ impl<D: Directory> Worker<D> {
     }
 
     pub(super) fn unfixed(&mut self, mut pending: PendingUnfix, answer: Answer, latch: Latch) {
-        let unfix = &pending.unfix;
-        let meta = self.pool.table.meta(unfix.write.frame());
-        let mut keep = !unfix.discard;
-        let is_in_doubt = || self.pool.doubt(unfix.write.frame()).is_some();
+        let Some((outcome, is_good)) = self.unfix_outcome(&pending.unfix, answer, latch) else {
+            // The latch has to go back, however long it takes.
+            self.statistics.gone += 1;
+            pending.not_before = self.gone_until(pending.attempts);
+            pending.attempts += 1;
+            pending.unfix.again = true;
+            return self.unfixes.push(pending);
+        };
+        let unfix = pending.unfix;
+        if !unfix.tell(outcome) && outcome.is_err() && unfix.changed {
+            self.pool.lose(Loss {
+                page: unfix.page,
+                version: unfix.version + 1,
+            });
+        }
+        self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+        if unfix.discard || !is_good {
+            self.pool.drop_page(unfix.page, unfix.write);
+        }
+    }
+
+    /// What became of a latch, and whether the buffer frame has a version of the page; nothing if
+    /// it is to be given back again.
+    fn unfix_outcome(
+        &mut self,
+        unfix: &Unfix,
+        answer: Answer,
+        latch: Latch,
+    ) -> Option<(Result<(), CommitError>, bool)> {
+        let (frame, page, changed) = (unfix.write.frame(), unfix.page, unfix.changed);
+        let meta = self.pool.table.meta(frame);
+        let is_in_doubt = || self.pool.doubt(frame).is_some();
         let answer = match answer {
             Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
             // It may have been published already, by who finds out and has not heard of that yet.
-            Answer::Superseded if unfix.changed && is_in_doubt() => Answer::Pending,
+            Answer::Superseded if changed && is_in_doubt() => Answer::Pending,
             // It was taken when it was asked for before.
             Answer::Superseded if unfix.again && !meta.is(SETTLED) => {
                 match latch.version() > unfix.version {
@@ -120,71 +148,34 @@ impl<D: Directory> Worker<D> {
             }
             answer => answer,
         };
-        let outcome = match answer {
-            Answer::Done if unfix.changed => {
+        Some(match answer {
+            Answer::Done if changed => {
                 // The directory's version is higher if it was done, and changed again, before this
                 // answer came. It is lower if a node that breaks the protocol has set an entry in
                 // the memory server back; the next fix takes the entry's version over.
                 // The next one, or a higher one if the page was in doubt meanwhile.
-                let version = self.pool.header_version(unfix.write.frame());
+                let version = self.pool.header_version(frame);
                 meta.version.store(version, Ordering::Release);
                 meta.clear(UNFIXING | TORN | PUBLISHED);
                 meta.set(DIRTY);
-                let state = FrameState::dirty(version);
-                self.pool.set_state(unfix.write.frame(), state);
+                self.pool.set_state(frame, FrameState::dirty(version));
                 self.statistics.unfixed += 1;
-                Ok(())
+                (Ok(()), true)
             }
             Answer::Done => {
                 self.statistics.released += 1;
-                Ok(())
+                (Ok(()), true)
             }
             // It was taken before the directory was lost, and the home is newer by now.
-            Answer::Superseded if meta.is(SETTLED) => {
-                keep = false;
-                Ok(())
-            }
+            Answer::Superseded if meta.is(SETTLED) => (Ok(()), false),
             // The bytes are of a version that never was.
-            Answer::Superseded if unfix.changed => {
-                keep = false;
-                Err(CommitError::Superseded(unfix.page))
-            }
-            Answer::Superseded => Ok(()),
-            Answer::Fenced => {
-                keep = false;
-                Err(CommitError::Fenced(unfix.page))
-            }
-            Answer::Lost | Answer::Invalid => {
-                keep &= !unfix.changed;
-                Err(CommitError::Superseded(unfix.page))
-            }
-            Answer::NotMember => {
-                keep &= !unfix.changed;
-                Err(CommitError::NotMember(unfix.page))
-            }
-            // The latch has to go back, however long it takes.
-            _ => {
-                self.statistics.gone += 1;
-                pending.not_before = self.gone_until(pending.attempts);
-                pending.attempts += 1;
-                pending.unfix.again = true;
-                self.unfixes.push(pending);
-                return;
-            }
-        };
-        if !unfix.tell(outcome) && outcome.is_err() && unfix.changed {
-            self.pool.lose(Loss {
-                page: unfix.page,
-                version: unfix.version + 1,
-            });
-        }
-        self.pool.moving.fetch_sub(1, Ordering::Relaxed);
-        let Unfix { write, page, .. } = pending.unfix;
-        if keep {
-            drop(write);
-        } else {
-            self.pool.drop_page(page, write);
-        }
+            Answer::Superseded if changed => (Err(CommitError::Superseded(page)), false),
+            Answer::Superseded => (Ok(()), true),
+            Answer::Fenced => (Err(CommitError::Fenced(page)), false),
+            Answer::Lost | Answer::Invalid => (Err(CommitError::Superseded(page)), !changed),
+            Answer::NotMember => (Err(CommitError::NotMember(page)), !changed),
+            _ => return None,
+        })
     }
 
     /// Goes round the pages as a clock does, gives each that was used a second chance, and drops
@@ -338,12 +329,10 @@ impl<D: Directory> Worker<D> {
                 }
                 Ok(false)
             }
-            Answer::Full => Err(FixError::StorageFull),
-            Answer::Storage(status) => Err(FixError::Storage { status }),
-            Answer::Invalid => Err(FixError::NoSuchPage(eviction.page)),
-            Answer::NotMember => Err(FixError::NotMember(eviction.page)),
-            Answer::Fenced => Err(FixError::Fenced),
             answer => {
+                if let Some(error) = answer.refusal(eviction.page) {
+                    return self.end_eviction(eviction, Err(error));
+                }
                 let is_busy = matches!(answer, Answer::Locked | Answer::Pending);
                 self.statistics.gone += u64::from(!is_busy);
                 let since = *eviction.waits_since.get_or_insert(self.now);

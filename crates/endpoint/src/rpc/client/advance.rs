@@ -57,7 +57,7 @@ impl Client {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         verbs.poll_cq(
-            self.cq,
+            self.nic.cq,
             self.config.completions_max.into(),
             &mut completions,
         );

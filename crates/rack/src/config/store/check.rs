@@ -1,6 +1,6 @@
 //! What stores must hold to.
 
-use super::super::check::{ConfigError, is_name, one_line, rule};
+use super::super::check::{ConfigError, is_name, one_line, rule, within};
 use super::super::nearest::hint;
 use super::super::{RackConfig, Role};
 use super::{Medium, StoreConfig};
@@ -14,15 +14,9 @@ impl StoreConfig {
         let needed = "a multiple of switch.page_size is needed, at least one page";
         rule(whole, "store.bytes", bytes, needed)?;
         let fits = i64::try_from(bytes).is_ok();
-        rule(
-            fits,
-            "store.bytes",
-            bytes,
-            "at most 2^63 - 1 bytes are possible",
-        )?;
-        let drives = self.drives;
-        let range = "1 to 64 are possible";
-        rule((1..=64).contains(&drives), "store.drives", drives, range)?;
+        let most = "at most 2^63 - 1 bytes are possible";
+        rule(fits, "store.bytes", bytes, most)?;
+        within("store.drives", self.drives, 1..=64, "1 to 64 are possible")?;
         if let (Medium::Memory, Some(said)) = (self.medium, self.double_write) {
             let only = "only the medium \"file\" has it; remove it, or say medium = \"file\"";
             rule(false, "store.double_write", said, only)?;

@@ -20,24 +20,16 @@ use std::path::{Path, PathBuf};
 /// Bytes of a logical block: what the smallest page has, and what `O_DIRECT` wants at most.
 const BLOCK: u32 = 4096;
 
-/// What the blocks of a store lie in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Medium {
-    /// Memory of the process, gone with it. Blocks never written take none.
-    #[default]
-    Memory,
-    /// A file or block device.
-    File,
-}
-
-impl Medium {
-    /// Its name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Medium::Memory => "memory",
-            Medium::File => "file",
-        }
+rackweave_base::named! {
+    /// What the blocks of a store lie in.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Medium {
+        /// Memory of the process, gone with it. Blocks never written take none.
+        #[default]
+        Memory = "memory",
+        /// A file or block device.
+        File = "file",
     }
 }
 

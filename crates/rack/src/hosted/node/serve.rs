@@ -84,18 +84,55 @@ impl<'a> Serving<'a> {
     fn answer(&mut self, request: NodeRequest) -> NodeReply {
         let core = self.core;
         match request {
-            NodeRequest::Ping => NodeReply::Pong { leaving: false },
-            NodeRequest::Farewell => NodeReply::Done,
+            NodeRequest::Ping => return NodeReply::Pong { leaving: false },
+            NodeRequest::Farewell => {}
             // It has joined: no token is waited for.
-            NodeRequest::Prove => NodeReply::Token(None),
-            NodeRequest::CreatePd => match self.core.domain() {
-                Some(pd) => NodeReply::Pd(pd),
-                None => NodeReply::Done,
-            },
+            NodeRequest::Prove => return NodeReply::Token(None),
+            NodeRequest::KeepRing { rkey } => _ = core.loans().orphans.remove(&rkey.0),
+            NodeRequest::RemoveRegion { region } => core.remove_ring(&region),
+            NodeRequest::LoadWord { rkey, offset } => {
+                return NodeReply::Word(core.regions.load(core.id, rkey, offset));
+            }
+            NodeRequest::StoreWord {
+                rkey,
+                offset,
+                bytes,
+            } => core.regions.store(core.id, rkey, offset, bytes),
+            NodeRequest::Import { origin } => {
+                return NodeReply::Imported(self.import(Origin(origin)));
+            }
+            NodeRequest::Forget { origin } => {
+                core.loans().imports.remove(&origin);
+                core.memory.forget(Origin(origin));
+            }
+            NodeRequest::StartJob {
+                job,
+                name,
+                arguments,
+            } => core.table.start(core, job, name, arguments),
+            NodeRequest::PollJob { job } => return NodeReply::Job(core.table.poll(job)),
+            NodeRequest::StopJob { job } => core.table.stop(job),
+            NodeRequest::Counters => {
+                let counters = self.nic(|nic| -> Counters {
+                    let all = nic.counters().iter();
+                    all.map(|(name, value)| (name.into(), value)).collect()
+                });
+                return NodeReply::Counters(counters.unwrap_or_default());
+            }
+            verb => return self.act(verb),
+        }
+        NodeReply::Done
+    }
+
+    /// Does what the controller would do with a NIC of its own.
+    fn act(&self, verb: NodeRequest) -> NodeReply {
+        let core = self.core;
+        match verb {
+            NodeRequest::CreatePd => core.domain().map_or(NodeReply::Done, NodeReply::Pd),
             NodeRequest::CreateCq { capacity } => {
                 let made = self.nic(|nic| nic.create_cq(capacity));
                 let made = made.unwrap_or(Err(CqError::NoAnswer));
-                self.core.loans().cqs.extend(made.iter().copied());
+                core.loans().cqs.extend(made.iter().copied());
                 NodeReply::Cq(made)
             }
             NodeRequest::CreateQp {
@@ -106,7 +143,7 @@ impl<'a> Serving<'a> {
             } => {
                 let made = self.nic(|nic| nic.create_qp(pd, send_cq, receive_cq, capabilities));
                 let made = made.unwrap_or(Err(QpError::NoAnswer));
-                self.core.loans().qps.extend(made.iter().copied());
+                core.loans().qps.extend(made.iter().copied());
                 NodeReply::Qp(made)
             }
             NodeRequest::ModifyQp { qpn, modify } => {
@@ -114,67 +151,21 @@ impl<'a> Serving<'a> {
                 NodeReply::Modified(done.unwrap_or(Err(ModifyError::NoAnswer)))
             }
             NodeRequest::DestroyQp { qpn } => {
-                self.core.loans().qps.remove(&qpn);
+                core.loans().qps.remove(&qpn);
                 let done = self.nic(|nic| nic.destroy_qp(qpn));
                 NodeReply::Destroyed(done.unwrap_or(Err(QpError::NoAnswer)))
+            }
+            NodeRequest::MakeRegion { pd, len, access } => {
+                let made = self.nic(|nic| core.regions.make(nic, core.id, pd, len, access));
+                let gone = || Err("the node does not answer".into());
+                let made = made.map(|made| made.map_err(|error| error.to_string()));
+                NodeReply::Region(made.unwrap_or_else(gone))
             }
             NodeRequest::ReadByReference { qpn } => {
                 self.nic(|nic| nic.read_by_reference(qpn));
                 NodeReply::Done
             }
-            NodeRequest::MakeRegion { pd, len, access } => {
-                let made = self.nic(|nic| core.regions().make(nic, core.id, pd, len, access));
-                NodeReply::Region(match made {
-                    Some(Ok(name)) => Ok(name.into()),
-                    Some(Err(error)) => Err(error.to_string()),
-                    None => Err("the node does not answer".into()),
-                })
-            }
-            NodeRequest::KeepRing { rkey } => {
-                core.loans().orphans.remove(&rkey.0);
-                NodeReply::Done
-            }
-            NodeRequest::RemoveRegion { region } => {
-                core.remove_ring(&region.into());
-                NodeReply::Done
-            }
-            NodeRequest::LoadWord { rkey, offset } => {
-                NodeReply::Word(core.regions().load(core.id, rkey, offset))
-            }
-            NodeRequest::StoreWord {
-                rkey,
-                offset,
-                bytes,
-            } => {
-                core.regions().store(core.id, rkey, offset, bytes);
-                NodeReply::Done
-            }
-            NodeRequest::Import { origin } => NodeReply::Imported(self.import(Origin(origin))),
-            NodeRequest::Forget { origin } => {
-                core.loans().imports.remove(&origin);
-                core.memory.forget(Origin(origin));
-                NodeReply::Done
-            }
-            NodeRequest::StartJob {
-                job,
-                name,
-                arguments,
-            } => {
-                core.table.start(core, job, name, arguments);
-                NodeReply::Done
-            }
-            NodeRequest::PollJob { job } => NodeReply::Job(core.table.poll(job)),
-            NodeRequest::StopJob { job } => {
-                core.table.stop(job);
-                NodeReply::Done
-            }
-            NodeRequest::Counters => {
-                let counters = self.nic(|nic| -> Counters {
-                    let all = nic.counters().iter();
-                    all.map(|(name, value)| (name.into(), value)).collect()
-                });
-                NodeReply::Counters(counters.unwrap_or_default())
-            }
+            other => unreachable!("{other:?} is no verb"),
         }
     }
 

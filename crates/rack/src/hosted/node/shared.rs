@@ -84,7 +84,7 @@ pub(in crate::hosted) struct NodeCore {
     pub pump: Pump<NodeMachine>,
     pub table: JobTable,
     pub jobs: Arc<dyn Jobs>,
-    regions: Mutex<LocalRegions>,
+    pub regions: LocalRegions,
     loans: Mutex<Loans>,
     /// The byte order of its rings' words.
     order: ByteOrder,
@@ -100,7 +100,7 @@ impl NodeCore {
     ) -> Self {
         Self {
             id,
-            regions: Mutex::new(LocalRegions::new(memory.clone())),
+            regions: LocalRegions::new(memory.clone()),
             memory,
             pump,
             table: JobTable::default(),
@@ -110,14 +110,10 @@ impl NodeCore {
         }
     }
 
-    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
-        self.regions.lock().expect("no holder of this lock panics")
-    }
-
     /// Whether the controller has made anything on this node that it has not removed.
     #[cfg(test)]
     pub fn owes_nothing(&self) -> bool {
-        self.loans().qps.is_empty() && self.regions().iter().next().is_none()
+        self.loans().qps.is_empty() && self.regions.list().is_empty()
     }
 
     pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
@@ -138,7 +134,7 @@ impl NodeCore {
     /// The memory of a ring, for a job.
     pub(super) fn open_ring(&self, rkey: Rkey) -> Option<Block> {
         let mut loans = self.loans();
-        let there = self.regions().block(self.id, rkey).cloned();
+        let there = self.regions.block(self.id, rkey);
         if there.is_some() {
             loans.opened.insert(rkey.0);
         }
@@ -150,14 +146,19 @@ impl NodeCore {
         let mut loans = self.loans();
         let unopened = !loans.opened.remove(&name.rkey.0);
         self.pump.with(|machine| {
-            let mut regions = self.regions();
-            let block = regions.block(self.id, name.rkey).cloned();
-            if let Some(block) = block.filter(|_| unopened) {
+            let Some(region) = self.regions.remove(self.id, name.rkey) else {
+                return;
+            };
+            if unopened {
                 let since = std::time::Instant::now();
-                loans.late.insert(name.rkey.0, (block, since));
+                loans
+                    .late
+                    .insert(name.rkey.0, (region.block.clone(), since));
             }
-            let verbs = machine.nic().map(|nic| nic as &mut dyn Verbs);
-            regions.remove(verbs, self.id, name);
+            if let Some(nic) = machine.nic() {
+                // Unknown if the node has restarted meanwhile.
+                nic.deregister(&region);
+            }
         });
     }
 
@@ -199,11 +200,8 @@ impl NodeCore {
         for origin in std::mem::take(&mut loans.imports) {
             self.memory.forget(Origin(origin));
         }
-        let rings: Vec<u32> = {
-            let regions = self.regions();
-            regions.iter().map(|(_, region)| region.rkey.0).collect()
-        };
-        loans.orphans.extend(rings);
+        let rings = self.regions.list();
+        loans.orphans.extend(rings.iter().map(|ring| ring.rkey.0));
         loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
     }
 
@@ -242,27 +240,17 @@ impl NodeCore {
     /// The process ends: jobs are stopped and rings broken off.
     pub(super) fn end(&self) {
         self.table.stop_all();
-        let rings: Vec<Rkey> = {
-            let regions = self.regions();
-            regions.iter().map(|(_, region)| region.rkey).collect()
-        };
-        for rkey in rings {
-            self.end_ring(rkey);
+        for ring in self.regions.list() {
+            self.end_ring(ring.rkey);
         }
         self.pump.stop();
     }
 
     fn end_ring(&self, rkey: Rkey) {
-        let name = {
-            let regions = self.regions();
-            let found = regions.iter().find(|(_, region)| region.rkey == rkey);
-            let Some((_, region)) = found else {
-                return;
-            };
+        if let Some(region) = self.regions.get(self.id, rkey) {
             break_off(&region.block, self.order);
-            RegionName::from(region)
-        };
-        self.remove_ring(&name);
+            self.remove_ring(&RegionName::from(&region));
+        }
     }
 }
 

@@ -14,12 +14,14 @@ use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{FlowId, FlowRings, FlowState, Ring};
 use rackweave_verbs::Mtu;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
 
 /// How often one who waits for a question looks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(100);
+
+/// What a command is told when a node answered something else than it was asked.
+const NONSENSE: &str = "the node's answer makes no sense";
 
 /// Flows of one command at a time.
 const FLOWS_MAX: usize = 4096;
@@ -39,6 +41,7 @@ impl SwitchCore {
             match connection.receive::<CommandRequest>(LOOK_EVERY) {
                 Ok(Some(request)) => {
                     let reply = self.answer(request, &mut estate);
+                    let reply = reply.unwrap_or_else(CommandReply::Failed);
                     if connection.send(&reply).is_err() {
                         break;
                     }
@@ -62,8 +65,8 @@ impl SwitchCore {
         });
     }
 
-    fn answer(&self, request: CommandRequest, estate: &mut Estate) -> CommandReply {
-        match request {
+    fn answer(&self, request: CommandRequest, estate: &mut Estate) -> Result<CommandReply, String> {
+        Ok(match request {
             CommandRequest::Status => CommandReply::Status(self.status()),
             CommandRequest::CreateFlow {
                 producers,
@@ -72,29 +75,18 @@ impl SwitchCore {
                 ring_bytes,
             } => {
                 if estate.flows.len() >= FLOWS_MAX {
-                    return CommandReply::Failed(format!(
-                        "a command has {FLOWS_MAX} flows at most"
-                    ));
+                    return Err(format!("a command has {FLOWS_MAX} flows at most"));
                 }
-                match self.create_flow(&producers, &consumers, item_size, ring_bytes) {
-                    Ok(flow) => {
-                        estate.flows.insert(flow.id);
-                        CommandReply::Flow(flow)
-                    }
-                    Err(error) => CommandReply::Failed(error),
-                }
+                let flow = self.create_flow(&producers, &consumers, item_size, ring_bytes)?;
+                estate.flows.insert(flow.id);
+                CommandReply::Flow(flow)
             }
-            CommandRequest::AdoptFlow(flow) => match self.adopt_flow(&flow) {
-                Ok(Some(id)) => {
-                    estate.flows.insert(id);
-                    CommandReply::Flow(HostedFlow { id, ..flow })
-                }
-                Ok(None) => CommandReply::Flow(HostedFlow {
-                    id: HostedFlow::OVER,
-                    ..flow
-                }),
-                Err(error) => CommandReply::Failed(error),
-            },
+            CommandRequest::AdoptFlow(flow) => {
+                let adopted = self.adopt_flow(&flow)?;
+                estate.flows.extend(adopted);
+                let id = adopted.unwrap_or(HostedFlow::OVER);
+                CommandReply::Flow(HostedFlow { id, ..flow })
+            }
             CommandRequest::FlowState { flow } => CommandReply::FlowStatus(self.flow_status(flow)),
             CommandRequest::CloseFlow { flow } => {
                 if estate.flows.remove(&flow) {
@@ -102,42 +94,47 @@ impl SwitchCore {
                 }
                 CommandReply::Done
             }
-            CommandRequest::Connect { a, b, mtu } => match self.connect(a, b, mtu) {
-                Ok(()) => CommandReply::Done,
-                Err(error) => CommandReply::Failed(error),
-            },
+            CommandRequest::Connect { a, b, mtu } => {
+                self.connect(a, b, mtu)?;
+                CommandReply::Done
+            }
             CommandRequest::StartJob {
                 node,
                 name,
                 arguments,
-            } => self.start_job(node, name, arguments, estate),
+            } => {
+                let job = self.jobs.fetch_add(1, Ordering::Relaxed);
+                let request = NodeRequest::StartJob {
+                    job,
+                    name,
+                    arguments,
+                };
+                self.ask(node, &request)?;
+                estate.jobs.insert((node.0, job));
+                CommandReply::Job(job)
+            }
             CommandRequest::PollJob { node, job } => {
-                match self.ask(node, &NodeRequest::PollJob { job }) {
-                    Ok(NodeReply::Job(status)) => {
-                        // Perhaps one that the command started through an earlier process.
-                        if matches!(status, JobStatus::Running { .. }) {
-                            estate.jobs.insert((node.0, job));
-                        } else {
-                            estate.jobs.remove(&(node.0, job));
-                        }
-                        CommandReply::JobStatus(status)
-                    }
-                    Ok(_) => CommandReply::Failed("the node's answer makes no sense".into()),
-                    Err(error) => CommandReply::Failed(error),
-                }
+                let NodeReply::Job(status) = self.ask(node, &NodeRequest::PollJob { job })? else {
+                    return Err(NONSENSE.into());
+                };
+                // Perhaps one that the command started through an earlier process.
+                match status {
+                    JobStatus::Running { .. } => estate.jobs.insert((node.0, job)),
+                    _ => estate.jobs.remove(&(node.0, job)),
+                };
+                CommandReply::JobStatus(status)
             }
             CommandRequest::StopJob { node, job } => {
-                match self.ask(node, &NodeRequest::StopJob { job }) {
-                    Ok(_) => CommandReply::Done,
-                    Err(error) => CommandReply::Failed(error),
+                self.ask(node, &NodeRequest::StopJob { job })?;
+                CommandReply::Done
+            }
+            CommandRequest::NodeCounters { node } => {
+                match self.ask(node, &NodeRequest::Counters)? {
+                    NodeReply::Counters(counters) => CommandReply::Counters(counters),
+                    _ => return Err(NONSENSE.into()),
                 }
             }
-            CommandRequest::NodeCounters { node } => match self.ask(node, &NodeRequest::Counters) {
-                Ok(NodeReply::Counters(counters)) => CommandReply::Counters(counters),
-                Ok(_) => CommandReply::Failed("the node's answer makes no sense".into()),
-                Err(error) => CommandReply::Failed(error),
-            },
-        }
+        })
     }
 
     fn name(&self, node: NodeId) -> String {
@@ -154,28 +151,6 @@ impl SwitchCore {
         };
         let member = self.member(node).ok_or_else(gone)?;
         member.ask(request).map_err(|_| gone())
-    }
-
-    fn start_job(
-        &self,
-        node: NodeId,
-        name: String,
-        arguments: Value,
-        estate: &mut Estate,
-    ) -> CommandReply {
-        let job = self.jobs.fetch_add(1, Ordering::Relaxed);
-        let request = NodeRequest::StartJob {
-            job,
-            name,
-            arguments,
-        };
-        match self.ask(node, &request) {
-            Ok(_) => {
-                estate.jobs.insert((node.0, job));
-                CommandReply::Job(job)
-            }
-            Err(error) => CommandReply::Failed(error),
-        }
     }
 
     /// The largest MTU that the links of all `nodes` carry, and `limit` at most.

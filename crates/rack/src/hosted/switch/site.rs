@@ -43,14 +43,14 @@ impl Site for Asking<'_> {
     ) -> Result<RegionName, RegionError> {
         let member = self.0.member(node).ok_or(RegionError::NoNode)?;
         match member.ask_counted(&NodeRequest::MakeRegion { pd, len, access }) {
-            Some(NodeReply::Region(Ok(region))) => Ok(region.into()),
+            Some(NodeReply::Region(Ok(region))) => Ok(region),
             Some(NodeReply::Region(Err(error))) => Err(RegionError::Remote(error)),
             _ => Err(RegionError::NoNode),
         }
     }
 
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        let region = (*name).into();
+        let region = *name;
         if let Some(member) = self.0.member(node) {
             let _ = member.ask_counted(&NodeRequest::RemoveRegion { region });
         }

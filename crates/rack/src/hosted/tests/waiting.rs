@@ -100,13 +100,13 @@ fn others_go_on(rack: &Rack, a: &NodeProcess, gate: &Gate) {
                 }
             }
         });
-        let rings = a.core.regions().iter().count();
+        let rings = a.core.regions.list().len();
         let set_up = meanwhile(scope, rack, |client| {
             let flow = client.create_flow(&[S], &[A], ITEM as u32, 64 << 10)?;
             client.close_flow(flow.id)
         });
         eventually("the consumer's ring is made", || {
-            a.core.regions().iter().count() > rings
+            a.core.regions.list().len() > rings
         });
         let broken = while_running(run_node(rack, "b"), || {
             await_joins(&mut client, &[(B, 1)]);
@@ -150,13 +150,13 @@ fn a_flow_is_taken_over_while_another_waits_for_an_answer() {
         std::thread::scope(|scope| {
             gate.close_after(0);
             gate.wait_until_it_keeps();
-            let rings = a.core.regions().iter().count();
+            let rings = a.core.regions.list().len();
             let set_up = meanwhile(scope, &rack, |client| {
                 let flow = client.create_flow(&[S], &[A], ITEM as u32, 64 << 10)?;
                 client.close_flow(flow.id)
             });
             eventually("the consumer's ring is made", || {
-                a.core.regions().iter().count() > rings
+                a.core.regions.list().len() > rings
             });
             client.reconnect(&mut [flow], Time::from_secs(10)).unwrap();
             let status = client.flow_status(flow.id).unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::EmbeddedRack;
-use rackweave_endpoint::messaging::handshake::Dialer;
+use rackweave_endpoint::messaging::handshake::Handshake;
 use std::collections::VecDeque;
 
 /// The listener works as before: a unit can connect.
@@ -151,7 +151,8 @@ fn hello(rack: &EmbeddedRack) -> Vec<u8> {
     let unit = Unit::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
     let now = unit.node.now();
     let (config, terms) = (unit.config.clone(), unit.terms);
-    let mut dialer = Dialer::new(now, config, terms, now + AMPLE.into());
+    let deadline = now + AMPLE.into();
+    let mut dialer = Handshake::new(now, Role::Compute, config, terms, deadline);
     dialer.poll_send().expect("it begins")
 }
 

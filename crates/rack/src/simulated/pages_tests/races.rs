@@ -1,11 +1,11 @@
 //! Words of the server's memory that nodes change while the controller does.
 
 use super::*;
-use rackweave_controller::{NodeAddress, RegionError, RegionName, Site};
+use rackweave_controller::{LocalRegions, NodeAddress, Site};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
-use rackweave_verbs::{Access, PdId, Verbs};
+use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FallbackLatch, Place};
 
 const SERVER: NodeId = NodeId(3);
@@ -41,20 +41,6 @@ impl Site for Racing<'_> {
         Some(words[0])
     }
 
-    fn compare_swap_word(
-        &mut self,
-        node: NodeId,
-        rkey: Rkey,
-        offset: u64,
-        words: (u64, u64),
-    ) -> Option<u64> {
-        self.inner.compare_swap_word(node, rkey, offset, words)
-    }
-
-    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        self.inner.store_word(node, rkey, offset, bytes);
-    }
-
     fn now(&self) -> Instant {
         self.inner.now()
     }
@@ -63,22 +49,12 @@ impl Site for Racing<'_> {
         self.inner.nodes()
     }
 
+    fn regions(&self) -> Option<&LocalRegions> {
+        self.inner.regions()
+    }
+
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         self.inner.node(node, act)
-    }
-
-    fn make_region(
-        &mut self,
-        node: NodeId,
-        pd: PdId,
-        len: u64,
-        access: Access,
-    ) -> Result<RegionName, RegionError> {
-        self.inner.make_region(node, pd, len, access)
-    }
-
-    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
-        self.inner.remove_region(node, name);
     }
 
     fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {

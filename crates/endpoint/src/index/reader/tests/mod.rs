@@ -9,6 +9,7 @@ use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::op::Value;
 use crate::index::shard::Shard;
 use fake_nic::FakeNic;
+use rackweave_verbs::Access;
 use std::collections::{BTreeMap, HashMap};
 
 const KEYS: u64 = 1500;

@@ -253,31 +253,15 @@ impl DatagramServer {
             return Some((status, FROM_ROOT));
         };
         let (client, id) = (request.client, request.id);
-        let status = match ask {
+        let (once, write) = match ask {
             Ask::Get { key } => {
                 let level = self.get(request.node, key, reply);
                 return Some((Status::OK, level));
             }
-            Ask::Insert { key, once, value } => self.write(
-                now,
-                (client, id),
-                once,
-                &Request::Insert { key, value },
-                reply,
-            )?,
-            Ask::Update { key, once, value } => self.write(
-                now,
-                (client, id),
-                once,
-                &Request::Update { key, value },
-                reply,
-            )?,
-            Ask::Put { key, once, value } => {
-                self.write(now, (client, id), once, &Request::Put { key, value }, reply)?
-            }
-            Ask::Delete { key, once } => {
-                self.write(now, (client, id), once, &Request::Delete { key }, reply)?
-            }
+            Ask::Insert { key, once, value } => (once, Request::Insert { key, value }),
+            Ask::Update { key, once, value } => (once, Request::Update { key, value }),
+            Ask::Put { key, once, value } => (once, Request::Put { key, value }),
+            Ask::Delete { key, once } => (once, Request::Delete { key }),
             Ask::Scan {
                 near,
                 far,
@@ -289,11 +273,12 @@ impl DatagramServer {
                     true => ((far, near), Direction::Backward),
                 };
                 self.service.scan(range, direction, limit, reply);
-                Status::OK
+                return Some((Status::OK, FROM_ROOT));
             }
-            Ask::Map { from } => self.map(from, reply),
-            Ask::Open => self.open(now, (client, id), reply),
+            Ask::Map { from } => return Some((self.map(from, reply), FROM_ROOT)),
+            Ask::Open => return Some((self.open(now, (client, id), reply), FROM_ROOT)),
         };
+        let status = self.write(now, (client, id), once, &write, reply)?;
         Some((status, FROM_ROOT))
     }
 

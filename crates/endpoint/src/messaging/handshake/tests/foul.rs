@@ -1,6 +1,6 @@
 //! Bytes of those who do not speak the protocol, or speak it badly.
 
-use super::rig::{Machine, PATIENCE, START, Side, dialer, greeted, greeter, hello, keys, offer};
+use super::rig::{PATIENCE, START, Side, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::handshake::{HandshakeError, RefusalCode};
 use rackweave_base::Rng;
 use rackweave_wire::fabric::message::handshake::{Message, MessageError, Refusal};
@@ -102,7 +102,7 @@ fn an_offer_of_a_version_that_was_not_asked_for() {
 }
 
 /// Feeds a side whatever the seed says: sound messages, damaged ones, noise, ends, time.
-fn torment<M: Machine>(seed: u64, mut side: Side<M>) -> bool {
+fn torment(seed: u64, mut side: Side) -> bool {
     let mut rng = Rng::new(seed);
     let mut now = START;
     let sound = [
@@ -127,7 +127,7 @@ fn torment<M: Machine>(seed: u64, mut side: Side<M>) -> bool {
             _ => {
                 bytes.clear();
                 match rng.below(3) {
-                    0 => side.machine.end(now),
+                    0 => side.machine.handle_end(now),
                     _ => now += rackweave_base::Duration::from_millis(rng.below(400)),
                 }
             }

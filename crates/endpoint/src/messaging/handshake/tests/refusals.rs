@@ -1,15 +1,13 @@
 //! Every reason to refuse, and that who was refused hears it.
 
-use super::rig::{
-    Machine as _, Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer,
-};
-use crate::messaging::handshake::{Greeter, HandshakeError, RefusalCode};
+use super::rig::{Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer};
+use crate::messaging::handshake::{HandshakeError, RefusalCode};
 use crate::messaging::{Role, UnitTerms};
 use rackweave_base::{Memory, Qpn};
 use rackweave_wire::fabric::message::handshake::{Message, Terms};
 
 /// A storage unit fails with this code, says so, holds nothing, and its text has these words.
-fn check(mut storage: Side<Greeter>, bytes: &[u8], code: RefusalCode, says: &str) -> RefusalCode {
+fn check(mut storage: Side, bytes: &[u8], code: RefusalCode, says: &str) -> RefusalCode {
     storage.hear(START, bytes);
     let error = storage.error().clone();
     assert_eq!(error.code(), code, "{error}");
@@ -31,14 +29,10 @@ fn open() -> Vec<u8> {
 }
 
 /// A storage unit that was made with less.
-fn poor(
-    nic: impl FnOnce(&mut rackweave_nic::NicConfig),
-    bytes: usize,
-    modifies: u32,
-) -> Side<Greeter> {
+fn poor(nic: impl FnOnce(&mut rackweave_nic::NicConfig), bytes: usize, modifies: u32) -> Side {
     let mut unit = Unit::shaped(Role::Storage, 2, |_| {}, nic, bytes);
     unit.verbs.modifies_left = modifies;
-    greeted(Side::new(unit.greeter(), unit))
+    greeted(Side::new(unit))
 }
 
 #[test]
@@ -58,8 +52,14 @@ fn every_code_is_reached() {
     stopping.sent.extend(stopping.machine.poll_send().unwrap());
     // The Offer is ready, and the Refuse goes in its place.
     let mut greedy = greeter();
-    greedy.machine.bytes(START, &hello(|_| {}));
-    greedy.machine.act(START, &mut greedy.unit);
+    greedy.machine.handle_bytes(START, &hello(|_| {}));
+    let Unit {
+        verbs,
+        memory,
+        keys,
+        ..
+    } = &mut greedy.unit;
+    greedy.machine.poll(START, verbs, memory, keys);
     assert!(greedy.machine.agreed().is_some());
     greedy.machine.refuse(Code::OverQuota, "3 connections");
     greedy.sent.extend(greedy.machine.poll_send().unwrap());
@@ -170,7 +170,7 @@ fn a_set_up_that_fails_midway_leaves_nothing_behind() {
         assert!(storage.unit.holds_nothing());
         storage.unit.verbs.modifies_left = 99;
         let unit = storage.unit;
-        let mut again = greeted(Side::new(unit.greeter(), unit));
+        let mut again = greeted(Side::new(unit));
         again.hear(START, &open());
         assert!(again.is_connected());
     }
@@ -186,7 +186,7 @@ fn memory_comes_back() {
 
     let mut unit = Unit::shaped(Role::Compute, 1, |_| {}, |_| {}, bytes[0]);
     for _ in 0..5 {
-        let mut compute = Side::new(unit.dialer(), unit);
+        let mut compute = Side::new(unit);
         compute.act(START);
         compute.hear(START, &offer(|_| {}));
         assert!(!compute.unit.holds_nothing());
@@ -198,7 +198,7 @@ fn memory_comes_back() {
     let mut storage_unit = Unit::shaped(Role::Storage, 1, |_| {}, |_| {}, bytes[1]);
     for _ in 0..5 {
         storage_unit.verbs.modifies_left = 9;
-        let mut storage = greeted(Side::new(storage_unit.greeter(), storage_unit));
+        let mut storage = greeted(Side::new(storage_unit));
         storage.hear(START, &open());
         assert_eq!(storage.error().code(), RefusalCode::BadKeys);
         storage_unit = storage.unit;
@@ -221,7 +221,7 @@ fn terms_that_do_not_fit_are_refused_by_both() {
         1 << 20,
     );
     unit.terms.channels_up = 3;
-    let storage = Side::new(unit.greeter(), unit);
+    let storage = Side::new(unit);
     check(
         storage,
         &hello(|_| {}),

@@ -1,6 +1,6 @@
 //! Units with soft NICs that keep books, and the stream between two.
 
-use super::super::{Dialer, Greeter, HandshakeError, Step};
+use super::super::{Handshake, HandshakeError, Step};
 use super::counting::{Counting, Held};
 use crate::messaging::{Connection, MessagingConfig, Role, UnitTerms};
 use rackweave_base::packet::Pool;
@@ -18,6 +18,7 @@ pub const START: Instant = Instant::from_nanos(1_000_000);
 
 /// A unit.
 pub struct Unit {
+    pub role: Role,
     pub verbs: Counting,
     pub memory: Memory,
     pub keys: KeyRng,
@@ -76,6 +77,7 @@ impl Unit {
             KeyRng::seeded(rng.fork("nic")),
         );
         Self {
+            role,
             verbs: Counting {
                 nic,
                 held: Held::default(),
@@ -88,14 +90,9 @@ impl Unit {
         }
     }
 
-    pub fn dialer(&self) -> Dialer {
+    pub fn machine(&self) -> Handshake {
         let config = self.config.clone();
-        Dialer::new(START, config, self.terms, START + PATIENCE)
-    }
-
-    pub fn greeter(&self) -> Greeter {
-        let config = self.config.clone();
-        Greeter::new(START, config, self.terms, START + PATIENCE)
+        Handshake::new(START, self.role, config, self.terms, START + PATIENCE)
     }
 
     /// Nothing made by a connection is left.
@@ -104,56 +101,18 @@ impl Unit {
     }
 }
 
-/// What both machines can do.
-pub trait Machine {
-    fn bytes(&mut self, now: Instant, bytes: &[u8]);
-    fn end(&mut self, now: Instant);
-    fn to_send(&mut self) -> Vec<u8>;
-    fn act(&mut self, now: Instant, unit: &mut Unit) -> Step;
-    fn timeout(&self) -> Option<Instant>;
-}
-
-macro_rules! machine {
-    ($machine:ty) => {
-        impl Machine for $machine {
-            fn bytes(&mut self, now: Instant, bytes: &[u8]) {
-                self.handle_bytes(now, bytes);
-            }
-
-            fn end(&mut self, now: Instant) {
-                self.handle_end(now);
-            }
-
-            fn to_send(&mut self) -> Vec<u8> {
-                self.poll_send().unwrap_or_default()
-            }
-
-            fn act(&mut self, now: Instant, unit: &mut Unit) -> Step {
-                self.poll(now, &mut unit.verbs, &unit.memory, &mut unit.keys)
-            }
-
-            fn timeout(&self) -> Option<Instant> {
-                self.poll_timeout()
-            }
-        }
-    };
-}
-
-machine!(Dialer);
-machine!(Greeter);
-
 /// A machine, its unit, what it has sent and what became of it.
-pub struct Side<M> {
-    pub machine: M,
+pub struct Side {
+    pub machine: Handshake,
     pub unit: Unit,
     pub sent: VecDeque<u8>,
     pub end: Option<Result<Connection, HandshakeError>>,
 }
 
-impl<M: Machine> Side<M> {
-    pub fn new(machine: M, unit: Unit) -> Self {
+impl Side {
+    pub fn new(unit: Unit) -> Self {
         Self {
-            machine,
+            machine: unit.machine(),
             unit,
             sent: VecDeque::new(),
             end: None,
@@ -162,7 +121,13 @@ impl<M: Machine> Side<M> {
 
     /// Has it act once and takes what it sends.
     pub fn act(&mut self, now: Instant) {
-        match self.machine.act(now, &mut self.unit) {
+        let Unit {
+            verbs,
+            memory,
+            keys,
+            ..
+        } = &mut self.unit;
+        match self.machine.poll(now, verbs, memory, keys) {
             Step::Waiting => {}
             Step::Connected(connection) => {
                 assert!(self.end.is_none(), "it ends once");
@@ -174,13 +139,14 @@ impl<M: Machine> Side<M> {
                 self.end = Some(Err(error));
             }
         }
-        self.sent.extend(self.machine.to_send());
-        assert_eq!(self.end.is_some(), self.machine.timeout().is_none());
+        self.sent
+            .extend(self.machine.poll_send().unwrap_or_default());
+        assert_eq!(self.end.is_some(), self.machine.poll_timeout().is_none());
     }
 
     /// Bytes come, and it acts.
     pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
-        self.machine.bytes(now, bytes);
+        self.machine.handle_bytes(now, bytes);
         self.act(now);
     }
 
@@ -220,8 +186,8 @@ impl<M: Machine> Side<M> {
 
 /// Two units that begin.
 pub struct Pair {
-    pub compute: Side<Dialer>,
-    pub storage: Side<Greeter>,
+    pub compute: Side,
+    pub storage: Side,
 }
 
 impl Pair {
@@ -234,8 +200,8 @@ impl Pair {
 
     pub fn of(compute: Unit, storage: Unit) -> Self {
         Self {
-            compute: Side::new(compute.dialer(), compute),
-            storage: Side::new(storage.greeter(), storage),
+            compute: Side::new(compute),
+            storage: Side::new(storage),
         }
     }
 
@@ -260,7 +226,7 @@ impl Pair {
 
     /// Takes what is connected back; then nothing must be left.
     pub fn clear(&mut self) {
-        fn clear<M>(side: &mut Side<M>) {
+        fn clear(side: &mut Side) {
             if let Some(Ok(connection)) = side.end.take() {
                 connection.destroy(&mut side.unit.verbs);
             }
@@ -316,22 +282,22 @@ impl Pair {
 }
 
 /// A greeter alone that has heard a sound Hello, and its Offer taken from what it sent.
-pub fn greeted(mut storage: Side<Greeter>) -> Side<Greeter> {
+pub fn greeted(mut storage: Side) -> Side {
     storage.hear(START, &hello(|_| {}));
     assert!(matches!(storage.messages()[..], [Message::Offer(_)]));
     storage
 }
 
 /// A greeter at the start.
-pub fn greeter() -> Side<Greeter> {
+pub fn greeter() -> Side {
     let unit = Unit::new(Role::Storage, 2);
-    Side::new(unit.greeter(), unit)
+    Side::new(unit)
 }
 
 /// A dialer that has said Hello.
-pub fn dialer() -> Side<Dialer> {
+pub fn dialer() -> Side {
     let unit = Unit::new(Role::Compute, 1);
-    let mut side = Side::new(unit.dialer(), unit);
+    let mut side = Side::new(unit);
     side.act(START);
     assert!(matches!(side.messages()[..], [Message::Hello { .. }]));
     side

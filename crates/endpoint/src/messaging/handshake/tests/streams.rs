@@ -1,7 +1,7 @@
 //! The stream delivers in pieces of any size, and breaks after any byte.
 
 use super::rig::{Pair, START, Side};
-use crate::messaging::handshake::{Dialer, Greeter, HandshakeError, Kind};
+use crate::messaging::handshake::{HandshakeError, Kind};
 use rackweave_base::Rng;
 
 #[test]
@@ -123,14 +123,14 @@ fn check_broken(pair: &Pair, limit: usize, seed: u64) {
 fn what_comes_after_the_end_is_nothing() {
     let mut pair = Pair::new(5);
     pair.settle();
-    fn late<M: super::rig::Machine>(side: &mut Side<M>) {
-        side.machine.bytes(START, b"GET / HTTP/1.1");
-        side.machine.end(START);
+    fn late(side: &mut Side) {
+        side.machine.handle_bytes(START, b"GET / HTTP/1.1");
+        side.machine.handle_end(START);
         side.act(START + super::rig::PATIENCE);
         assert!(side.sent.is_empty());
     }
-    late::<Dialer>(&mut pair.compute);
-    late::<Greeter>(&mut pair.storage);
+    late(&mut pair.compute);
+    late(&mut pair.storage);
     pair.check_traffic();
     pair.clear();
 }

@@ -1,0 +1,42 @@
+//! Counters by name.
+
+/// Makes a struct of counters that start at zero. It lists them by name, and those of several add
+/// up.
+///
+/// ```
+/// rackweave_base::counters! {
+///     /// What a door has seen.
+///     Door {
+///         /// Times that it was opened.
+///         opened,
+///         /// Times that it was closed.
+///         closed,
+///     }
+/// }
+/// let mut door = Door::default();
+/// door.opened += 1;
+/// assert_eq!(door.list().next(), Some(("opened", 1)));
+/// ```
+#[macro_export]
+macro_rules! counters {
+    ($(#[$head:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
+        $(#[$head])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $type {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl core::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+
+        impl $type {
+            /// Names and values, in a fixed order.
+            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}

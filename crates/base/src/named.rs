@@ -1,0 +1,41 @@
+//! Enums with names.
+
+/// Makes an enum of which every variant has a name for users; a number may stand in brackets.
+///
+/// ```
+/// rackweave_base::named! {
+///     /// A day without work.
+///     #[derive(Clone, Copy, Debug, PartialEq)]
+///     pub enum Rest {
+///         /// The first.
+///         Saturday = "sat",
+///         /// The second.
+///         Sunday = "sun",
+///     }
+/// }
+/// assert_eq!(Rest::Sunday.name(), "sun");
+/// assert_eq!(Rest::ALL, [Rest::Saturday, Rest::Sunday]);
+/// ```
+#[macro_export]
+macro_rules! named {
+    ($(#[$head:meta])* $vis:vis enum $type:ident {
+        $($(#[$doc:meta])* $variant:ident $(($number:literal))? = $name:literal,)+
+    }) => {
+        $(#[$head])*
+        $vis enum $type {
+            $($(#[$doc])* $variant $(= $number)?,)+
+        }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: [$type; [$($type::$variant),+].len()] = [$($type::$variant),+];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
