@@ -177,7 +177,7 @@ impl CampaignReport {
     /// What was attacked, and how its clients read if that was settled.
     pub fn name(&self) -> String {
         match self.options.access {
-            Some(access) => format!("{} {access}", self.system),
+            Some(access) => format!("{} {}", self.system, access.name()),
             None => self.system.to_owned(),
         }
     }
