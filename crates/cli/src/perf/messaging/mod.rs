@@ -228,6 +228,6 @@ impl Task<'_> {
         let mut done = |share: f64| test.progress.set(|| 0.5 + share / 2.0);
         let (sweep, sound) = sweep::run(rig, source, span, interrupt, &mut done)?;
         test.verified &= sound;
-        Ok(json!(sweep))
+        Ok(sweep)
     }
 }
