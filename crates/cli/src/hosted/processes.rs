@@ -1,4 +1,4 @@
-//! The processes of a hosted rack that this one starts: the switch's first, then those of the nodes.
+//! The processes of a hosted rack that this one starts: the switch's, then those of the nodes.
 
 use super::child::{Child, Recipe, Word};
 use crate::outcome::CliError;

@@ -1,4 +1,4 @@
-//! A test from its arguments to its report: the rack's configuration, the progress bar, the verdict.
+//! A test from its arguments to its report: the rack's configuration, progress bar and verdict.
 
 use super::args::PerfArgs;
 use super::report;
