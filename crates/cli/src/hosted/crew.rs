@@ -68,6 +68,8 @@ pub struct Crew {
     stopped: bool,
     /// Until when jobs may run, and how long that was.
     limit: Option<(Instant, Duration)>,
+    /// Whether a job has run longer.
+    hangs: bool,
     /// Whether it waits for another switch process if this one is lost.
     holds_on: bool,
 }
@@ -90,6 +92,7 @@ impl Crew {
             interrupt: globals.interrupt.clone(),
             stopped: false,
             limit: None,
+            hangs: false,
             holds_on: true,
         })
     }
@@ -97,11 +100,12 @@ impl Crew {
     /// Jobs that run longer than this from now on are an error.
     pub fn set_limit(&mut self, limit: Duration) {
         self.limit = Some((Instant::now() + limit, limit));
+        self.hangs = false;
     }
 
-    /// Whether the limit is over.
-    pub fn is_late(&self) -> bool {
-        self.limit.is_some_and(|(end, _)| Instant::now() >= end)
+    /// Whether a job has run longer than the limit.
+    pub fn hangs(&self) -> bool {
+        self.hangs
     }
 
     /// Does not wait for another switch process if this one is lost.
@@ -211,7 +215,8 @@ impl Crew {
             let Some(task) = tasks.rev().find(|task| task.runs()) else {
                 return Ok(());
             };
-            if let Some((_, limit)) = self.limit.filter(|_| self.is_late()) {
+            if let Some((_, limit)) = self.limit.filter(|&(end, _)| Instant::now() >= end) {
+                self.hangs = true;
                 let (limit, name) = (limit.as_secs(), &self.names[usize::from(task.node.0)]);
                 return Err(CliError::run(format!(
                     "not over after {limit} s: waits for {name}, which has {} items",
