@@ -41,18 +41,35 @@ pub struct Manner {
     pub touch: bool,
 }
 
-/// How a checked end works, and how fast.
-#[derive(Debug)]
-struct Pace {
+/// What an end does with items, and how fast.
+struct Style {
+    /// How items of a measured flow are written and read. Of a checked one, every byte is.
+    measured: Option<Manner>,
+    /// Every byte behind the stamp of a checked item depends on it.
+    salt: u64,
     /// Bytes per second at most.
     rate: Option<f64>,
-    /// What items follow from beside their stamps.
-    salt: u64,
     /// Busy until so many nanoseconds since the start.
     busy_until: f64,
 }
 
-impl Pace {
+impl Style {
+    fn measured(manner: Manner) -> Self {
+        Self {
+            measured: Some(manner),
+            ..Self::checked(None, 0)
+        }
+    }
+
+    fn checked(rate: Option<f64>, now: u64) -> Self {
+        Self {
+            measured: None,
+            salt: 0,
+            rate,
+            busy_until: now as f64,
+        }
+    }
+
     /// Until when it is busy.
     fn is_busy(&self, now: u64) -> Option<Turn> {
         let until = self.busy_until.ceil() as u64;
@@ -61,9 +78,10 @@ impl Pace {
 
     /// Items that are worked on at once.
     fn batch(&self, item_size: u32) -> u32 {
-        let bytes = match self.rate {
-            Some(rate) => (rate * WORK_NANOS / 1e9).min(f64::from(BATCH_BYTES)) as u32,
-            None => BATCH_BYTES,
+        let bytes = match (self.measured, self.rate) {
+            (Some(manner), _) => return manner.batch,
+            (None, Some(rate)) => (rate * WORK_NANOS / 1e9).min(f64::from(BATCH_BYTES)) as u32,
+            (None, None) => BATCH_BYTES,
         };
         (bytes / item_size).max(1)
     }
@@ -73,48 +91,6 @@ impl Pace {
             // Late wake-ups are caught up with, idle times are not.
             let since = self.busy_until.max(now as f64 - WORK_NANOS);
             self.busy_until = since + bytes as f64 * 1e9 / rate;
-        }
-    }
-}
-
-/// What an end does with items, and how fast.
-enum Style {
-    Measured(Manner),
-    Checked(Pace),
-}
-
-impl Style {
-    fn checked(rate: Option<f64>, now: u64) -> Self {
-        Self::Checked(Pace {
-            rate,
-            salt: 0,
-            busy_until: now as f64,
-        })
-    }
-
-    fn set_salt(&mut self, salt: u64) {
-        if let Self::Checked(pace) = self {
-            pace.salt = salt;
-        }
-    }
-
-    fn is_busy(&self, now: u64) -> Option<Turn> {
-        match self {
-            Self::Measured(_) => None,
-            Self::Checked(pace) => pace.is_busy(now),
-        }
-    }
-
-    fn batch(&self, item_size: u32) -> u32 {
-        match self {
-            Self::Measured(manner) => manner.batch,
-            Self::Checked(pace) => pace.batch(item_size),
-        }
-    }
-
-    fn work(&mut self, bytes: u64, now: u64) {
-        if let Self::Checked(pace) = self {
-            pace.work(bytes, now);
         }
     }
 }

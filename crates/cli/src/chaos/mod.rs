@@ -12,6 +12,7 @@ use crate::output;
 use crate::progress::Progress;
 use rackweave_chaos::{IndexAccess, Options, SeedReport, System};
 use report::CampaignReport;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -42,25 +43,19 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
         let options = options(args, system)?;
         vec![Attack { system, options }]
     };
-    let seeds = args.seeds.unwrap_or(SEEDS);
-    let first = globals.args.seed.unwrap_or(0);
-    let Some(end) = first.checked_add(seeds) else {
-        return Err(CliError::usage(
-            "--seed and --seeds together go beyond 2^64; lower one of them",
-        ));
-    };
+    let seeds = seeds(args, SEEDS, globals)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = args
         .jobs
         .map_or(cores, usize::from)
-        .min(seeds as usize)
+        .min((seeds.end - seeds.start) as usize)
         .max(1);
     // A panic under test is a violation and is reported as one, not in the middle of the output.
     let usual_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let reports = attacks
         .iter()
-        .map(|attack| campaign(attack, first..end, (jobs, args.fail_fast), globals));
+        .map(|attack| campaign(attack, seeds.clone(), (jobs, args.fail_fast), globals));
     let result = if name == all::NAME {
         all::conclude(reports.collect(), globals)
     } else {
@@ -68,6 +63,16 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     std::panic::set_hook(usual_hook);
     result
+}
+
+/// The seeds that the user says, from the first on; without a number, so many.
+fn seeds(args: &ChaosArgs, default: u64, globals: &Globals) -> Result<Range<u64>, CliError> {
+    let first = globals.args.seed.unwrap_or(0);
+    let end = first.checked_add(args.seeds.unwrap_or(default));
+    let end = end.ok_or_else(|| {
+        CliError::usage("--seed and --seeds together go beyond 2^64; lower one of them")
+    })?;
+    Ok(first..end)
 }
 
 fn print_each(
@@ -109,7 +114,7 @@ fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
 
 fn campaign(
     &Attack { system, options }: &Attack,
-    seeds: std::ops::Range<u64>,
+    seeds: Range<u64>,
     (jobs, fail_fast): (usize, bool),
     globals: &Globals,
 ) -> CampaignReport {

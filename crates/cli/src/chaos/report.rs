@@ -109,10 +109,27 @@ pub struct Failure {
     pub seed: u64,
     pub plan: String,
     pub violations: Vec<String>,
-    /// Where it did not come to its end.
-    pub stuck: Vec<String>,
+    /// Where it did not come to its end (`stuck`), or what its processes said (`last_words`).
+    #[serde(flatten)]
+    pub more: BTreeMap<&'static str, Vec<String>>,
     /// The command that repeats it.
     pub replay: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nseed {}: {}", self.seed, self.plan)?;
+        for violation in &self.violations {
+            writeln!(f, "  violation: {violation}")?;
+        }
+        for (what, lines) in &self.more {
+            let what = what.replace('_', " ");
+            lines
+                .iter()
+                .try_for_each(|line| writeln!(f, "  {what}: {line}"))?;
+        }
+        writeln!(f, "  repeat with: {}", self.replay)
+    }
 }
 
 impl CampaignReport {
@@ -166,7 +183,11 @@ impl CampaignReport {
             seed: seed.seed,
             plan: seed.plan,
             violations: seed.violations.into_iter().take(VIOLATIONS_MAX).collect(),
-            stuck: seed.stuck.into_iter().take(VIOLATIONS_MAX).collect(),
+            more: [(
+                "stuck",
+                seed.stuck.into_iter().take(VIOLATIONS_MAX).collect(),
+            )]
+            .into(),
         });
         // If not all fit, violations come first.
         let order = |failure: &Failure| (failure.violations.is_empty(), failure.seed);
@@ -275,14 +296,7 @@ impl fmt::Display for CampaignReport {
             last
         )?;
         for failure in &self.failures {
-            writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
-            for violation in &failure.violations {
-                writeln!(f, "  violation: {violation}")?;
-            }
-            for stuck in &failure.stuck {
-                writeln!(f, "  stuck: {stuck}")?;
-            }
-            writeln!(f, "  repeat with: {}", failure.replay)?;
+            write!(f, "{failure}")?;
         }
         if !self.failures.is_empty() {
             writeln!(f)?;

@@ -6,10 +6,10 @@ use crate::items::stamps::ITEM_MIN;
 use crate::perf::amount::Amount;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// An action as it is written down.
-#[derive(Deserialize, Default)]
+#[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
     at_ms: Option<u64>,
@@ -35,14 +35,14 @@ pub struct Raw {
     consumer: Option<usize>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "a weight is a number, or \"none\"")]
 enum RawWeight {
     Number(u32),
     Word(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "consumer_rate_mb_s is a number, or a list with one number per consumer"
@@ -225,27 +225,13 @@ impl Raw {
     }
 
     /// A key that nobody took.
-    fn left_over(&self) -> Option<&'static str> {
-        [
-            ("shape", self.shape.is_some()),
-            ("producers", self.producers.is_some()),
-            ("consumers", self.consumers.is_some()),
-            ("item_bytes", self.item_bytes.is_some()),
-            ("ring_bytes", self.ring_bytes.is_some()),
-            ("weight", self.weight.is_some()),
-            ("on_loss", self.on_loss.is_some()),
-            ("doorbells", self.doorbells.is_some()),
-            ("poll_interval_us", self.poll_interval_us.is_some()),
-            ("batch_bytes", self.batch_bytes.is_some()),
-            ("items", self.items.is_some()),
-            ("run_ms", self.run_ms.is_some()),
-            ("producer_rate_mb_s", self.producer_rate_mb_s.is_some()),
-            ("consumer_rate_mb_s", self.consumer_rate_mb_s.is_some()),
-            ("node", self.node.is_some()),
-            ("consumer", self.consumer.is_some()),
-        ]
-        .into_iter()
-        .find_map(|(key, is_there)| is_there.then_some(key))
+    fn left_over(&self) -> Option<String> {
+        let raw = serde_json::to_value(self).ok()?;
+        let mut left = raw
+            .as_object()?
+            .iter()
+            .filter(|(_, value)| !value.is_null());
+        left.next().map(|(key, _)| key.clone())
     }
 }
 

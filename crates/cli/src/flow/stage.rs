@@ -5,6 +5,7 @@ use super::report::{ActionReport, snapshot};
 use super::script::{Action, Create, Leaver, What};
 use crate::items::verify::{self, Evidence, Seen};
 use crate::items::{Sink, Source};
+use crate::perf::amount::Amount;
 use crate::programs::End;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
@@ -55,6 +56,9 @@ pub struct Stage {
 }
 
 type Done = Result<String, FlowError>;
+
+/// Of a flow and the ring of a member.
+const MADE: &str = "the controller just made it";
 
 impl Stage {
     /// Nothing has happened on the rack of `config`.
@@ -110,7 +114,6 @@ impl Stage {
                 .collect()
         };
         let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
-        let said = create.to_string();
         let made = spec_of(create, rack).and_then(|spec| rack.create_flow(spec));
         let mut played = Played {
             name: name.to_owned(),
@@ -123,16 +126,16 @@ impl Stage {
             flow: None,
         };
         let made = made.map(|flow| {
+            played.flow = Some(flow);
             // Consumers first, so that the first item does not wait for the one who takes it.
             for (at, (&node, &rate)) in consumers.iter().zip(&create.consumer_rates).enumerate() {
-                newcomers.push(played.sink(&flow, at, (node, false), rate, now));
+                newcomers.push(played.sink(at, (node, false), rate, now));
             }
             let manner = (create.amount, create.producer_rate);
             for (at, &node) in producers.iter().enumerate() {
-                newcomers.push(played.source(&flow, at, node, manner, now));
+                newcomers.push(played.source(at, node, manner, now));
             }
-            played.flow = Some(flow);
-            said
+            create.to_string()
         });
         self.flows.push(played);
         made
@@ -210,6 +213,10 @@ impl Played {
             .map_or_else(Vec::new, |flow| flow.losses())
     }
 
+    fn flow(&mut self) -> Result<&mut Flow, FlowError> {
+        self.flow.as_mut().ok_or(FlowError::NotRunning)
+    }
+
     fn change(
         &mut self,
         what: &What,
@@ -217,23 +224,9 @@ impl Played {
         now: u64,
         newcomers: &mut Newcomers,
     ) -> Done {
-        let mut flow = self.flow.take().ok_or(FlowError::NotRunning)?;
-        let done = self.change_flow(&mut flow, what, config, now, newcomers);
-        self.flow = Some(flow);
-        done
-    }
-
-    fn change_flow(
-        &mut self,
-        flow: &mut Flow,
-        what: &What,
-        config: &RackConfig,
-        now: u64,
-        newcomers: &mut Newcomers,
-    ) -> Done {
         match what {
             What::Weight(weight) => {
-                flow.set_weight(*weight)?;
+                self.flow()?.set_weight(*weight)?;
                 self.weight = *weight;
                 Ok(match weight {
                     Some(weight) => format!("weight {weight}"),
@@ -242,15 +235,14 @@ impl Played {
             }
             What::AddConsumer(joiner) => {
                 let node = node_of(&joiner.node, config);
-                let at = flow.add_consumer(&joiner.node)?;
-                newcomers.push(self.sink(flow, at, (node, true), joiner.rate, now));
+                let at = self.flow()?.add_consumer(&joiner.node)?;
+                newcomers.push(self.sink(at, (node, true), joiner.rate, now));
                 Ok(format!("consumer {at} on {}", joiner.node))
             }
             What::AddProducer(joiner) => {
                 let node = node_of(&joiner.node, config);
-                let at = flow.add_producer(node)?;
-                let manner = (joiner.amount, joiner.rate);
-                newcomers.push(self.source(flow, at, node, manner, now));
+                let at = self.flow()?.add_producer(node)?;
+                newcomers.push(self.source(at, node, (joiner.amount, joiner.rate), now));
                 Ok(format!("producer {at} on {}", joiner.node))
             }
             What::RemoveConsumer(leaver) => {
@@ -258,13 +250,13 @@ impl Played {
                     Leaver::Index(at) => *at,
                     Leaver::Node(name) => self.on_node(node_of(name, config)),
                 };
-                flow.remove_consumer(at)?;
+                self.flow()?.remove_consumer(at)?;
                 self.sinks[at].2.borrow_mut().set_removed();
                 let node = &config.node[usize::from(self.sinks[at].0.0)].name;
                 Ok(format!("consumer {at} on {node} leaves"))
             }
             What::Close => {
-                flow.close();
+                self.flow()?.close();
                 Ok("closed".into())
             }
             What::Create(_) | What::Report => unreachable!("the stage does these itself"),
@@ -284,15 +276,13 @@ impl Played {
 
     fn sink(
         &mut self,
-        flow: &Flow,
         at: usize,
         (node, joined): (NodeId, bool),
         rate: Option<f64>,
         now: u64,
     ) -> (NodeId, RunningEnd) {
-        let consumer = flow
-            .take_consumer(at)
-            .expect("the controller just made its ring");
+        let flow = self.flow.as_ref().expect(MADE);
+        let consumer = flow.take_consumer(at).expect(MADE);
         let index = (self.shape == FlowShape::Shuffle).then_some(at);
         let sink = Sink::checked(consumer, flow.consumer_bell(at), index, rate, now);
         let sink = Rc::new(RefCell::new(sink));
@@ -302,15 +292,13 @@ impl Played {
 
     fn source(
         &mut self,
-        flow: &Flow,
         at: usize,
         node: NodeId,
-        manner: (crate::perf::amount::Amount, Option<f64>),
+        manner: (Amount, Option<f64>),
         now: u64,
     ) -> (NodeId, RunningEnd) {
-        let rings = flow
-            .take_producers(at)
-            .expect("the controller just made its rings");
+        let flow = self.flow.as_ref().expect(MADE);
+        let rings = flow.take_producers(at).expect(MADE);
         let source = Source::checked(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));

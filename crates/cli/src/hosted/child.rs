@@ -38,17 +38,8 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The switch's process.
-    pub fn switch(config: Option<&std::path::Path>) -> Self {
-        Self::new("switch", &["switch"], config)
-    }
-
-    /// A node's process.
-    pub fn node(name: &str, config: Option<&std::path::Path>) -> Self {
-        Self::new(name, &["node", name], config)
-    }
-
-    fn new(name: &str, command: &[&str], config: Option<&std::path::Path>) -> Self {
+    /// A process of this command, with this configuration.
+    pub fn new(name: &str, command: &[&str], config: Option<&std::path::Path>) -> Self {
         let mut args: Vec<OsString> = command.iter().map(OsString::from).collect();
         args.extend(["--end-with-stdin", "--format", "json"].map(OsString::from));
         if let Some(path) = config {
@@ -177,31 +168,4 @@ fn listen(
             let _ = words.send((name.clone(), read(&line)));
         }
     });
-}
-
-/// Tells all to end, and kills those who do not within `limit`. Returns how each ended, in order;
-/// nothing for those that were killed.
-///
-/// # Errors
-/// What the system says.
-pub fn end_all(
-    children: &mut [&mut Child],
-    limit: Duration,
-) -> io::Result<Vec<Option<ExitStatus>>> {
-    for child in &mut *children {
-        child.release();
-        // One that was stopped would not hear it.
-        child.signal(Signal::CONT);
-    }
-    let deadline = Instant::now() + limit;
-    let mut ends = Vec::new();
-    for child in children {
-        let ended = child.wait(deadline)?;
-        if ended.is_none() {
-            child.signal(Signal::KILL);
-            child.process.wait()?;
-        }
-        ends.push(ended);
-    }
-    Ok(ends)
 }

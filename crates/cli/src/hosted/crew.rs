@@ -1,16 +1,15 @@
 //! The jobs that a command has nodes of a hosted rack run: started, watched and ended together.
+//! `flows` sets up what goes from one to another.
 
-use super::jobs::flow::{CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments};
+mod flows;
+
 use super::jobs::meeting::{self, Told};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use crate::perf::amount::Amount;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_rack::RackConfig;
-use rackweave_rack::hosted::{
-    FlowStatus, HostedError, HostedFlow, HostedRack, JobStatus, RackStatus,
-};
+use rackweave_rack::hosted::{HostedError, HostedFlow, HostedRack, JobStatus, RackStatus};
 use rackweave_verbs::Mtu;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,6 +68,8 @@ pub struct Crew {
     stopped: bool,
     /// Until when jobs may run, and how long that was.
     limit: Option<(Instant, Duration)>,
+    /// Whether a job has run longer.
+    hangs: bool,
     /// Whether it waits for another switch process if this one is lost.
     holds_on: bool,
 }
@@ -91,6 +92,7 @@ impl Crew {
             interrupt: globals.interrupt.clone(),
             stopped: false,
             limit: None,
+            hangs: false,
             holds_on: true,
         })
     }
@@ -98,11 +100,12 @@ impl Crew {
     /// Jobs that run longer than this from now on are an error.
     pub fn set_limit(&mut self, limit: Duration) {
         self.limit = Some((Instant::now() + limit, limit));
+        self.hangs = false;
     }
 
-    /// Whether the limit is over.
-    pub fn is_late(&self) -> bool {
-        self.limit.is_some_and(|(end, _)| Instant::now() >= end)
+    /// Whether a job has run longer than the limit.
+    pub fn hangs(&self) -> bool {
+        self.hangs
     }
 
     /// Does not wait for another switch process if this one is lost.
@@ -141,91 +144,6 @@ impl Crew {
                 Ok(())
             }
             Err(next) => Err(CliError::run(format!("{}; then: {next}", lost(error)))),
-        }
-    }
-
-    /// Sets a flow up, which errors will call `what`.
-    ///
-    /// # Errors
-    /// As for [`HostedRack::create_flow`].
-    pub fn create_flow(
-        &mut self,
-        what: &'static str,
-        (producers, consumers): (&[NodeId], &[NodeId]),
-        item_size: u32,
-        ring_bytes: u32,
-    ) -> Result<HostedFlow, CliError> {
-        let made = self
-            .rack
-            .create_flow(producers, consumers, item_size, ring_bytes);
-        match made {
-            Ok(flow) => {
-                self.flows.push((flow.clone(), what));
-                Ok(flow)
-            }
-            Err(error) => Err(self.explain(&format!("{what}: {error}"))),
-        }
-    }
-
-    /// Sets a flow up and starts the jobs at its ends, those of the consumers first, so that the
-    /// first item does not wait for the one who takes it. The consumers' jobs, and the producers'.
-    ///
-    /// # Errors
-    /// As for [`Crew::create_flow`] and [`Crew::start`].
-    pub fn start_flow(
-        &mut self,
-        (producers, consumers): (&[NodeId], &[NodeId]),
-        (item_size, ring_bytes): (u32, u32),
-        contents: Contents,
-        amount: Amount,
-    ) -> Result<(Vec<TaskId>, Vec<TaskId>), CliError> {
-        let nodes = (producers, consumers);
-        let flow = self.create_flow("the flow", nodes, item_size, ring_bytes)?;
-        let (mut sinks, mut sources) = (Vec::new(), Vec::new());
-        for (at, &node) in consumers.iter().enumerate() {
-            let arguments = ConsumeArguments {
-                ring: flow.consumers[at],
-                index: at as u16,
-                producers: producers.len() as u16,
-                items: match (contents, amount) {
-                    (Contents::Checked(_), Amount::Count(items)) => Some(items),
-                    // Producers that are asked to stop push fewer.
-                    _ => None,
-                },
-                contents,
-            };
-            sinks.push(self.start(node, CONSUME, &arguments)?);
-        }
-        for (at, &node) in producers.iter().enumerate() {
-            let arguments = ProduceArguments {
-                rings: flow.of_producer(at),
-                index: at as u16,
-                contents,
-                amount,
-            };
-            sources.push(self.start(node, PRODUCE, &arguments)?);
-        }
-        Ok((sinks, sources))
-    }
-
-    /// Breaks off what flows, and forgets it.
-    pub fn close_flows(&mut self) {
-        for (flow, _) in std::mem::take(&mut self.flows) {
-            // If the controller is gone, so is the flow.
-            let _ = self.rack.close_flow(flow.id);
-        }
-    }
-
-    /// Breaks off what flows, so that all jobs end. A switch that has not taken a flow over cannot:
-    /// its rings would wait for one who does, so the jobs are stopped.
-    pub fn break_off(&mut self) {
-        for at in 0..self.flows.len() {
-            let id = self.flows[at].0.id;
-            if let Ok(FlowStatus::Unknown) = self.rack.flow_status(id) {
-                (0..self.tasks.len()).for_each(|task| self.stop(TaskId(task)));
-            } else {
-                let _ = self.rack.close_flow(id);
-            }
         }
     }
 
@@ -297,7 +215,8 @@ impl Crew {
             let Some(task) = tasks.rev().find(|task| task.runs()) else {
                 return Ok(());
             };
-            if let Some((_, limit)) = self.limit.filter(|_| self.is_late()) {
+            if let Some((_, limit)) = self.limit.filter(|&(end, _)| Instant::now() >= end) {
+                self.hangs = true;
                 let (limit, name) = (limit.as_secs(), &self.names[usize::from(task.node.0)]);
                 return Err(CliError::run(format!(
                     "not over after {limit} s: waits for {name}, which has {} items",
@@ -434,16 +353,6 @@ impl Crew {
             return Err(self.explain(&failed));
         }
         Ok(())
-    }
-
-    /// Why a flow was broken off, if one was, with the name by which errors call it.
-    pub fn broken(&mut self) -> Option<String> {
-        self.flows.iter().find_map(|(flow, what)| {
-            let FlowStatus::Aborted { reason } = self.rack.flow_status(flow.id).ok()? else {
-                return None;
-            };
-            Some(format!("{what} was broken off: {reason}"))
-        })
     }
 
     /// One line on `problem`, with what the controller knows about its cause.

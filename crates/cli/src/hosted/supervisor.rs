@@ -1,12 +1,12 @@
 //! Keeps the processes of a hosted rack running: one that ends is started again, after a while that
 //! grows; one that is refused again and again ends all.
 
-use super::child::{Child, Recipe, Said, Word, end_all};
+use super::child::Said;
 use super::event::{Event, Speaker, What};
+use super::processes::Processes;
 use crate::outcome::CliError;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// How long before a process is started again, at first and at most.
@@ -19,9 +19,6 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// Exit status of a process that cannot do what it is told, and how often in a row that is taken.
 const REFUSED: i32 = 2;
 const REFUSALS_MAX: u32 = 3;
-
-/// How long processes may take to end.
-pub const END_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long nodes wait for the switch before they are started anyway.
 const SWITCH_LIMIT: Duration = Duration::from_secs(5);
@@ -40,8 +37,6 @@ pub enum End {
 
 /// A process that should run.
 struct Place {
-    recipe: Recipe,
-    child: Option<Child>,
     /// When it is started, if it does not run.
     due: Instant,
     back_off: Duration,
@@ -52,10 +47,9 @@ struct Place {
 
 /// The processes of a rack.
 pub struct Supervisor {
-    /// The switch first.
+    processes: Processes,
+    /// By the numbers of the processes.
     places: Vec<Place>,
-    words: Receiver<Word>,
-    sender: Sender<Word>,
     speaker: Speaker,
     restart: bool,
     /// What to say when all nodes have joined.
@@ -66,22 +60,18 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// For these processes, the switch's first. Nothing is started yet.
-    pub fn new(recipes: Vec<Recipe>, restart: bool, usage: String, speaker: Speaker) -> Self {
-        let (sender, words) = mpsc::channel();
+    /// For these processes, of which none has been started yet.
+    pub fn new(processes: Processes, restart: bool, usage: String, speaker: Speaker) -> Self {
         let now = Instant::now();
-        let place = |(at, recipe)| Place {
-            recipe,
-            child: None,
+        let place = |at| Place {
             due: if at == 0 { now } else { now + SWITCH_LIMIT },
             back_off: BACK_OFF_MIN,
             refusals: 0,
             error: None,
         };
         Self {
-            places: recipes.into_iter().enumerate().map(place).collect(),
-            words,
-            sender,
+            places: processes.all().map(place).collect(),
+            processes,
             speaker,
             restart,
             usage,
@@ -118,38 +108,26 @@ impl Supervisor {
 
     /// Starts a process if it is due. False if one runs.
     fn start_if_due(&mut self, at: usize) -> Result<bool, CliError> {
-        let place = &mut self.places[at];
-        if place.child.is_some() {
+        if self.processes.child(at).is_some() {
             return Ok(false);
         }
-        if Instant::now() >= place.due {
-            let child = Child::start(&place.recipe, &self.sender).map_err(|error| {
-                CliError::run(format!("{} cannot be started: {error}", place.recipe.name))
-            })?;
-            self.speaker.say(What::Started {
-                child: place.recipe.name.clone(),
-                pid: child.pid(),
-            });
-            place.child = Some(child);
+        if Instant::now() >= self.places[at].due {
+            let pid = self.processes.start(at)?;
+            let child = self.processes.name(at).to_owned();
+            self.speaker.say(What::Started { child, pid });
         }
         Ok(true)
     }
 
     /// Sees whether a process has ended, and has it start again. True if it has ended.
     fn bury(&mut self, at: usize) -> Result<bool, CliError> {
-        let child = self.places[at].child.as_mut();
-        let ended = child.map(Child::ended).transpose().map_err(CliError::run)?;
-        let Some(status) = ended.flatten() else {
+        let Some((status, age)) = self.processes.take_ended(at)? else {
             return Ok(false);
         };
         // Its last words may still be under way.
         self.hear(LOOK_EVERY);
         let place = &mut self.places[at];
-        let age = place
-            .child
-            .take()
-            .map_or(Duration::ZERO, |child| child.age());
-        let (name, error) = (place.recipe.name.clone(), place.error.take());
+        let (name, error) = (self.processes.name(at).to_owned(), place.error.take());
         self.joined.remove(&name);
         self.speaker.say(What::Died {
             child: name.clone(),
@@ -179,22 +157,19 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Passes on what the children say, for `limit` at least.
+    /// Passes on what the children say, for so long.
     fn hear(&mut self, limit: Duration) {
-        let deadline = Instant::now() + limit;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.words.recv_timeout(left) {
-                Ok((_, Said::Event(event))) => self.note(&event),
-                Ok((name, Said::Error(line))) => {
+        for (name, said) in self.processes.hear(limit) {
+            match said {
+                Said::Event(event) => self.note(&event),
+                Said::Error(line) => {
                     self.speaker.pass_error(&name, &line);
                     let line = line.strip_prefix("error: ").unwrap_or(&line).to_owned();
-                    let mut places = self.places.iter_mut();
-                    if let Some(place) = places.find(|place| place.recipe.name == name) {
-                        place.error = Some(line);
+                    let mut all = self.processes.all();
+                    if let Some(at) = all.find(|&at| self.processes.name(at) == name) {
+                        self.places[at].error = Some(line);
                     }
                 }
-                Err(_) => return,
             }
         }
     }
@@ -229,18 +204,9 @@ impl Supervisor {
     fn end(&mut self) -> Result<(), CliError> {
         self.speaker.say(What::Ending);
         for range in [1..self.places.len(), 0..1] {
-            let places = &mut self.places[range];
-            let mut names = Vec::new();
-            let mut children = Vec::new();
-            for place in places {
-                if let Some(child) = &mut place.child {
-                    names.push(place.recipe.name.clone());
-                    children.push(child);
-                }
-            }
-            let ends = end_all(&mut children, END_LIMIT).map_err(CliError::run)?;
+            let ends = self.processes.end(range)?;
             self.hear(LOOK_EVERY);
-            for (child, ended) in names.into_iter().zip(ends) {
+            for (child, ended) in ends {
                 if ended.is_none() {
                     self.speaker.say(What::Killed { child });
                 }

@@ -1,8 +1,8 @@
 //! The command `up`: a hosted rack on this machine, a process for the switch and one per node.
 
-use super::child::Recipe;
 use super::event::{Speaker, What};
 use super::keygen;
+use super::processes::Processes;
 use super::supervisor::{End, Supervisor};
 use crate::args::UpArgs;
 use crate::globals::Globals;
@@ -27,12 +27,11 @@ pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let file = globals.args.config.as_deref();
     let config = globals.hosted_process()?;
     let names = config.node.iter().map(|node| node.name.as_str());
-    let width = names.clone().map(str::len).fold(NAME_WIDTH_MIN, usize::max);
+    let width = names.map(str::len).fold(NAME_WIDTH_MIN, usize::max);
     let speaker = Speaker::new(&globals, "up").with_names(width);
     make_keys(&config, &speaker)?;
-    let mut recipes = vec![Recipe::switch(file)];
-    recipes.extend(names.map(|name| Recipe::node(name, file)));
-    let mut supervisor = Supervisor::new(recipes, !args.no_restart, usage(file), speaker);
+    let processes = Processes::new(&config, file);
+    let mut supervisor = Supervisor::new(processes, !args.no_restart, usage(file), speaker);
     match supervisor.run(globals.interrupt.flag())? {
         End::Told => Ok(Verdict::Ended),
         End::Died => Ok(Verdict::Failed),

@@ -28,7 +28,7 @@ pub struct Sink {
 impl Sink {
     /// A consumer of a measured flow.
     pub fn measured(consumer: Consumer, manner: Manner) -> Self {
-        Self::new(consumer, Style::Measured(manner), 0)
+        Self::new(consumer, Style::measured(manner), 0)
     }
 
     /// A consumer of a checked flow, which begins now. In a shuffle an item names its consumer, who
@@ -49,7 +49,7 @@ impl Sink {
 
     /// Its items follow from `salt`, too.
     pub fn salted(mut self, salt: u64) -> Self {
-        self.style.set_salt(salt);
+        self.style.salt = salt;
         self
     }
 
@@ -77,30 +77,25 @@ impl Sink {
         let most = self.style.batch(size);
         let (runs, problem, first) = (&mut self.runs, &mut self.problem, self.items);
         let damaged = |at: u64| format!("the item taken as number {at} is damaged");
-        let manner = match &self.style {
-            Style::Measured(manner) => manner,
-            Style::Checked(pace) => {
-                let (mut at, index) = (first, self.index);
-                let look = |item: &[u8]| {
-                    match stamps::read(item, pace.salt) {
-                        Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
-                            note(runs, producer, number);
-                        }
-                        Some((producer, to, number)) => {
-                            problem.get_or_insert_with(|| {
-                                format!(
-                                    "item {number} of producer {producer} was for consumer {to}"
-                                )
-                            });
-                        }
-                        None => {
-                            problem.get_or_insert_with(|| damaged(at));
-                        }
+        let Some(manner) = self.style.measured else {
+            let (mut at, index) = (first, self.index);
+            let look = |item: &[u8]| {
+                match stamps::read(item, self.style.salt) {
+                    Some((producer, to, number)) if index.is_none_or(|index| to == index) => {
+                        note(runs, producer, number);
                     }
-                    at += 1;
-                };
-                return self.consumer.take_each(most, look).map(u64::from);
-            }
+                    Some((producer, to, number)) => {
+                        problem.get_or_insert_with(|| {
+                            format!("item {number} of producer {producer} was for consumer {to}")
+                        });
+                    }
+                    None => {
+                        problem.get_or_insert_with(|| damaged(at));
+                    }
+                }
+                at += 1;
+            };
+            return self.consumer.take_each(most, look).map(u64::from);
         };
         let bytes = match self.consumer.peek(most) {
             Taken::Items(bytes) => bytes,

@@ -26,7 +26,7 @@ pub struct Source {
 impl Source {
     /// Producer `producer` of a measured flow.
     pub fn measured(rings: Vec<Producer>, producer: usize, manner: Manner, amount: Amount) -> Self {
-        Self::new(rings, producer, amount, Style::Measured(manner), 0)
+        Self::new(rings, producer, amount, Style::measured(manner), 0)
     }
 
     /// Producer `producer` of a checked flow, which begins now.
@@ -67,7 +67,7 @@ impl Source {
 
     /// Its items follow from `salt`, too, and it ends only when all of them are delivered.
     pub fn delivering(mut self, salt: u64) -> Self {
-        self.style.set_salt(salt);
+        self.style.salt = salt;
         self.awaits_delivery = true;
         self
     }
@@ -78,15 +78,12 @@ impl Source {
         let size = producer.item_size();
         let most = left.min(u64::from(self.style.batch(size))) as u32;
         let (name, number) = (self.producer, &mut self.pushed[at]);
-        let manner = match &self.style {
-            Style::Measured(manner) => manner,
-            Style::Checked(pace) => {
-                let pushed = producer.push_each(most, |item| {
-                    stamps::fill(item, name, at as u32, *number, pace.salt);
-                    *number += 1;
-                });
-                return pushed.map(u64::from);
-            }
+        let Some(manner) = self.style.measured else {
+            let pushed = producer.push_each(most, |item| {
+                stamps::fill(item, name, at as u32, *number, self.style.salt);
+                *number += 1;
+            });
+            return pushed.map(u64::from);
         };
         let mut bytes = producer.reserve(most)?;
         let first = stamps::stamp(name, *number);
@@ -168,7 +165,7 @@ impl Program for Source {
             };
             if left == 0 {
                 // The streams of a checked producer end together.
-                if matches!(self.style, Style::Measured(_)) {
+                if self.style.measured.is_some() {
                     self.end(at);
                 }
                 continue;

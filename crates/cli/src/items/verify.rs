@@ -42,25 +42,29 @@ impl<'a> From<&'a Sink> for Seen<'a> {
 /// `index` of as many items as each of `pushed` producers pushed to it. If the flow `is_cut`, items
 /// may be missing at the end.
 pub fn judge_one(sink: &Sink, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
+    let problem = sink.problem().map(ToOwned::to_owned);
+    let problems = judge_runs(sink.into(), index, pushed, is_cut);
+    problem.into_iter().chain(problems).collect()
+}
+
+fn judge_runs(seen: Seen<'_>, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
+    let is_unknown = |run: &&Run| run.producer as usize >= pushed.len();
+    if let Some(run) = seen.runs.iter().find(is_unknown) {
+        return vec![format!("producer {} is not of this flow", run.producer)];
+    }
     let ring = |&items: &u64| {
         let mut rings = vec![0; index];
         rings.push(items);
         rings
     };
-    let mut seen = vec![Seen::default(); index];
-    seen.push(sink.into());
-    let evidence = Evidence {
+    let mut all_seen = vec![Seen::default(); index];
+    all_seen.push(seen);
+    judge(&Evidence {
         shape: FlowShape::Shuffle,
         pushed: pushed.iter().map(ring).collect(),
-        seen,
+        seen: all_seen,
         is_cut,
-    };
-    let is_unknown = |run: &&Run| run.producer as usize >= pushed.len();
-    let unknown = sink.runs().iter().find(is_unknown);
-    let unknown = unknown.map(|run| format!("producer {} is not of this flow", run.producer));
-    let problem = sink.problem().map(ToOwned::to_owned);
-    let found = problem.into_iter().chain(unknown);
-    found.chain(judge(&evidence)).collect()
+    })
 }
 
 /// Everything that is wrong with a flow, in words.

@@ -203,15 +203,9 @@ fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
     config
 }
 
-/// Runs the test.
-///
-/// # Errors
-/// If the rack cannot be built, or the switches are given no other plan.
-pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let (records, window) = (
-        args.records.unwrap_or(RECORDS),
-        args.window.unwrap_or(WINDOW),
-    );
+/// A loaded index in the network of a rack of this test; its adapter looks `every` so often at what
+/// is asked for.
+fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<IndexService, CliError> {
     let options = IndexOptions {
         nodes: vec![NodeId(1)],
         keys: records,
@@ -219,13 +213,6 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         node_bytes: NODE_BYTES,
         network: Some(IndexNetworkSpec::default()),
         ..IndexOptions::default()
-    };
-    let kind = if args.simulated { SIMULATED } else { EMBEDDED };
-    let mut test = TestRun::new(args, globals, kind, 1)?;
-    test.config = rack_config(test.config, records);
-    let every = match args.simulated {
-        true => Duration::from_millis(5),
-        false => Duration::from_millis(100),
     };
     let spec = IndexNetworkSpec {
         grace: Duration::from_nanos(every.as_nanos() / 5),
@@ -239,7 +226,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let index = options.spec(&test.config).map_err(CliError::run)?;
     let bytes = index.endpoints[0].tree.bytes();
     test.config.memory_limit = test.config.memory_limit.max(bytes + (64 << 20));
-    let rack: Rack = match args.simulated {
+    let rack: Rack = match test.args.simulated {
         true => Rack::builder()
             .config(test.config.clone())
             .simulated()
@@ -250,6 +237,23 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let service = service.map_err(CliError::run)?;
     let loaded = service.load((0..records).map(|key| (key, value_of(key))));
     loaded.map_err(CliError::run)?;
+    Ok(service)
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// If the rack cannot be built, or the switches are given no other plan.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let records = args.records.unwrap_or(RECORDS);
+    let window = args.window.unwrap_or(WINDOW);
+    let (kind, every) = match args.simulated {
+        true => (SIMULATED, Duration::from_millis(5)),
+        false => (EMBEDDED, Duration::from_millis(100)),
+    };
+    let mut test = TestRun::new(args, globals, kind, 1)?;
+    test.config = rack_config(test.config, records);
+    let service = loaded(&mut test, records, every)?;
     let client = IndexClientConfig {
         access: Access::InNetwork,
         operations: window,

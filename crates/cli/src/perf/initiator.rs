@@ -2,8 +2,9 @@
 //! runs in real and in virtual time.
 
 use super::amount::Amount;
+use super::messages::NearFound;
 use super::pair::{Shape, Side};
-use super::report::histogram;
+use super::report::{histogram, latency};
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;
@@ -180,24 +181,16 @@ impl Initiator {
         self.closed && self.under_way == 0
     }
 
-    /// Messages of each queue pair completed so far.
-    pub fn completed_each(&self) -> Vec<u64> {
-        self.senders.iter().map(|sender| sender.done).collect()
-    }
-
-    /// When the last message completed.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// How long each message took, in nanoseconds.
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
-    }
-
-    /// Whether completions came in order and atomics returned what they should.
-    pub fn is_sound(&self) -> bool {
-        self.is_sound
+    /// What it found, its buffers at `near`.
+    pub fn found(&self, near: &Side) -> NearFound {
+        let completed: Vec<u64> = self.senders.iter().map(|sender| sender.done).collect();
+        NearFound {
+            last: self.last,
+            is_sound: self.is_sound,
+            latency_ns: latency(&self.histogram),
+            digest: near.digest(&self.shape, &completed),
+            completed,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::flow::SLICE;
 use super::initiator::{Initiator, Kind, Responder};
 use super::messages_hosted;
 use super::pair::{Pair, Shape, Side, Whose};
-use super::report::{self, Latency, per_second};
+use super::report::{self, per_second};
 use super::test_run::TestRun;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
@@ -44,7 +44,7 @@ pub struct NearFound {
     /// Whether completions came in order and atomics returned what they should.
     pub is_sound: bool,
     /// How long messages took.
-    pub latency_ns: Latency,
+    pub latency_ns: Value,
     /// Of the buffers that the messages used.
     pub digest: u64,
 }
@@ -68,20 +68,6 @@ pub struct Measured {
     pub far: FarFound,
     /// Which part of the time the wire to the node that got the data was busy.
     pub link_utilisation: Option<f64>,
-}
-
-impl NearFound {
-    /// What is to be said at the end of a measurement.
-    pub fn new(initiator: &Initiator, shape: &Shape, near: &Side) -> Self {
-        let completed = initiator.completed_each();
-        Self {
-            last: initiator.last(),
-            is_sound: initiator.is_sound(),
-            latency_ns: Latency::of(initiator.histogram()),
-            digest: near.digest(shape, &completed),
-            completed,
-        }
-    }
 }
 
 impl FarFound {
@@ -308,7 +294,7 @@ fn on_own_rack(
     let capture = rack.recorded(recording)?;
     ran?;
     let initiator = ends.iter().find_map(End::sink).expect("one end posts");
-    let near = NearFound::new(initiator, &plan.shape, &pair.near);
+    let near = initiator.found(&pair.near);
     let responder = ends.iter().find_map(End::source);
     let far = FarFound::new(responder, &plan.shape, &pair.far, &near.completed);
     let receiving = match plan.kind {

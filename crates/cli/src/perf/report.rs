@@ -8,7 +8,7 @@ use crate::report::Text;
 use hdrhistogram::Histogram;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::NodeConfig;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -40,38 +40,18 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 /// How long messages took, in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Latency {
-    pub samples: u64,
-    pub min: u64,
-    pub p50: u64,
-    pub p90: u64,
-    pub p99: u64,
-    #[serde(rename = "p99.9")]
-    pub p99_9: u64,
-    pub max: u64,
-    pub mean: f64,
-}
-
-impl Latency {
-    /// What `histogram` holds.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile);
-        Self {
-            samples: histogram.len(),
-            min: if histogram.is_empty() {
-                0
-            } else {
-                histogram.min()
-            },
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: histogram.max(),
-            mean: histogram.mean(),
-        }
-    }
+pub fn latency(histogram: &Histogram<u64>) -> Value {
+    let at = |quantile| histogram.value_at_quantile(quantile);
+    json!({
+        "samples": histogram.len(),
+        "min": if histogram.is_empty() { 0 } else { histogram.min() },
+        "p50": at(0.5),
+        "p90": at(0.9),
+        "p99": at(0.99),
+        "p99.9": at(0.999),
+        "max": histogram.max(),
+        "mean": histogram.mean(),
+    })
 }
 
 /// Prints what `test` found, an object, on a rack of `config` that runs as `rack` says.

@@ -5,7 +5,7 @@
 //! one, and the answer is the request.
 
 use super::args::PerfArgs;
-use super::report::{self, Latency, per_second, ratio};
+use super::report::{self, latency, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
@@ -304,6 +304,6 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         "batched": batched.rate,
         "single": single.rate,
         "batched_to_single": ratio(batched.calls_per_s, single.calls_per_s),
-        "latency_ns": Latency::of(&one.histogram),
+        "latency_ns": latency(&one.histogram),
     }))
 }

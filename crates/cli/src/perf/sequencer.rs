@@ -5,7 +5,7 @@
 //! way at a time, combined in few requests; the same calls with a request for each; one call at a
 //! time, for its latency. Every range must begin where the one before it ends.
 
-use super::report::{self, Latency, per_second, ratio};
+use super::report::{self, latency, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::mode::EMBEDDED;
@@ -234,7 +234,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             "combined": rate(&combined),
             "single": rate(&single),
             "combined_to_single": ratio(per_s(&combined), per_s(&single)),
-            "latency_ns": Latency::of(&one.histogram),
+            "latency_ns": latency(&one.histogram),
         }));
     }
     test.finish(&json!({"calls": calls, "kinds": kinds}))

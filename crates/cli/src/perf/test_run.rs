@@ -1,4 +1,4 @@
-//! A test from its arguments to its report: the rack's configuration, the progress bar, the verdict.
+//! A test from its arguments to its report: the rack's configuration, progress bar and verdict.
 
 use super::args::PerfArgs;
 use super::report;
@@ -40,19 +40,29 @@ impl<'a> TestRun<'a> {
         rack: &'static str,
         steps: u32,
     ) -> Result<Self, CliError> {
-        Ok(Self {
+        let config = globals.rack_config(&args.rack)?;
+        Ok(Self::of(args, globals, (rack, config), steps))
+    }
+
+    fn of(
+        args: &'a PerfArgs,
+        globals: &'a Globals,
+        (rack, config): (&'static str, RackConfig),
+        steps: u32,
+    ) -> Self {
+        Self {
             args,
             globals,
             rack,
-            config: globals.rack_config(&args.rack)?,
+            config,
             progress: Progress::new(globals, args.test.name),
             verified: true,
             steps_done: 0,
             steps,
-        })
+        }
     }
 
-    /// A test on the kind of rack that the user says, with the packets and nodes that he says.
+    /// A test on the kind of rack, and with the MTU and nodes, that the arguments name.
     ///
     /// # Errors
     /// As for [`TestRun::new`], or flags contradict each other.
@@ -66,16 +76,7 @@ impl<'a> TestRun<'a> {
             config.node = (0..nodes).map(node).collect();
         }
         config.check()?;
-        let run = Self {
-            args,
-            globals,
-            rack: mode.name(),
-            config,
-            progress: Progress::new(globals, args.test.name),
-            verified: true,
-            steps_done: 0,
-            steps: 1,
-        };
+        let run = Self::of(args, globals, (mode.name(), config), 1);
         Ok((run, mode))
     }
 

@@ -56,26 +56,22 @@ pub fn run(
             "--jobs is for simulated systems; seeds of hosted racks run one after the other",
         ));
     }
-    let (first, seeds) = (globals.args.seed.unwrap_or(0), args.seeds.unwrap_or(SEEDS));
-    let Some(end) = first.checked_add(seeds) else {
-        return Err(CliError::usage(
-            "--seed and --seeds together go beyond 2^64; lower one of them",
-        ));
-    };
+    let seeds = super::seeds(args, SEEDS, globals)?;
     let config_file = globals
         .args
         .config
         .as_deref()
         .filter(|_| template.is_some());
-    let mut report = CampaignReport::new(first, seeds, config_file);
+    let count = seeds.end - seeds.start;
+    let mut report = CampaignReport::new(seeds.start, count, config_file);
     let mut progress = Progress::new(globals, "chaos hosted");
-    for seed in first..end {
+    for seed in seeds {
         let is_over = args.fail_fast && report.seeds_failed > 0;
         if is_over || globals.interrupt.is_set() {
             break;
         }
         report.add(run_seed(seed, template, globals)?);
-        progress.set(|| report.seeds_run as f64 / seeds as f64);
+        progress.set(|| report.seeds_run as f64 / count as f64);
     }
     drop(progress);
     report.conclude();

@@ -3,6 +3,7 @@
 use super::hinder::WAIT_MS_LIMIT;
 use super::plan::Plan;
 use super::round::RoundEnd;
+use crate::chaos::report::Failure;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,18 +133,6 @@ pub struct CampaignReport {
     config: String,
 }
 
-/// A seed that failed.
-#[derive(Serialize)]
-pub struct Failure {
-    pub seed: u64,
-    pub plan: String,
-    pub violations: Vec<String>,
-    /// What the processes last said.
-    pub last_words: Vec<String>,
-    /// The command that repeats its plan.
-    pub replay: String,
-}
-
 impl CampaignReport {
     /// `config` is the template's file.
     pub fn new(first_seed: u64, seeds: u64, config: Option<&Path>) -> Self {
@@ -193,7 +182,7 @@ impl CampaignReport {
             seed: number,
             plan: seed.plan,
             violations,
-            last_words: seed.last_words,
+            more: [("last_words", seed.last_words)].into(),
         });
     }
 
@@ -208,14 +197,7 @@ impl fmt::Display for CampaignReport {
         let last = self.first_seed + (self.seeds - 1);
         writeln!(f, "chaos hosted: seeds {} to {last}", self.first_seed)?;
         for failure in &self.failures {
-            writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
-            for violation in &failure.violations {
-                writeln!(f, "  violation: {violation}")?;
-            }
-            for word in &failure.last_words {
-                writeln!(f, "  heard: {word}")?;
-            }
-            writeln!(f, "  repeat with: {}", failure.replay)?;
+            write!(f, "{failure}")?;
         }
         if !self.errors.is_empty() {
             writeln!(f, "\nrounds failed because of")?;

@@ -86,7 +86,7 @@ fn attempt(
     crew.spare(&all);
     let ended = crew.wait(&all, |_| {});
     if let Err(error) = &ended {
-        if crew.is_late() {
+        if crew.hangs() {
             violations.push(error.to_string());
         }
         settle(&mut crew, &all, violations);
@@ -125,7 +125,7 @@ fn settle(crew: &mut Crew, all: &[TaskId], violations: &mut Vec<String>) {
     crew.break_off();
     crew.set_limit(AFTERMATH_LIMIT);
     while let Err(error) = crew.wait(all, |_| {}) {
-        if crew.is_late() {
+        if crew.hangs() {
             violations.push(error.to_string());
             return;
         }

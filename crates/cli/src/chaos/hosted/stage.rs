@@ -1,10 +1,10 @@
 //! A hosted rack of a run's own: a folder, free ports, its processes.
 
 use super::plan::Victim;
-use crate::hosted::child::{Child, Recipe, Said, Word, end_all};
+use crate::hosted::child::Said;
 use crate::hosted::jobs::flow::VIOLATION_MARK;
 use crate::hosted::keygen;
-use crate::hosted::supervisor::END_LIMIT;
+use crate::hosted::processes::{END_LIMIT, Processes};
 use crate::outcome::CliError;
 use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
@@ -15,8 +15,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ports that the system does not give to outgoing connections: a node that asks for a switch that
 /// is away must not find its own question there.
@@ -32,11 +31,7 @@ const WORDS_MAX: usize = 40;
 pub struct Stage {
     pub config: RackConfig,
     folder: PathBuf,
-    /// The switch first.
-    recipes: Vec<Recipe>,
-    children: Vec<Option<Child>>,
-    words: Receiver<Word>,
-    sender: Sender<Word>,
+    processes: Processes,
     last_words: VecDeque<String>,
     violations: Vec<String>,
 }
@@ -69,22 +64,15 @@ impl Stage {
         let path = folder.join("rack.toml");
         std::fs::write(&path, config.to_toml())
             .map_err(|error| failed(&path.display().to_string(), error))?;
-        let mut recipes = vec![Recipe::switch(Some(&path))];
-        let nodes = config.node.iter();
-        recipes.extend(nodes.map(|node| Recipe::node(&node.name, Some(&path))));
-        let (sender, words) = mpsc::channel();
         let mut stage = Self {
+            processes: Processes::new(&config, Some(&path)),
             config,
             folder,
-            children: recipes.iter().map(|_| None).collect(),
-            recipes,
-            words,
-            sender,
             last_words: VecDeque::new(),
             violations: Vec::new(),
         };
-        for at in 0..stage.recipes.len() {
-            stage.start_child(at)?;
+        for at in stage.processes.all() {
+            stage.processes.start(at)?;
         }
         Ok(stage)
     }
@@ -96,32 +84,22 @@ impl Stage {
         }
     }
 
-    fn start_child(&mut self, at: usize) -> Result<(), CliError> {
-        let recipe = &self.recipes[at];
-        let child = Child::start(recipe, &self.sender).map_err(|error| {
-            CliError::run(format!("{} cannot be started: {error}", recipe.name))
-        })?;
-        self.children[at] = Some(child);
-        Ok(())
-    }
-
     /// Starts one that was ended.
     ///
     /// # Errors
     /// If the system starts no process.
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
-        self.start_child(Self::place(victim))
+        self.processes.start(Self::place(victim)).map(drop)
     }
 
     /// Kills one.
     pub fn kill(&mut self, victim: Victim) {
-        // Dropping it kills it and waits for its end.
-        self.children[Self::place(victim)] = None;
+        self.processes.kill(Self::place(victim));
     }
 
     /// Sends one a signal.
     pub fn signal(&mut self, victim: Victim, signal: Signal) {
-        if let Some(child) = &mut self.children[Self::place(victim)] {
+        if let Some(child) = self.processes.child(Self::place(victim)) {
             child.signal(signal);
         }
     }
@@ -141,13 +119,10 @@ impl Stage {
     /// What the system says.
     pub fn look(&mut self) -> Result<(), CliError> {
         self.hear(Duration::ZERO);
-        for at in 0..self.children.len() {
-            let child = self.children[at].as_mut();
-            let ended = child.map(Child::ended).transpose().map_err(CliError::run)?;
-            if let Some(status) = ended.flatten() {
+        for at in self.processes.all() {
+            if let Some((status, _)) = self.processes.take_ended(at)? {
                 self.hear(Duration::from_millis(50));
-                self.children[at] = None;
-                let name = &self.recipes[at].name;
+                let name = self.processes.name(at);
                 let last = self.last_words.back().map_or("", String::as_str);
                 let text = format!("{name} ended by itself, {status}; the last words: {last}");
                 self.violations.push(text);
@@ -157,12 +132,7 @@ impl Stage {
     }
 
     fn hear(&mut self, limit: Duration) {
-        let deadline = Instant::now() + limit;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok((name, said)) = self.words.recv_timeout(left) else {
-                return;
-            };
+        for (name, said) in self.processes.hear(limit) {
             let text = match said {
                 Said::Event(event) => event.what.to_string(),
                 Said::Error(line) => {
@@ -183,20 +153,14 @@ impl Stage {
 
     /// The numbers of the nodes' processes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
-        let nodes = self.children[1..].iter();
-        nodes.map(|child| child.as_ref().map(Child::pid)).collect()
+        self.processes.node_pids()
     }
 
     /// Ends the processes at these places; one that must be killed is a violation.
     fn end_places(&mut self, range: Range<usize>) -> Result<(), CliError> {
-        let names = range.clone().map(|at| self.recipes[at].name.clone());
-        let places = self.children[range.clone()].iter_mut().zip(names);
-        let (mut children, names): (Vec<_>, Vec<_>) = places
-            .filter_map(|(child, name)| Some((child.as_mut()?, name)))
-            .unzip();
-        let ends = end_all(&mut children, END_LIMIT).map_err(CliError::run)?;
+        let ends = self.processes.end(range)?;
         self.hear(Duration::from_millis(20));
-        for (name, end) in names.into_iter().zip(ends) {
+        for (name, end) in ends {
             match end {
                 Some(status) if status.success() => {}
                 Some(status) => {
@@ -210,9 +174,6 @@ impl Stage {
                 }
             }
         }
-        self.children[range]
-            .iter_mut()
-            .for_each(|child| *child = None);
         Ok(())
     }
 
@@ -223,7 +184,7 @@ impl Stage {
     /// What the system says.
     pub fn finish(mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
         self.look()?;
-        self.end_places(1..self.children.len())?;
+        self.end_places(1..self.processes.all().end)?;
         self.end_places(0..1)?;
         let hosted = self.config.hosted();
         if let Err(error) = TcpListener::bind(hosted.control) {
@@ -244,7 +205,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         // Processes first: they may still make files.
-        self.children.clear();
+        self.processes.all().for_each(|at| self.processes.kill(at));
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

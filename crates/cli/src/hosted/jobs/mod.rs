@@ -59,8 +59,8 @@ fn found(what: &impl Serialize) -> Result<Value, String> {
 /// What a job says that was asked to end before it was done.
 const STOPPED: &str = "it was asked to stop";
 
-/// Runs a program until it ends or, `if_stopped` has it, the job is asked to stop. The program, and
-/// whether it has ended. The job reports what the program has done.
+/// Runs a program to its end; from the moment on at which the job is asked to stop, as `if_stopped`
+/// says. Returns the program, and whether it has ended. The job reports how much it has done.
 fn run<P: Program>(
     program: P,
     job: &Job,

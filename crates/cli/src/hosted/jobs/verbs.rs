@@ -85,7 +85,7 @@ pub fn near(
     let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
     let (initiator, ran) = run(initiator, job, true, Wish::Finish);
     ran?;
-    Ok(NearFound::new(&initiator, &shape, &opened.side))
+    Ok(initiator.found(&opened.side))
 }
 
 /// The job [`FAR`].

@@ -20,7 +20,7 @@ pub mod small;
 pub mod source;
 mod sweep;
 
-use super::report::{self, Latency, ratio};
+use super::report::{self, latency, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
 use crate::memcpy;
@@ -208,15 +208,14 @@ impl Task<'_> {
         let found = small::ping_pong(&mut self.rig, &self.source, patience, limits);
         let (round_trips, sound) = found?;
         self.test.verified &= sound;
-        let round_trip_ns = Latency::of(&round_trips);
-        let half = |nanos: u64| nanos as f64 / 2.0;
+        let half = |quantile| round_trips.value_at_quantile(quantile) as f64 / 2.0;
         Ok(json!({
             "message_bytes": SMALL_BYTES,
-            "round_trip_ns": round_trip_ns,
+            "round_trip_ns": latency(&round_trips),
             "one_way_ns": {
-                "p50": half(round_trip_ns.p50),
-                "p90": half(round_trip_ns.p90),
-                "p99": half(round_trip_ns.p99),
+                "p50": half(0.5),
+                "p90": half(0.9),
+                "p99": half(0.99),
             },
         }))
     }
@@ -229,6 +228,6 @@ impl Task<'_> {
         let mut done = |share: f64| test.progress.set(|| 0.5 + share / 2.0);
         let (sweep, sound) = sweep::run(rig, source, span, interrupt, &mut done)?;
         test.verified &= sound;
-        Ok(json!(sweep))
+        Ok(sweep)
     }
 }

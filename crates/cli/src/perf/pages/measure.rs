@@ -22,87 +22,179 @@ pub struct Rate {
     pub all_from_there: bool,
 }
 
-/// Fetches random pages below `pages` for `span` with `depth` under way.
-fn fetch(
-    rig: &Rig,
-    pages: u64,
-    from: Source,
-    depth: u32,
-    span: Duration,
-    globals: &Globals,
-) -> Result<Rate, CliError> {
-    let mut reader = rig.reader(READER);
-    let mut rng = Rng::new(7);
-    let mut frames = vec![0; 256];
-    let mut under_way = 0;
-    let mut free: Vec<u32> = (0..depth).collect();
-    let (mut done, mut all_from_there) = (0u64, true);
-    let started = std::time::Instant::now();
-    loop {
-        let ends = started.elapsed() >= span || globals.interrupt.is_set();
-        while let (false, Some(frame)) = (ends, free.pop()) {
-            reader.void(frame, rig.page_size);
-            let ticket = reader.begin(Op::Fetch {
-                page: page(rng.below(pages)),
-                mode: Mode::Shared,
-                frame,
-                have: None,
-            });
-            let ticket = ticket.ok_or_else(|| CliError::run("the channel is full"))?;
-            let at = ticket.0 as usize;
-            if frames.len() <= at {
-                frames.resize(at + 1, 0);
-            }
-            frames[at] = frame;
-            under_way += 1;
-        }
-        if under_way == 0 {
-            break;
-        }
-        let reply = reader.wait();
-        under_way -= 1;
-        free.push(frames[reply.ticket.0 as usize]);
-        match reply.answer {
-            Answer::Fetched(served) => all_from_there &= served.source == from,
-            other => return Err(CliError::run(format!("a fetch ended in {other:?}"))),
-        }
-        done += 1;
+/// What all measurements share.
+#[derive(Clone, Copy)]
+pub struct Bench<'a> {
+    pub config: &'a RackConfig,
+    pub globals: &'a Globals,
+    /// Requests under way.
+    pub depth: u32,
+    /// How long each measurement takes.
+    pub span: Duration,
+}
+
+impl Bench<'_> {
+    /// A rack with a page directory in the switch, or in a server's memory.
+    fn rig(
+        &self,
+        (page_size, indexed): (u32, bool),
+        depth: u32,
+        namespace: Box<dyn Backend>,
+    ) -> Result<Rig, CliError> {
+        let rig = Rig::new(self.config, page_size, indexed, depth as u16, namespace)?;
+        self.globals.live.watch(rig.rack.observer());
+        Ok(rig)
     }
-    Ok(Rate {
-        pages_per_s: done as f64 / started.elapsed().as_secs_f64(),
-        all_from_there,
-    })
-}
 
-/// Pages out of another node's memory.
-pub fn from_memory(
-    config: &RackConfig,
-    (page_size, indexed): (u32, bool),
-    depth: u32,
-    span: Duration,
-    globals: &Globals,
-) -> Result<Rate, CliError> {
-    let blocks = (64 << 20) / u64::from(BLOCK);
-    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
-    let rig = Rig::new(config, page_size, indexed, depth as u16, namespace)?;
-    globals.live.watch(rig.rack.observer());
-    let held = rig.hold()?;
-    fetch(&rig, held, Source::Memory, depth, span, globals)
-}
+    /// Fetches random pages below `pages`.
+    fn fetch(&self, rig: &Rig, pages: u64, from: Source) -> Result<Rate, CliError> {
+        let mut reader = rig.reader(READER);
+        let mut rng = Rng::new(7);
+        let mut frames = vec![0; 256];
+        let mut under_way = 0;
+        let mut free: Vec<u32> = (0..self.depth).collect();
+        let (mut done, mut all_from_there) = (0u64, true);
+        let started = std::time::Instant::now();
+        loop {
+            let ends = started.elapsed() >= self.span || self.globals.interrupt.is_set();
+            while let (false, Some(frame)) = (ends, free.pop()) {
+                reader.void(frame, rig.page_size);
+                let ticket = reader.begin(Op::Fetch {
+                    page: page(rng.below(pages)),
+                    mode: Mode::Shared,
+                    frame,
+                    have: None,
+                });
+                let ticket = ticket.ok_or_else(|| CliError::run("the channel is full"))?;
+                let at = ticket.0 as usize;
+                if frames.len() <= at {
+                    frames.resize(at + 1, 0);
+                }
+                frames[at] = frame;
+                under_way += 1;
+            }
+            if under_way == 0 {
+                break;
+            }
+            let reply = reader.wait();
+            under_way -= 1;
+            free.push(frames[reply.ticket.0 as usize]);
+            match reply.answer {
+                Answer::Fetched(served) => all_from_there &= served.source == from,
+                other => return Err(CliError::run(format!("a fetch ended in {other:?}"))),
+            }
+            done += 1;
+        }
+        Ok(Rate {
+            pages_per_s: done as f64 / started.elapsed().as_secs_f64(),
+            all_from_there,
+        })
+    }
 
-/// Pages out of a file, by the switch.
-pub fn from_storage(
-    config: &RackConfig,
-    page_size: u32,
-    file: File<'_>,
-    depth: u32,
-    span: Duration,
-    globals: &Globals,
-) -> Result<Rate, CliError> {
-    let rig = Rig::new(config, page_size, true, depth as u16, file.open()?)?;
-    globals.live.watch(rig.rack.observer());
-    let pages = rig.pages;
-    fetch(&rig, pages, Source::Storage, depth, span, globals)
+    /// Pages out of another node's memory.
+    pub fn rate_from_memory(&self, page_size: u32, indexed: bool) -> Result<Rate, CliError> {
+        let blocks = (64 << 20) / u64::from(BLOCK);
+        let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+        let rig = self.rig((page_size, indexed), self.depth, namespace)?;
+        let held = rig.hold()?;
+        self.fetch(&rig, held, Source::Memory)
+    }
+
+    /// Pages out of a file, by the switch.
+    pub fn rate_from_storage(&self, page_size: u32, file: File<'_>) -> Result<Rate, CliError> {
+        let rig = self.rig((page_size, true), self.depth, file.open()?)?;
+        self.fetch(&rig, rig.pages, Source::Storage)
+    }
+
+    /// The same file by the same queue of the kernel's, with no rack around it: pages per second
+    /// that are read, or written. What was written is durable in the end.
+    pub fn by_queue(&self, page_size: u32, file: File<'_>, kind: IoKind) -> Result<f64, CliError> {
+        let (mut backend, depth) = (file.open()?, self.depth);
+        let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
+        let buffers = memory
+            .allocate(depth as usize * page_size as usize)
+            .map_err(CliError::run)?;
+        let per_page = page_size / BLOCK;
+        let pages = backend.blocks() / u64::from(per_page);
+        let mut rng = Rng::new(7);
+        let mut done = Vec::new();
+        let (mut ended, mut under_way) = (0u64, 0);
+        let mut free: Vec<u64> = (0..u64::from(depth)).collect();
+        let started = std::time::Instant::now();
+        loop {
+            let ends = started.elapsed() >= self.span || self.globals.interrupt.is_set();
+            while let (false, Some(tag)) = (ends, free.pop()) {
+                let io = Io {
+                    tag,
+                    kind,
+                    block: rng.below(pages) * u64::from(per_page),
+                    blocks: per_page,
+                    buffer: Some(Place {
+                        block: buffers.clone(),
+                        offset: tag as usize * page_size as usize,
+                    }),
+                };
+                if let Err(io) = backend.submit(Instant::ZERO, io) {
+                    free.push(io.tag);
+                    break;
+                }
+                under_way += 1;
+            }
+            if under_way == 0 {
+                break;
+            }
+            backend.poll(Instant::ZERO, &mut done);
+            for io in done.drain(..) {
+                io.result.map_err(CliError::run)?;
+                under_way -= 1;
+                ended += 1;
+                free.push(io.tag);
+            }
+            std::thread::yield_now();
+        }
+        let flush = Io {
+            tag: 0,
+            kind: IoKind::Flush,
+            block: 0,
+            blocks: 0,
+            buffer: None,
+        };
+        backend
+            .submit(Instant::ZERO, flush)
+            .expect("an idle queue accepts a request");
+        while done.is_empty() {
+            backend.poll(Instant::ZERO, &mut done);
+            std::thread::yield_now();
+        }
+        done[0].result.map_err(CliError::run)?;
+        Ok(ended as f64 / started.elapsed().as_secs_f64())
+    }
+
+    /// How long shared fixes of pages in the node's own pool take, latch check at the switch
+    /// included, in nanoseconds.
+    pub fn hits(&self, page_size: u32) -> Result<Histogram<u64>, CliError> {
+        const PAGES: u64 = 8;
+        let blocks = 64 * u64::from(page_size / BLOCK);
+        let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+        let rig = self.rig((page_size, true), 64, namespace)?;
+        let worker = rig.service.worker(READER).map_err(CliError::run)?;
+        for index in 0..PAGES {
+            drop(worker.read(page(index)).map_err(CliError::run)?);
+        }
+        let mut histogram = Histogram::new(3).expect("three digits are possible");
+        let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
+        while started.elapsed() < self.span && !self.globals.interrupt.is_set() {
+            for _ in 0..64 {
+                let page = page(rng.below(PAGES));
+                let asked = std::time::Instant::now();
+                let guard = worker.read(page).map_err(CliError::run)?;
+                let took = asked.elapsed();
+                drop(guard);
+                let _in_range = histogram.record(took.as_nanos() as u64);
+            }
+        }
+        Ok(histogram)
+    }
 }
 
 /// A file of pages.
@@ -126,107 +218,4 @@ impl File<'_> {
         }
         Ok(Box::new(double))
     }
-}
-
-/// The same file by the same queue of the kernel's, with no rack around it: pages per second that
-/// are read, or written. What was written is durable in the end.
-pub fn by_queue(
-    page_size: u32,
-    file: File<'_>,
-    kind: IoKind,
-    depth: u32,
-    span: Duration,
-    globals: &Globals,
-) -> Result<f64, CliError> {
-    let mut backend = file.open()?;
-    let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
-    let buffers = memory
-        .allocate(depth as usize * page_size as usize)
-        .map_err(CliError::run)?;
-    let per_page = page_size / BLOCK;
-    let pages = backend.blocks() / u64::from(per_page);
-    let mut rng = Rng::new(7);
-    let mut done = Vec::new();
-    let (mut ended, mut under_way) = (0u64, 0);
-    let mut free: Vec<u64> = (0..u64::from(depth)).collect();
-    let started = std::time::Instant::now();
-    loop {
-        let ends = started.elapsed() >= span || globals.interrupt.is_set();
-        while let (false, Some(tag)) = (ends, free.pop()) {
-            let io = Io {
-                tag,
-                kind,
-                block: rng.below(pages) * u64::from(per_page),
-                blocks: per_page,
-                buffer: Some(Place {
-                    block: buffers.clone(),
-                    offset: tag as usize * page_size as usize,
-                }),
-            };
-            if let Err(io) = backend.submit(Instant::ZERO, io) {
-                free.push(io.tag);
-                break;
-            }
-            under_way += 1;
-        }
-        if under_way == 0 {
-            break;
-        }
-        backend.poll(Instant::ZERO, &mut done);
-        for io in done.drain(..) {
-            io.result.map_err(CliError::run)?;
-            under_way -= 1;
-            ended += 1;
-            free.push(io.tag);
-        }
-        std::thread::yield_now();
-    }
-    let flush = Io {
-        tag: 0,
-        kind: IoKind::Flush,
-        block: 0,
-        blocks: 0,
-        buffer: None,
-    };
-    backend
-        .submit(Instant::ZERO, flush)
-        .expect("an idle queue accepts a request");
-    while done.is_empty() {
-        backend.poll(Instant::ZERO, &mut done);
-        std::thread::yield_now();
-    }
-    done[0].result.map_err(CliError::run)?;
-    Ok(ended as f64 / started.elapsed().as_secs_f64())
-}
-
-/// How long shared fixes of pages in the node's own pool take, latch check at the switch included,
-/// in nanoseconds.
-pub fn hits(
-    config: &RackConfig,
-    page_size: u32,
-    span: Duration,
-    globals: &Globals,
-) -> Result<Histogram<u64>, CliError> {
-    const PAGES: u64 = 8;
-    let blocks = 64 * u64::from(page_size / BLOCK);
-    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
-    let rig = Rig::new(config, page_size, true, 64, namespace)?;
-    globals.live.watch(rig.rack.observer());
-    let worker = rig.service.worker(READER).map_err(CliError::run)?;
-    for index in 0..PAGES {
-        drop(worker.read(page(index)).map_err(CliError::run)?);
-    }
-    let mut histogram = Histogram::new(3).expect("three digits are possible");
-    let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
-    while started.elapsed() < span && !globals.interrupt.is_set() {
-        for _ in 0..64 {
-            let page = page(rng.below(PAGES));
-            let asked = std::time::Instant::now();
-            let guard = worker.read(page).map_err(CliError::run)?;
-            let took = asked.elapsed();
-            drop(guard);
-            let _in_range = histogram.record(took.as_nanos() as u64);
-        }
-    }
-    Ok(histogram)
 }

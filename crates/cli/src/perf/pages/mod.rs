@@ -63,11 +63,15 @@ impl Scratch {
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, EMBEDDED, 9)?;
     let config = test.config.clone();
-    let depth = args.tx_depth.unwrap_or(16).clamp(1, 128);
-    let span = test.part(8.0, 8);
+    let bench = measure::Bench {
+        config: &config,
+        globals,
+        depth: args.tx_depth.unwrap_or(16).clamp(1, 128),
+        span: test.part(8.0, 8),
+    };
     let phase = |what: &str| globals.live.phase(what);
     phase("pages that are here already");
-    let hits = measure::hits(&config, SIZES[1], span, globals)?;
+    let hits = bench.hits(SIZES[1])?;
     test.step(true);
     let mut memory = Vec::new();
     for page_bytes in SIZES {
@@ -76,7 +80,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
             phase(&format!(
                 "pages of {page_bytes} bytes from memory, by the {by}"
             ));
-            let rate = measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
+            let rate = bench.rate_from_memory(page_bytes, indexed)?;
             test.step(rate.all_from_there);
             Ok(rate.pages_per_s)
         };
@@ -100,17 +104,16 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         path: &scratch.0,
         doubles: args.double_write,
     };
-    let by_queue = |kind| measure::by_queue(page_bytes, file, kind, depth, span, globals);
-    let read = by_queue(IoKind::Read)?;
+    let read = bench.by_queue(page_bytes, file, IoKind::Read)?;
     test.step(true);
     phase("pages from storage, by the switch");
-    let by_switch = measure::from_storage(&config, page_bytes, file, depth, span, globals)?;
+    let by_switch = bench.rate_from_storage(page_bytes, file)?;
     test.step(by_switch.all_from_there);
     phase("pages written to the file");
-    let written = by_queue(IoKind::Write)?;
+    let written = bench.by_queue(page_bytes, file, IoKind::Write)?;
     test.step(true);
     test.finish(&json!({
-        "depth": depth,
+        "depth": bench.depth,
         "hit": {
             "samples": hits.len(),
             "p50_ns": hits.value_at_quantile(0.5),
