@@ -150,8 +150,7 @@ impl Kernel {
         let count = self.targets.len() as u64;
         let total = self.plan.items_per_destination * count;
         if self.completed == total {
-            let mut ledger = self.ledger.borrow_mut();
-            ledger.finished_at = ledger.finished_at.max(context.now());
+            self.ledger.borrow_mut().finish(context.now());
             return Ok(Step::Done);
         }
         if self.posted == total || self.posted - self.completed == u64::from(DEPTH) {

@@ -54,7 +54,7 @@ mod server;
 mod store;
 mod worker;
 
-use super::ends::{Failure, note};
+use super::ends::Failure;
 use super::set_up;
 use crate::experiment::drive::{Until, drive};
 use crate::experiment::{ExperimentError, Run, shuffle};
@@ -142,12 +142,6 @@ struct Seen {
 }
 
 type Shared = Rc<RefCell<Seen>>;
-
-impl Seen {
-    fn note(&mut self, result: Result<Step, Failure>) -> Step {
-        note(&mut self.failure, result)
-    }
-}
 
 /// What a thread does next: it looks again at once if anything happened.
 fn next(happened: bool) -> Step {

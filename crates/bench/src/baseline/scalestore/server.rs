@@ -9,7 +9,7 @@ use super::directory::{Asker, Directory, Load};
 use super::frames::{HEADER, write_page};
 use super::message::Message;
 use super::{Shared, next};
-use crate::baseline::ends::Failure;
+use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
 use core::cell::RefCell;
 use rackweave_sim::Category;
@@ -182,6 +182,6 @@ impl Handler {
 impl Actor for Handler {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
-        self.seen.borrow_mut().note(result)
+        note(&mut self.seen.borrow_mut().failure, result)
     }
 }
