@@ -142,8 +142,8 @@ impl Kernel {
             let bytes = self.plan.item_bytes as u64;
             self.ledger.borrow_mut().add(context.now(), bytes);
         }
-        // Those to different destinations may overtake each other, but the memory of items is used in
-        // turn.
+        // Puts to different destinations may overtake each other, but the memory of items is used
+        // in turn.
         let run = self.done.trailing_ones();
         self.done >>= run;
         self.completed += u64::from(run);

@@ -69,8 +69,8 @@ fn failed(completions: &[Completion]) -> Option<&Completion> {
     all.find(|one| one.status != CompletionStatus::Success)
 }
 
-/// Takes completions of any verbs, in place of those in `completions`, and charges nothing; says how
-/// many there were.
+/// Takes completions of any verbs, in place of those in `completions`, and charges nothing; says
+/// how many there were.
 ///
 /// # Errors
 /// If a request failed: how.

@@ -10,8 +10,8 @@
 //!
 //! # What is left out
 //!
-//! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership, no
-//! order to give a page up, and no writing back. None of these costs a lookup anything in
+//! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership,
+//! no order to give a page up, and no writing back. None of these costs a lookup anything in
 //! ScaleStore, except that its messages and its latches have to provide for them; to leave them out
 //! is the better case for the baseline.
 //!
