@@ -328,8 +328,7 @@ impl Rank {
         let layout = self.layout;
         let is_last = |from| self.word(layout.input(from) + layout.stride - LINE) >> 32 == 1;
         if (0..self.ranks).all(is_last) {
-            let mut ledger = self.ledger.borrow_mut();
-            ledger.finished_at = ledger.finished_at.max(context.now());
+            self.ledger.borrow_mut().finish(context.now());
             return Step::Done;
         }
         self.round += 1;

@@ -258,7 +258,7 @@ impl<I: Inlet> Joiner<I> {
             self.is_probing = true;
             return Step::Compute(Duration::ZERO);
         }
-        ledger.run.finished_at = ledger.run.finished_at.max(now);
+        ledger.run.finish(now);
         ledger.joined.matches += self.joined.matches;
         ledger.joined.sum = ledger.joined.sum.wrapping_add(self.joined.sum);
         ledger.wrong += self.wrong;

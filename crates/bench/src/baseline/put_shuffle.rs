@@ -142,16 +142,15 @@ impl Kernel {
             let bytes = self.plan.item_bytes as u64;
             self.ledger.borrow_mut().add(context.now(), bytes);
         }
-        // Those to different destinations may overtake each other, but the memory of items is used in
-        // turn.
+        // Puts to different destinations may overtake each other, but the memory of items is used
+        // in turn.
         let run = self.done.trailing_ones();
         self.done >>= run;
         self.completed += u64::from(run);
         let count = self.targets.len() as u64;
         let total = self.plan.items_per_destination * count;
         if self.completed == total {
-            let mut ledger = self.ledger.borrow_mut();
-            ledger.finished_at = ledger.finished_at.max(context.now());
+            self.ledger.borrow_mut().finish(context.now());
             return Ok(Step::Done);
         }
         if self.posted == total || self.posted - self.completed == u64::from(DEPTH) {

@@ -57,15 +57,20 @@ impl Remote {
 pub fn poll(context: &mut Context<'_>, cq: CqId, limit: usize) -> Result<Vec<Completion>, Failure> {
     let mut completions = Vec::new();
     context.poll_cq(cq, limit, &mut completions);
-    let failed = |one: &&Completion| one.status != CompletionStatus::Success;
-    match completions.iter().find(failed) {
+    match failed(&completions) {
         Some(one) => Err(format!("queue pair {}: {}", one.qpn, one.status)),
         None => Ok(completions),
     }
 }
 
-/// Takes completions of any verbs, in place of those in `completions`, and charges nothing; says how
-/// many there were.
+/// The first request that failed.
+fn failed(completions: &[Completion]) -> Option<&Completion> {
+    let mut all = completions.iter();
+    all.find(|one| one.status != CompletionStatus::Success)
+}
+
+/// Takes completions of any verbs, in place of those in `completions`, and charges nothing; says
+/// how many there were.
 ///
 /// # Errors
 /// If a request failed: how.
@@ -76,8 +81,7 @@ pub fn ended(
 ) -> Result<u32, CompletionStatus> {
     completions.clear();
     verbs.poll_cq(cq, 16, completions);
-    let failed = |one: &&Completion| one.status != CompletionStatus::Success;
-    match completions.iter().find(failed) {
+    match failed(completions) {
         Some(one) => Err(one.status),
         None => Ok(completions.len() as u32),
     }

@@ -53,7 +53,7 @@ pub enum SetUpError {
     },
 }
 
-/// What is possible of a setting: its name, its value, a range, and of what it has to be a multiple.
+/// A setting: its name, its value, the range that is possible, and of what it has to be a multiple.
 pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
 
 /// Whether settings make sense.
@@ -142,7 +142,7 @@ pub fn region(
 }
 
 /// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
-/// receive, of which one-sided requests need none.
+/// receive, one of each at least.
 ///
 /// # Errors
 /// If a node lacks room.

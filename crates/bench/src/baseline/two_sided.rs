@@ -107,10 +107,7 @@ impl Plan {
             fanout: Fanout::Each,
             message_bytes: MESSAGE_BYTES,
             cores: 1,
-            messages: match scale {
-                Scale::Quick => 1_000,
-                Scale::Full | Scale::Paper => 8_000,
-            },
+            messages: scale.pick(1_000, 8_000),
         }
     }
 

@@ -77,6 +77,11 @@ impl Ledger {
         }
     }
 
+    /// A consumer has seen the end.
+    pub fn finish(&mut self, now: Instant) {
+        self.finished_at = self.finished_at.max(now);
+    }
+
     /// Bytes per second between the first and the last tenth of what arrived, so that neither the
     /// start nor the end of a run counts, which a longer run would not have.
     pub fn bytes_per_second(&self) -> f64 {
@@ -225,7 +230,7 @@ impl<O: Outlet, I: Inlet> Worker<O, I> {
             Took::Empty => Ok(false),
             Took::PhaseEnded => {
                 self.has_seen_end = true;
-                ledger.finished_at = ledger.finished_at.max(context.now());
+                ledger.finish(context.now());
                 Ok(true)
             }
         }

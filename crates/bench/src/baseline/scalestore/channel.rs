@@ -48,8 +48,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel with so many tags over `qpn` of `station`, with a receive posted for each. `number`
-    /// is what its completions call it.
+    /// A channel with so many tags over `qpn` of `station`, with a receive posted for each.
+    /// `number` is what its completions call it.
     ///
     /// # Errors
     /// If the node or the rack lacks room.

@@ -90,7 +90,8 @@ pub fn write_page(block: &Block, offset: usize, bytes: usize, page: u64) {
     }
 }
 
-/// The number of the page of `bytes` bytes at `offset`; nothing if its parts do not belong together.
+/// The number of the page of `bytes` bytes at `offset`; nothing if its parts do not belong
+/// together.
 ///
 /// # Panics
 /// As [`write_page`].

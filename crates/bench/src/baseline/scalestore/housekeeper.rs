@@ -5,7 +5,7 @@ use super::cache::Cache;
 use super::channel::{Channel, RECEIVED, kind};
 use super::message::Message;
 use super::{Shared, next};
-use crate::baseline::ends::Failure;
+use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::poll;
 use core::cell::RefCell;
 use rackweave_sim::Category;
@@ -66,6 +66,6 @@ impl Housekeeper {
 impl Actor for Housekeeper {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
-        self.seen.borrow_mut().note(result)
+        note(&mut self.seen.borrow_mut().failure, result)
     }
 }

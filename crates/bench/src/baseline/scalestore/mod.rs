@@ -10,8 +10,8 @@
 //!
 //! # What is left out
 //!
-//! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership, no
-//! order to give a page up, and no writing back. None of these costs a lookup anything in
+//! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership,
+//! no order to give a page up, and no writing back. None of these costs a lookup anything in
 //! ScaleStore, except that its messages and its latches have to provide for them; to leave them out
 //! is the better case for the baseline.
 //!
@@ -54,7 +54,7 @@ mod server;
 mod store;
 mod worker;
 
-use super::ends::{Failure, note};
+use super::ends::Failure;
 use super::set_up;
 use crate::experiment::drive::{Until, drive};
 use crate::experiment::{ExperimentError, Run, shuffle};
@@ -142,12 +142,6 @@ struct Seen {
 }
 
 type Shared = Rc<RefCell<Seen>>;
-
-impl Seen {
-    fn note(&mut self, result: Result<Step, Failure>) -> Step {
-        note(&mut self.failure, result)
-    }
-}
 
 /// What a thread does next: it looks again at once if anything happened.
 fn next(happened: bool) -> Step {

@@ -9,7 +9,7 @@ use super::directory::{Asker, Directory, Load};
 use super::frames::{HEADER, write_page};
 use super::message::Message;
 use super::{Shared, next};
-use crate::baseline::ends::Failure;
+use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
 use core::cell::RefCell;
 use rackweave_sim::Category;
@@ -103,18 +103,17 @@ impl Owner {
             let channel = &self.lines[to.channel as usize].channel;
             channel.send(context, to.tag, &message)?;
         }
-        while !self.directory.loads.is_empty()
-            && let Some(slot) = self.free.pop()
-        {
-            let load = self.directory.loads.pop_front();
-            self.loads[slot as usize] = load;
+        while let (Some(&load), Some(&slot)) = (self.directory.loads.front(), self.free.last()) {
+            self.directory.loads.pop_front();
+            self.free.pop();
+            self.loads[slot as usize] = Some(load);
             // A command goes into a queue in memory and a doorbell is rung, as for a NIC.
             context.charge(Category::Communication, context.cpu().post_cost);
             let blocks = self.page_size / self.drives.block_size();
             let read = Io {
                 tag: slot.into(),
                 kind: IoKind::Read,
-                block: load.map_or(0, |load| load.page) * u64::from(blocks),
+                block: load.page * u64::from(blocks),
                 blocks,
                 buffer: None,
             };
@@ -131,6 +130,8 @@ impl Owner {
         self.drives.poll(context.now(), &mut ended);
         for done in &ended {
             context.charge(Category::Communication, context.cpu().poll_cost);
+            let read = done.result;
+            read.map_err(|error| format!("a drive has failed: {error}"))?;
             let load = self.loads[done.tag as usize];
             let Load { page, to, frame } = load.ok_or("a drive has read what nobody wanted")?;
             let size = u64::from(self.page_size);
@@ -182,6 +183,6 @@ impl Handler {
 impl Actor for Handler {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
-        self.seen.borrow_mut().note(result)
+        note(&mut self.seen.borrow_mut().failure, result)
     }
 }

@@ -5,7 +5,7 @@ use super::channel::{Channel, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
 use super::message::{Fetch, Holder, Message};
 use super::{Pages, Shared, next};
-use crate::baseline::ends::Failure;
+use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
@@ -214,6 +214,6 @@ impl Worker {
 impl Actor for Worker {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let result = self.turn(context);
-        self.seen.borrow_mut().note(result)
+        note(&mut self.seen.borrow_mut().failure, result)
     }
 }
