@@ -11,7 +11,7 @@ mod tests;
 
 use super::one_to_one::{self, ENDS};
 use super::tally::{Span, Tally, quantile};
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
@@ -65,7 +65,7 @@ impl Outcome {
 }
 
 /// Runs a ping-pong.
-pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome, ExperimentError> {
+pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
     let seed = run.seed;
     let mut rack = one_to_one::rack(seed)?;
     let tally = Tally::new(Instant::ZERO, span);

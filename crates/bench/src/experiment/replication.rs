@@ -12,7 +12,7 @@ mod actors;
 
 use super::drive::{Problem, Until, drive};
 use super::one_to_one::payload_rate;
-use super::{ExperimentError, Run, Scale};
+use super::{ExperimentError, Result, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
 use actors::{Sink, Source};
 use core::cell::RefCell;
@@ -127,7 +127,7 @@ fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
 }
 
 /// Runs a plan on a rack of its own.
-pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
     let config = RackConfig {
         seed: run.seed,
@@ -170,7 +170,7 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentErro
     outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
 }
 
-fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome, ExperimentError> {
+fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome> {
     let total = plan.items * u64::from(plan.producers);
     for (at, log) in logs.iter().enumerate() {
         if log.count() != total || !log.is_in_order_per_producer() {

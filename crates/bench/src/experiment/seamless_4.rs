@@ -13,7 +13,7 @@ mod tests;
 pub(super) mod worker;
 
 use super::grid;
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim, panel_and_name};
 use models::{link_pages_per_second, round_trip};
 use rack::{Load, PageRack, Seen, Shape};
@@ -66,7 +66,7 @@ const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
         (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
@@ -98,7 +98,7 @@ fn measure(
     (want, table): (Want, Table),
     rates: &[f64],
     count: u32,
-) -> Result<Vec<(f64, Seen)>, ExperimentError> {
+) -> Result<Vec<(f64, Seen)>> {
     // Each page at home is read once; the warm-up counts, and the schedule is random.
     let cold = match want {
         Want::Storage => u64::from(count) * rates.len() as u64 * 5 / 4 + 1000,

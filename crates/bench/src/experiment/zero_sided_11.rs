@@ -8,7 +8,7 @@ mod flows;
 #[cfg(test)]
 mod tests;
 
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
@@ -39,7 +39,7 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let millis = Duration::from_millis;
     let (second, extreme) = run
         .scale

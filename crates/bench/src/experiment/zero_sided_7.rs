@@ -7,7 +7,7 @@
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
 use super::zero_sided_6::{MIB, SIZES};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
 
@@ -20,7 +20,7 @@ const TRANSFERS: [(u8, &str); 2] = [
 const ADVISED: u32 = 4 * MIB;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     // Batches grow by this factor, from one item to twice the advised size.
     let millis = Duration::from_millis;
     let (factor, least, rounds) = run.scale.pick((16, millis(1), 6), (2, millis(5), 12));

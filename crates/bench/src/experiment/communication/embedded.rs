@@ -18,7 +18,7 @@ use super::testbed;
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::SingleBuffer;
 use crate::experiment::drive::OrFailed;
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Figure, Series};
 use core::hint::black_box;
 use rackweave_base::Rng;
@@ -58,7 +58,7 @@ fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
 ///
 /// # Errors
 /// If a rack cannot be built, something wrong arrives, or the user wishes to stop.
-pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure, ExperimentError> {
+pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure> {
     let (data, buffers) = sizes(run.scale);
     let most = data.last().copied().unwrap_or(0);
     let source = source(run.seed, most as usize);
@@ -159,12 +159,7 @@ fn memcpy(source: &[u8]) -> f64 {
     best
 }
 
-fn curve(
-    shape: Shape,
-    seed: u64,
-    source: &[u8],
-    data: &[u64],
-) -> Result<Vec<(f64, f64)>, ExperimentError> {
+fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f64, f64)>> {
     let mut config = testbed::config(seed, ends::memory_of(&shape));
     // Whoever waits drives the rack.
     config.driver_threads = 0;
