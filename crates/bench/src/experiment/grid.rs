@@ -1,6 +1,6 @@
 //! Systems, each measured at several points: what nearly every figure is made of.
 
-use super::{ExperimentError, Result, Run};
+use super::{Result, Run};
 use crate::figure::Series;
 use core::fmt::Debug;
 
@@ -127,7 +127,7 @@ pub fn series<K, P: Copy + PartialEq, T>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
+    use super::super::{ExperimentError, Scale};
     use super::*;
 
     #[test]

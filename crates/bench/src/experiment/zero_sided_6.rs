@@ -8,7 +8,7 @@
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
-use super::{ExperimentError, Result, Run};
+use super::{Result, Run};
 use crate::baseline::one_sided::{self, Driving, Words};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
@@ -172,7 +172,7 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
+    use super::super::{ExperimentError, Scale};
     use super::*;
 
     #[test]
