@@ -149,7 +149,7 @@ fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
     figure.claims([
         claim(
             "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
-         more)",
+             more)",
         )
         .values([1.5, peak(dpu) / peak(host)], "x"),
         claim("client threads that saturate the counter on the host")
@@ -158,7 +158,7 @@ fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
             .values([8.0, saturated_by(dpu)], ""),
         claim(
             "latency of one client on the DPU over that on the host (paper: almost identical, \
-         slightly lower)",
+             slightly lower)",
         )
         .values([1.0, alone(dpu) / alone(host)], "x"),
     ]);

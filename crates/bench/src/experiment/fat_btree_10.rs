@@ -42,8 +42,8 @@ const BUSY: u16 = 16;
 /// Whether the network leads, and what the curve is called.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led by
-/// the network and of the baseline.
+/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led
+/// by the network and of the baseline.
 pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
 
 const TITLE: &str = "Operations by UDP requests to four memory servers";

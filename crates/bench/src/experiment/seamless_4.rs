@@ -183,14 +183,26 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
             figure.claims([claim(what).values([1.0, more / rtt_us], "RTT")]);
         }
     }
+    let latches = p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked);
+    let reads = p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch);
+    let share = of(Want::Memory, Table::Switch, most) / link_pages_per_second();
     figure.claims([
-claim("median of a latch check at low load, answered by the switch, over one at a server (the \
-         way to the switch and back is half a round trip, section 2.2)").values([0.5, p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked)], ""),
-claim("median of an SSD read at low load, table in a server over table in the switch (the \
-         impact is dwarfed by the SSD's latency)").values([1.0, p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch)], ""),
-claim("remote reads until the network link is saturated: sustained share of the link, table in \
-         the switch").values([1.0, of(Want::Memory, Table::Switch, most) / link_pages_per_second()], ""),
-]);
+        claim(
+            "median of a latch check at low load, answered by the switch, over one at a server \
+             (the way to the switch and back is half a round trip, section 2.2)",
+        )
+        .values([0.5, latches], ""),
+        claim(
+            "median of an SSD read at low load, table in a server over table in the switch (the \
+             impact is dwarfed by the SSD's latency)",
+        )
+        .values([1.0, reads], ""),
+        claim(
+            "remote reads until the network link is saturated: sustained share of the link, table \
+             in the switch",
+        )
+        .values([1.0, share], ""),
+    ]);
 }
 
 fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {

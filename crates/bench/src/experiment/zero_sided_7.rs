@@ -71,7 +71,7 @@ fn figure(curves: &[Curve<(u8, u32), u32, f64>]) -> Figure {
         let panel = TRANSFERS[small / SIZES.len()].1;
         figure.claims([claim(format!(
             "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB \
-                 items, share of line rate ({panel})"
+             items, share of line rate ({panel})"
         ))
         .values([1.0, at(small, ADVISED) / line_rate], "")]);
     }

@@ -140,8 +140,8 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     switch.index_nodes = if limits.layers > 0 { limits.nodes } else { 0 };
 }
 
-/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they are
-/// among these, and waits until that serves.
+/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they
+/// are among these, and waits until that serves.
 pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary> {
     let what = "loading the switches";
     index
