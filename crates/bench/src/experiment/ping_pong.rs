@@ -12,7 +12,7 @@ mod tests;
 use super::one_to_one::{self, ENDS};
 use super::tally::{Span, Tally, quantile};
 use super::{ExperimentError, Result, Run};
-use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
+use actors::{Bell, Echo, Pinger, Schedule, Sink, Source, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use std::rc::Rc;
@@ -86,14 +86,21 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
         let flow = rack.create_flow(spec)?;
         let producer = flow.take_producer(0)?;
         let consumer = flow.take_consumer(0)?;
-        let bell = flow
-            .producer_bells(0)
-            .and_then(|bells| bells.first().copied());
-        let source = Source::new(producer, bell);
-        ends.push((
-            source,
-            Sink::new(consumer, flow.consumer_bell(0), slots / 4),
-        ));
+        let bells = flow.producer_bells(0);
+        let bell = bells.and_then(|bells| bells.first().copied());
+        let source = Source {
+            ring: producer,
+            bell: Bell::new(bell),
+            written: 0,
+        };
+        let sink = Sink {
+            ring: consumer,
+            bell: Bell::new(flow.consumer_bell(0)),
+            taken: 0,
+            freed: 0,
+            bell_after: slots / 4,
+        };
+        ends.push((source, sink));
         flows.push(flow);
     }
     let (Some((back, home)), Some((out, far))) = (ends.pop(), ends.pop()) else {

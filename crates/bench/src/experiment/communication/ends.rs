@@ -16,13 +16,13 @@ use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region};
 
 /// Both units' ends.
 #[derive(Debug)]
-pub enum Ends {
+pub enum Ends<C = (Sender, Receiver)> {
     /// A writer for each thread, and the compute unit's receive buffers.
     Raw(Vec<RawWriter>, Region),
     /// The storage unit's end and the compute unit's.
     Single(Box<[SingleBuffer; 2]>),
     /// A channel for each thread.
-    Multi(Vec<(Sender, Receiver)>),
+    Multi(Vec<C>),
 }
 
 /// Bytes of memory that the regions of a shape take, generously.
