@@ -11,7 +11,7 @@ pub mod tree;
 
 pub use super::work::Core;
 
-use super::{ExperimentError, Scale};
+use super::{Result, Scale};
 use rackweave_base::Duration;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::config::{NodeConfig, Role};
@@ -44,7 +44,7 @@ pub fn counted(scale: Scale) -> Duration {
 }
 
 /// The testbed, with room for `memory` bytes of regions.
-pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError> {
+pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
     let named = |server: Server| {
         let (name, role) = match server {
             Server::Compute => ("compute", Role::Compute),

@@ -12,7 +12,7 @@ use super::drive::OrFailed;
 use super::grid::{self, Grid};
 use super::metered::{Metered, Outbox, after};
 use super::tally::{self, Seen, Shared, Span, Tally};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
@@ -71,7 +71,7 @@ impl Actor for Client {
 }
 
 /// So many clients of a counter on `server`.
-fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen, ExperimentError> {
+fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
     let mut rack = testbed(run.seed, 1 << 20)?;
     let options = SequencerOptions {
         attributes: attributes(),
@@ -119,7 +119,7 @@ fn saturated_by(curve: &Curve) -> f64 {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
     let mut figure = Figure::lines("One-sided fetch-and-add on one counter")
         .of("section 6.1, figure 11")
@@ -149,7 +149,7 @@ fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
     figure.claims([
         claim(
             "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
-         more)",
+             more)",
         )
         .values([1.5, peak(dpu) / peak(host)], "x"),
         claim("client threads that saturate the counter on the host")
@@ -158,7 +158,7 @@ fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
             .values([8.0, saturated_by(dpu)], ""),
         claim(
             "latency of one client on the DPU over that on the host (paper: almost identical, \
-         slightly lower)",
+             slightly lower)",
         )
         .values([1.0, alone(dpu) / alone(host)], "x"),
     ]);

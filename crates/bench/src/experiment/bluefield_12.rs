@@ -9,7 +9,7 @@ use super::grid::{self, Grid};
 use super::metered::{Metered, Outbox, after};
 use super::tally::{self, Shared, Span, Tally};
 use super::work::Priced;
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
 use core::cell::RefCell;
 use line::Line;
@@ -133,7 +133,7 @@ impl Actor for Client {
     }
 }
 
-fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService, ExperimentError> {
+fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService> {
     let spec = CounterServerSpec {
         ports: devices::CARD_PORTS,
         threads: server.threads(),
@@ -161,7 +161,7 @@ fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService, E
 }
 
 /// Operations per second of so many clients of a counter on `server`.
-fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64, ExperimentError> {
+fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     let mut rack = testbed(run.seed, 64 << 20)?;
     let span = Span::new(Duration::from_micros(30), counted(run.scale));
     let tally = Tally::new(rack.now(), span);
@@ -201,7 +201,7 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64, Exper
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;
     let mut figure = Figure::lines("Sequencer by RPC, 8 server threads")

@@ -12,7 +12,7 @@ use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4b;
 use super::grid::{self, Grid};
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 use rackweave_base::Duration;
 use rackweave_sim::testbed::Server;
@@ -51,7 +51,7 @@ pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_micros(run.scale.pick(400, 2_000));
     let rows = PAPER_KEYS.into_iter().flat_map(|keys| {

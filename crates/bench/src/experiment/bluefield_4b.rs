@@ -3,11 +3,11 @@
 
 use super::bluefield::PAPER;
 use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let courses = courses(run)?;
     let mut figure = Figure::lines("Rebalancing between host and DPU online")
         .x(Axis::linear("time", "ms"))

@@ -6,7 +6,7 @@ use super::bluefield_4::real_keys;
 use super::drive::OrFailed;
 use super::grid::{self, Grid};
 use super::tally::{self, Shared, Span, Tally};
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
@@ -64,11 +64,7 @@ impl Actor for Local {
     }
 }
 
-fn measure(
-    run: &mut Run<'_>,
-    (server, updates): (Server, bool),
-    keys: u64,
-) -> Result<f64, ExperimentError> {
+fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> Result<f64> {
     let real = real_keys(run.scale, keys);
     let span = Span::new(
         Duration::from_micros(20),
@@ -103,7 +99,7 @@ fn measure(
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rows = OPERATIONS.into_iter().flat_map(|(updates, what)| {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))
     });

@@ -7,7 +7,7 @@ use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
 use super::grid::{self, Grid};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
 use rackweave_base::Duration;
 
@@ -25,7 +25,7 @@ fn plan(keys: u64, scale: u64, offload: f64, counted: Duration) -> Plan {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_millis(run.scale.pick(1, 5));
     let rows = PAPER_KEYS.map(|keys| (tree::named(keys), keys, offloads));

@@ -13,7 +13,7 @@ use super::bluefield::index::{self, Plan};
 use super::bluefield::tree;
 use super::grid::{self, Grid};
 use super::tally::{Seen, Span};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::Access;
@@ -55,22 +55,18 @@ fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
 }
 
 /// All trees with so many client threads each.
-fn measure(
-    run: &mut Run<'_>,
-    clients: &[u16],
-    counted: Duration,
-) -> Result<Vec<Curve>, ExperimentError> {
+fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<Curve>> {
     let sizes = run.scale.pick(KEYS_QUICK, KEYS);
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
-    let mut rows = Vec::new();
-    for &clients in clients {
-        for &keys in sizes {
-            for node_bytes in NODE_BYTES {
-                let of = (keys, clients, node_bytes);
-                rows.push((format!("{} | {node_bytes} B", panel(of)), of, offloads));
-            }
-        }
-    }
+    let panels = clients
+        .iter()
+        .flat_map(|clients| sizes.iter().map(move |keys| (keys, clients)));
+    let rows = panels.flat_map(|(&keys, &clients)| {
+        NODE_BYTES.map(|node_bytes| {
+            let of = (keys, clients, node_bytes);
+            (format!("{} | {node_bytes} B", panel(of)), of, offloads)
+        })
+    });
     Grid::of_rows(rows).measure(run, |run, (keys, clients, node_bytes), offload| {
         let plan = Plan {
             offload,
@@ -81,7 +77,7 @@ fn measure(
 }
 
 /// The figure.
-pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
     let mut figure = Figure::lines("Remote B+tree by one-sided reads")
@@ -100,9 +96,8 @@ pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 /// What is claimed of the trees of one panel.
 fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
     let rate = |curve: &Curve, offload| curve.value(offload, |seen| seen.per_second);
-    let best = trees
-        .iter()
-        .max_by(|a, b| rate(a, 0.0).total_cmp(&rate(b, 0.0)));
+    let by_rate = |a: &&Curve, b: &&Curve| rate(a, 0.0).total_cmp(&rate(b, 0.0));
+    let best = trees.iter().max_by(by_rate);
     let papers = trees.iter().find(|curve| curve.of.2 == 2048);
     let (Some(best), Some(curve)) = (best, papers) else {
         return;
@@ -125,7 +120,7 @@ fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
 }
 
 /// The figure.
-pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run_latency(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_millis(run.scale.pick(2, 10));
     let curves = measure(run, &[1], counted)?;
     let mut figure = Figure::lines("Latency of lookups by one-sided reads, one at a time")
@@ -144,9 +139,8 @@ pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         figure.claims([claim(what).values([12.0, ours], "%")]);
     }
     for trees in curves.chunks(NODE_BYTES.len()) {
-        let best = trees
-            .iter()
-            .min_by(|a, b| mean(a, 0.0).total_cmp(&mean(b, 0.0)));
+        let by_mean = |a: &&Curve, b: &&Curve| mean(a, 0.0).total_cmp(&mean(b, 0.0));
+        let best = trees.iter().min_by(by_mean);
         let what = format!(
             "size of tree nodes with the least latency, {}",
             tree::named(trees[0].of.0)

@@ -22,9 +22,10 @@
 //! buffer has as many parts as there are receive buffers and the thread copies the next package
 //! while the one before is on its way; the compute unit's threads run already.
 //!
-//! `figures` has the rows, `shape` what is measured, `ends` the two units' ends, `units` measures,
-//! `sweep` goes through sizes and chooses the best, `claims` sets that beside the paper, `embedded`
-//! does the same in real time on this machine.
+//! `figures` has the rows, `shape` what is measured, `ends` makes the two units' ends and `ways`
+//! says what threads do with them. `units` measures, with the threads of `actors`; `sweep` goes
+//! through sizes and chooses the best, `claims` sets that beside the paper, `embedded` does the
+//! same in real time on this machine.
 
 mod actors;
 mod claims;

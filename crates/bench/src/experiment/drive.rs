@@ -1,7 +1,7 @@
 //! Running a simulated rack: the one loop of all experiments, in slices between which the user may
 //! stop it.
 
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_rack::{RunEnd, SimulatedRack};
@@ -21,11 +21,11 @@ pub trait OrFailed<T> {
     ///
     /// # Errors
     /// If there is no value.
-    fn or_failed(self, what: &str) -> Result<T, ExperimentError>;
+    fn or_failed(self, what: &str) -> Result<T>;
 }
 
 impl<T, E: core::fmt::Display> OrFailed<T> for Result<T, E> {
-    fn or_failed(self, what: &str) -> Result<T, ExperimentError> {
+    fn or_failed(self, what: &str) -> Result<T> {
         self.map_err(|error| failed(what, error))
     }
 }
@@ -54,7 +54,7 @@ pub fn drive(
     rack: &mut SimulatedRack,
     until: Until,
     failure: &dyn Fn() -> Option<String>,
-) -> Result<RunEnd, ExperimentError> {
+) -> Result<RunEnd> {
     loop {
         match drive_to_control(run, rack, until, failure)? {
             RunEnd::Control(_) => {}
@@ -72,7 +72,7 @@ pub fn drive_to_control(
     rack: &mut SimulatedRack,
     until: Until,
     failure: &dyn Fn() -> Option<String>,
-) -> Result<RunEnd, ExperimentError> {
+) -> Result<RunEnd> {
     let start = rack.now();
     let (end, is_limit) = match until {
         Until::Time(end) | Until::TimeOrDone(end) => (end, false),

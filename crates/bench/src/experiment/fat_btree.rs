@@ -17,7 +17,7 @@ pub mod walk;
 
 use super::drive::OrFailed;
 use super::grid::Curve;
-use super::{ExperimentError, Scale};
+use super::{Result, Scale};
 use crate::figure::{Axis, Figure};
 use database::{Database, Popularity};
 use rdma::Limits;
@@ -94,12 +94,7 @@ pub const TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
 pub const SKEWS: [&[f64]; 2] = [&[0.9, 0.95, 0.99]; 2];
 
 /// What is asked for, as [`Popularity::new`] has it.
-pub fn popularity(
-    database: &Database,
-    skew: f64,
-    variation: f64,
-    seed: u64,
-) -> Result<Popularity, ExperimentError> {
+pub fn popularity(database: &Database, skew: f64, variation: f64, seed: u64) -> Result<Popularity> {
     let popularity = Popularity::new(database, skew, variation, seed);
     popularity.or_failed("the distribution of queries")
 }

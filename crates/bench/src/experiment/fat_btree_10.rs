@@ -8,7 +8,7 @@ use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
 use super::fat_btree::rdma::{self, Limits};
 use super::fat_btree::{PAPER, SKEW, SKEWS, Sweep, limits, popularity, shrink};
 use super::grid::{self, Curve};
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, claim};
 use rackweave_base::{Duration, Rng};
 use rackweave_sim::devices;
@@ -42,8 +42,8 @@ const BUSY: u16 = 16;
 /// Whether the network leads, and what the curve is called.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led by
-/// the network and of the baseline.
+/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led
+/// by the network and of the baseline.
 pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
 
 const TITLE: &str = "Operations by UDP requests to four memory servers";
@@ -105,7 +105,7 @@ pub const BY_SKEW: Part = Sweep {
 
 impl Part {
     /// Measures and draws it.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let panels = UNDER_WAY.iter();
         let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
         let mut curves: Vec<Course> = names.map(|name| Curve::empty(name, ())).collect();
@@ -134,11 +134,7 @@ impl Part {
 type Course = Curve<(), f64, f64>;
 
 /// Runs points that have a database and a skew in common.
-fn measure(
-    run: &mut Run<'_>,
-    points: &[(f64, Point)],
-    curves: &mut [Course],
-) -> Result<(), ExperimentError> {
+fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) -> Result<()> {
     let scale = run.scale;
     let database = Database {
         keys: points[0].1.keys / shrink(scale),

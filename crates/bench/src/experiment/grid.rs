@@ -1,6 +1,6 @@
 //! Systems, each measured at several points: what nearly every figure is made of.
 
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::Series;
 use core::fmt::Debug;
 
@@ -48,8 +48,8 @@ impl<K: Copy, P: Copy + Debug> Grid<K, P> {
     pub fn measure<T>(
         &self,
         run: &mut Run<'_>,
-        mut measure: impl FnMut(&mut Run<'_>, K, P) -> Result<T, ExperimentError>,
-    ) -> Result<Vec<Curve<K, P, T>>, ExperimentError> {
+        mut measure: impl FnMut(&mut Run<'_>, K, P) -> Result<T>,
+    ) -> Result<Vec<Curve<K, P, T>>> {
         let (mut done, total) = (0, self.count());
         let mut curves = Vec::new();
         for (name, of, places) in &self.0 {
@@ -127,7 +127,7 @@ pub fn series<K, P: Copy + PartialEq, T>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
+    use super::super::{ExperimentError, Scale};
     use super::*;
 
     #[test]

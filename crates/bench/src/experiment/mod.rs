@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// If the user wishes to stop.
-    pub fn at(&mut self, share: f64) -> Result<(), ExperimentError> {
+    pub fn at(&mut self, share: f64) -> Result<()> {
         match (self.progress)(self.from + share * (self.to - self.from)) {
             true => Ok(()),
             false => Err(ExperimentError::Interrupted),
@@ -161,6 +161,9 @@ impl Run<'static> {
         Self::new(Scale::Quick, seed, Box::leak(Box::new(|_| true)))
     }
 }
+
+/// What an experiment, or a part of one, gives.
+pub type Result<T, E = ExperimentError> = core::result::Result<T, E>;
 
 /// Why an experiment gave no figure.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -198,7 +201,7 @@ pub struct Experiment {
     /// What it shows, in a line.
     pub about: &'static str,
     /// Runs it. The figure has its name and the seed from [`Experiment::figure`].
-    run: fn(&mut Run<'_>) -> Result<Figure, ExperimentError>,
+    run: fn(&mut Run<'_>) -> Result<Figure>,
 }
 
 impl Experiment {
@@ -211,7 +214,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If a measurement fails or gives something wrong, or the user wishes to stop.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let figure = (self.run)(run)?;
         Ok(Figure {
             name: self.name.into(),
@@ -221,10 +224,7 @@ impl Experiment {
     }
 }
 
-const fn experiment(
-    name: &'static str,
-    run: fn(&mut Run<'_>) -> Result<Figure, ExperimentError>,
-) -> Experiment {
+const fn experiment(name: &'static str, run: fn(&mut Run<'_>) -> Result<Figure>) -> Experiment {
     let about = "";
     Experiment { name, about, run }
 }

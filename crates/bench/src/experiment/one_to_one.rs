@@ -4,7 +4,7 @@
 //! as soon as it is free and frees every item as soon as it is there.
 
 use super::tally::{self, Shared, Span, Tally};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::{RackConfig, SimulatedRack};
@@ -57,7 +57,7 @@ impl Flows {
 }
 
 /// The rack of the paper's testbed with its MTU.
-pub fn rack(seed: u64) -> Result<SimulatedRack, ExperimentError> {
+pub fn rack(seed: u64) -> Result<SimulatedRack> {
     let mut config = RackConfig {
         seed,
         ..RackConfig::default()
@@ -80,7 +80,7 @@ pub fn payload_rate(mtu: u32) -> f64 {
 }
 
 /// Runs zero-sided flows and returns the bytes per second that arrive.
-pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64, ExperimentError> {
+pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
     let mut rack = rack(run.seed)?;
     let tally = Tally::new(Instant::ZERO, span);
     let (mut made, mut sources, mut sinks) = (Vec::new(), Vec::new(), Vec::new());

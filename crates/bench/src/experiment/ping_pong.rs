@@ -11,8 +11,8 @@ mod tests;
 
 use super::one_to_one::{self, ENDS};
 use super::tally::{Span, Tally, quantile};
-use super::{ExperimentError, Run};
-use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
+use super::{ExperimentError, Result, Run};
+use actors::{Bell, Echo, Pinger, Schedule, Sink, Source, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use std::rc::Rc;
@@ -65,7 +65,7 @@ impl Outcome {
 }
 
 /// Runs a ping-pong.
-pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome, ExperimentError> {
+pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
     let seed = run.seed;
     let mut rack = one_to_one::rack(seed)?;
     let tally = Tally::new(Instant::ZERO, span);
@@ -86,14 +86,21 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome, Exp
         let flow = rack.create_flow(spec)?;
         let producer = flow.take_producer(0)?;
         let consumer = flow.take_consumer(0)?;
-        let bell = flow
-            .producer_bells(0)
-            .and_then(|bells| bells.first().copied());
-        let source = Source::new(producer, bell);
-        ends.push((
-            source,
-            Sink::new(consumer, flow.consumer_bell(0), slots / 4),
-        ));
+        let bells = flow.producer_bells(0);
+        let bell = bells.and_then(|bells| bells.first().copied());
+        let source = Source {
+            ring: producer,
+            bell: Bell::new(bell),
+            written: 0,
+        };
+        let sink = Sink {
+            ring: consumer,
+            bell: Bell::new(flow.consumer_bell(0)),
+            taken: 0,
+            freed: 0,
+            bell_after: slots / 4,
+        };
+        ends.push((source, sink));
         flows.push(flow);
     }
     let (Some((back, home)), Some((out, far))) = (ends.pop(), ends.pop()) else {

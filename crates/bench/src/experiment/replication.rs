@@ -10,9 +10,9 @@
 
 mod actors;
 
-use super::drive::{Problem, Until, drive};
+use super::drive::{OrFailed, Problem, Until, drive, failed};
 use super::one_to_one::payload_rate;
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
 use actors::{Sink, Source};
 use core::cell::RefCell;
@@ -127,7 +127,7 @@ fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
 }
 
 /// Runs a plan on a rack of its own.
-pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
     let config = RackConfig {
         seed: run.seed,
@@ -138,7 +138,7 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentErro
     let flow = flow(&mut rack, plan)?;
     let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
-        let ring = flow.take_producer(at).map_err(failed)?;
+        let ring = flow.take_producer(at).or_failed("replication")?;
         let source = Source {
             ring,
             plan: *plan,
@@ -152,7 +152,7 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentErro
     }
     let mut logs = Vec::new();
     for (at, &node) in plan.consumer_nodes().iter().enumerate() {
-        let ring = flow.take_consumer(at).map_err(failed)?;
+        let ring = flow.take_consumer(at).or_failed("replication")?;
         let log = Rc::<RefCell<Log>>::default();
         let sink = Sink {
             ring,
@@ -170,14 +170,15 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentErro
     outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
 }
 
-fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome, ExperimentError> {
+fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome> {
     let total = plan.items * u64::from(plan.producers);
     for (at, log) in logs.iter().enumerate() {
         if log.count() != total || !log.is_in_order_per_producer() {
             let count = log.count();
-            return Err(failed(format!(
+            let what = format!(
                 "consumer {at} took {count} items of {total}, or a producer's out of order"
-            )));
+            );
+            return Err(failed("replication", what));
         }
     }
     let cpu = |node: &NodeId| rack.cpu_report(*node).unwrap_or_default();
@@ -192,10 +193,6 @@ fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome,
         producer_cpus: plan.producer_nodes().iter().map(cpu).collect(),
         consumer_cpus: plan.consumer_nodes().iter().map(cpu).collect(),
     })
-}
-
-fn failed(error: impl core::fmt::Display) -> ExperimentError {
-    ExperimentError::Run(format!("replication: {error}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod tests;
 pub(super) mod worker;
 
 use super::grid;
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim, panel_and_name};
 use models::{link_pages_per_second, round_trip};
 use rack::{Load, PageRack, Seen, Shape};
@@ -66,7 +66,7 @@ const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
         (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
@@ -98,7 +98,7 @@ fn measure(
     (want, table): (Want, Table),
     rates: &[f64],
     count: u32,
-) -> Result<Vec<(f64, Seen)>, ExperimentError> {
+) -> Result<Vec<(f64, Seen)>> {
     // Each page at home is read once; the warm-up counts, and the schedule is random.
     let cold = match want {
         Want::Storage => u64::from(count) * rates.len() as u64 * 5 / 4 + 1000,
@@ -183,14 +183,26 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
             figure.claims([claim(what).values([1.0, more / rtt_us], "RTT")]);
         }
     }
+    let latches = p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked);
+    let reads = p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch);
+    let share = of(Want::Memory, Table::Switch, most) / link_pages_per_second();
     figure.claims([
-claim("median of a latch check at low load, answered by the switch, over one at a server (the \
-         way to the switch and back is half a round trip, section 2.2)").values([0.5, p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked)], ""),
-claim("median of an SSD read at low load, table in a server over table in the switch (the \
-         impact is dwarfed by the SSD's latency)").values([1.0, p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch)], ""),
-claim("remote reads until the network link is saturated: sustained share of the link, table in \
-         the switch").values([1.0, of(Want::Memory, Table::Switch, most) / link_pages_per_second()], ""),
-]);
+        claim(
+            "median of a latch check at low load, answered by the switch, over one at a server \
+             (the way to the switch and back is half a round trip, section 2.2)",
+        )
+        .values([0.5, latches], ""),
+        claim(
+            "median of an SSD read at low load, table in a server over table in the switch (the \
+             impact is dwarfed by the SSD's latency)",
+        )
+        .values([1.0, reads], ""),
+        claim(
+            "remote reads until the network link is saturated: sustained share of the link, table \
+             in the switch",
+        )
+        .values([1.0, share], ""),
+    ]);
 }
 
 fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {

@@ -13,7 +13,7 @@ use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim, panel_and_name};
 use rackweave_base::Duration;
 
@@ -68,7 +68,7 @@ struct Curve {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let plan = |part: u32, sizes, depths, counted| Plan {
         capacity: PAPER_CAPACITY / part,
         sizes,
@@ -113,7 +113,7 @@ fn measure(
     plan: &Plan,
     fallback: Fallback,
     (size, indexed): (f64, bool),
-) -> Result<Vec<Seen>, ExperimentError> {
+) -> Result<Vec<Seen>> {
     let held = (f64::from(plan.capacity) * size) as u32;
     let indexed = if indexed {
         u64::from(plan.capacity.min(held))

@@ -2,7 +2,7 @@
 
 use super::drive::{Until, drive};
 use super::grid::Curve;
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use crate::baseline::ends::Failure;
 use crate::baseline::set_up::SetUpError;
 use rackweave_base::{Duration, NodeId};
@@ -53,7 +53,7 @@ impl From<SetUpError> for ExperimentError {
 
 /// A rack of `nodes` nodes of the testbed, with room for any flow of these experiments: the tables
 /// are those of a software switch.
-pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack, ExperimentError> {
+pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack> {
     let mut config = RackConfig {
         seed,
         memory_limit: 8 << 30,
@@ -88,7 +88,7 @@ pub fn flow(
     producers: &[NodeId],
     consumers: &[NodeId],
     shape: FlowShape,
-) -> Result<Flow, ExperimentError> {
+) -> Result<Flow> {
     let ring_bytes = shape.item_bytes * shape.producer_slots;
     let mut spec = rack
         .flow(producers, consumers)
@@ -106,7 +106,7 @@ pub fn finish(
     run: &mut Run<'_>,
     rack: &mut SimulatedRack,
     failure: &dyn Fn() -> Option<Failure>,
-) -> Result<(), ExperimentError> {
+) -> Result<()> {
     drive(run, rack, Until::Done(TIME_MAX), failure)?;
     Ok(())
 }
@@ -148,11 +148,7 @@ pub fn traffic(rack: &SimulatedRack) -> Traffic {
 }
 
 /// Fails a run whose result is not the one that was computed directly.
-pub fn verify<T: PartialEq + core::fmt::Debug>(
-    what: &str,
-    seen: T,
-    expected: T,
-) -> Result<(), ExperimentError> {
+pub fn verify<T: PartialEq + core::fmt::Debug>(what: &str, seen: T, expected: T) -> Result<()> {
     if seen == expected {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //! what went wrong.
 
 use super::drive::{Until, drive};
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::Step;
@@ -52,6 +52,11 @@ pub fn quantile(values: &[u64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     let found = sorted.get((part * last as f64).round() as usize);
     found.map_or(f64::NAN, |&value| value as f64)
+}
+
+/// The mean of all; no number if there are none.
+pub fn mean(values: &[u64]) -> f64 {
+    values.iter().sum::<u64>() as f64 / values.len() as f64
 }
 
 /// Operations that ended within a window and how long they took, and bytes that arrived.
@@ -104,11 +109,7 @@ impl Tally {
     ///
     /// # Errors
     /// If something went wrong, nothing moves, or the user wishes to stop.
-    pub fn run(
-        tally: &Shared,
-        run: &mut Run<'_>,
-        rack: &mut SimulatedRack,
-    ) -> Result<(), ExperimentError> {
+    pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut SimulatedRack) -> Result<()> {
         let until = Until::Time(tally.borrow().until());
         drive(run, rack, until, &|| tally.borrow().failure())?;
         Ok(())
@@ -182,8 +183,7 @@ impl Tally {
 
     /// The mean latency in microseconds; no number if nothing ended.
     pub fn mean_us(&self) -> f64 {
-        let all: u64 = self.latencies_ns.iter().sum();
-        all as f64 / self.latencies_ns.len() as f64 / 1e3
+        mean(&self.latencies_ns) / 1e3
     }
 
     /// The latency that this part of all does not exceed, in microseconds; none if nothing ended.
@@ -208,7 +208,7 @@ impl Tally {
     ///
     /// # Errors
     /// If something wrong arrived, or too little.
-    pub fn bytes_per_second(&mut self) -> Result<f64, ExperimentError> {
+    pub fn bytes_per_second(&mut self) -> Result<f64> {
         if let Some(failure) = self.failure() {
             return Err(ExperimentError::Run(failure));
         }

@@ -17,7 +17,7 @@ mod actors;
 pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
 use super::drive::{OrFailed, Problem, Until, drive_to_control, failed};
-use super::{ExperimentError, Run, Scale, shuffle};
+use super::{Result, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
@@ -113,7 +113,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// The same, if the answer is the reference's.
-    pub fn verified(self) -> Result<Self, ExperimentError> {
+    pub fn verified(self) -> Result<Self> {
         match self.is_right {
             true => Ok(self),
             false => Err(failed("query 1 gave a wrong answer", &self.answer)),
@@ -139,12 +139,12 @@ pub struct Table {
 
 impl Table {
     /// The table for a scale: factor 0.2, or 0.5 in full.
-    pub fn for_scale(scale: Scale) -> Result<Self, ExperimentError> {
+    pub fn for_scale(scale: Scale) -> Result<Self> {
         Self::new(scale.pick(0.2, 0.5))
     }
 
     /// The table of a scale factor.
-    pub fn new(factor: f64) -> Result<Self, ExperimentError> {
+    pub fn new(factor: f64) -> Result<Self> {
         let scale = ScaleFactor::new(factor).or_failed("the table")?;
         let mut rows = Vec::new();
         for row in lineitem_rows(scale, Part::WHOLE) {
@@ -157,6 +157,11 @@ impl Table {
         })
     }
 
+    /// The bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
     /// How many rows there are.
     fn count(&self) -> usize {
         self.rows.len() / ROW
@@ -165,7 +170,8 @@ impl Table {
 
 /// A simulated rack of storage nodes and units on which a query runs.
 pub struct Rack<'a> {
-    rack: SimulatedRack,
+    /// The rack itself, to make flows and to change them.
+    pub rack: SimulatedRack,
     table: &'a Table,
     storage: usize,
     units: Vec<Rc<RefCell<UnitReport>>>,
@@ -174,12 +180,7 @@ pub struct Rack<'a> {
 
 impl<'a> Rack<'a> {
     /// A rack with `storage` storage nodes and `units` nodes with a unit each.
-    pub fn new(
-        table: &'a Table,
-        storage: usize,
-        units: usize,
-        seed: u64,
-    ) -> Result<Self, ExperimentError> {
+    pub fn new(table: &'a Table, storage: usize, units: usize, seed: u64) -> Result<Self> {
         let node = |kind: &str, role, at| NodeConfig::new(format!("{kind}{at}"), role);
         let storage_nodes = (0..storage).map(|at| node("storage", Role::Storage, at));
         let unit_nodes = (0..units).map(|at| node("unit", Role::Compute, at));
@@ -197,16 +198,6 @@ impl<'a> Rack<'a> {
         })
     }
 
-    /// The rack itself, to make flows and to change them.
-    pub fn simulated(&mut self) -> &mut SimulatedRack {
-        &mut self.rack
-    }
-
-    /// The bytes of all rows.
-    pub fn table_bytes(&self) -> u64 {
-        self.table.rows.len() as u64
-    }
-
     /// The node of each producer: every storage node has several.
     pub fn producers(&self) -> Vec<NodeId> {
         let nodes = 0..self.storage * FEEDERS_PER_NODE;
@@ -220,7 +211,7 @@ impl<'a> Rack<'a> {
 
     /// Has all producers of a flow send their equal parts of the table. A producer with several
     /// rings divides its part equally between them.
-    pub fn feed(&mut self, flow: &Flow) -> Result<(), ExperimentError> {
+    pub fn feed(&mut self, flow: &Flow) -> Result<()> {
         let nodes = self.producers();
         let all = 0..self.table.count();
         for (at, &node) in nodes.iter().enumerate() {
@@ -240,7 +231,7 @@ impl<'a> Rack<'a> {
         consumer: usize,
         node: NodeId,
         unit: UnitModel,
-    ) -> Result<(), ExperimentError> {
+    ) -> Result<()> {
         let consumer = flow.take_consumer(consumer)?;
         let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS, &self.problem);
         self.units.push(report);
@@ -253,14 +244,14 @@ impl<'a> Rack<'a> {
     pub fn run(
         mut self,
         run: &mut Run<'_>,
-        control: &mut dyn FnMut(&mut Self, u64) -> Result<(), ExperimentError>,
-    ) -> Result<Outcome, ExperimentError> {
+        control: &mut dyn FnMut(&mut Self, u64) -> Result<()>,
+    ) -> Result<Outcome> {
         let problem = self.problem.clone();
         let failure = || problem.borrow().clone();
         let until = Until::Done(TIME_MAX);
         loop {
             let taken: u64 = self.units.iter().map(|unit| unit.borrow().bytes()).sum();
-            let rest = &mut run.share(taken as f64 / self.table_bytes() as f64, 1.0);
+            let rest = &mut run.share(taken as f64 / self.table.bytes() as f64, 1.0);
             match drive_to_control(rest, &mut self.rack, until, &failure)? {
                 RunEnd::Control(token) => control(&mut self, token)?,
                 _ => return Ok(self.outcome()),
@@ -303,12 +294,12 @@ pub fn query(
     storage: usize,
     units: &[UnitModel],
     shape: FlowShape,
-) -> Result<Outcome, ExperimentError> {
+) -> Result<Outcome> {
     let mut rack = Rack::new(table, storage, units.len(), run.seed)?;
     let producers = rack.producers();
     let nodes: Vec<NodeId> = (0..units.len()).map(|at| rack.unit_node(at)).collect();
-    let spec = division(rack.simulated(), shape, &producers, &nodes)?;
-    let flow = rack.simulated().create_flow(spec)?;
+    let spec = division(&rack.rack, shape, &producers, &nodes)?;
+    let flow = rack.rack.create_flow(spec)?;
     rack.feed(&flow)?;
     for (at, (unit, &node)) in units.iter().zip(&nodes).enumerate() {
         rack.take(&flow, at, node, unit.clone())?;

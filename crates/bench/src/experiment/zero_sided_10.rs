@@ -4,7 +4,7 @@
 use super::grid::{Curve, Grid};
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
 use super::tally::Span;
-use super::{ExperimentError, Run, Scale};
+use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 use rackweave_base::Duration;
 
@@ -61,7 +61,7 @@ fn span(scale: Scale, micros: u64, rate: f64) -> Span {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rates = run.scale.pick(RATES_QUICK, RATES);
     let rows = SIZES
         .into_iter()

@@ -8,7 +8,7 @@ mod flows;
 #[cfg(test)]
 mod tests;
 
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
@@ -39,7 +39,7 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let millis = Duration::from_millis;
     let (second, extreme) = run
         .scale
@@ -116,12 +116,12 @@ fn claims(figure: &mut Figure, main: &History) {
     figure.claims([
         claim(
             "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
-         change to the next (the paper gives no number; 2 % is our aim)",
+             change to the next (the paper gives no number; 2 % is our aim)",
         )
         .values([KEPT * 100.0, worst.fold(0.0, most) * 100.0], "%"),
         claim(
             "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
-         paper gives no number; 10 ms is our aim)",
+             paper gives no number; 10 ms is our aim)",
         )
         .values([SETTLED.as_secs_f64() * 1e3, slowest.fold(0.0, most)], "ms"),
     ]);

@@ -5,7 +5,7 @@
 
 use super::grid::{self, Curve, Grid};
 use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use crate::baseline::two_sided::{self, Fanout};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_sim::CpuReport;
@@ -46,13 +46,13 @@ struct Point {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
     let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;
     Ok(figure(&curves))
 }
 
-fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point, ExperimentError> {
+fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
     let (rates, same_order, cpus, seconds) = match system {
         System::ZeroSided => {
             let plan = Plan {

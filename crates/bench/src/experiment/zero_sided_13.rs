@@ -6,7 +6,7 @@
 
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
@@ -23,28 +23,28 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 const SLICES: u64 = 6;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;
     Ok(figure(&outcome, phase))
 }
 
 /// Runs the query; how it went, and how long each phase but the last took.
-fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), ExperimentError> {
+fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration)> {
     let mut rack = Rack::new(table, STORAGE_NODES, UNITS_MAX, run.seed)?;
     // If every unit fills its link, all phases together move the table: the last one what is left.
     let links = (UNITS_MAX * UNITS_MAX) as f64;
-    let seconds = rack.table_bytes() as f64 / (links * link_rate());
+    let seconds = table.bytes() as f64 / (links * link_rate());
     let phase = Duration::from_nanos((seconds * 1e9) as u64);
     for token in 1..PHASES as u64 {
-        rack.simulated().at(Instant::ZERO + phase * token, token);
+        rack.rack.at(Instant::ZERO + phase * token, token);
     }
     let (from, to) = (rack.producers(), [rack.unit_node(0)]);
-    let spec = division(rack.simulated(), FlowShape::Balance, &from, &to)?;
-    let mut flow = rack.simulated().create_flow(spec)?;
+    let spec = division(&rack.rack, FlowShape::Balance, &from, &to)?;
+    let mut flow = rack.rack.create_flow(spec)?;
     rack.feed(&flow)?;
     rack.take(&flow, 0, to[0], UnitModel::gpu_v100())?;
-    let mut change = |rack: &mut Rack<'_>, token: u64| -> Result<(), ExperimentError> {
+    let mut change = |rack: &mut Rack<'_>, token: u64| -> Result<()> {
         let at = token as usize;
         if at < UNITS_MAX {
             let node = rack.unit_node(at);

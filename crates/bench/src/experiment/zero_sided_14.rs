@@ -4,7 +4,7 @@
 
 use super::grid::Grid;
 use super::replication::{self, ITEM_BYTES, Outcome, Plan};
-use super::{ExperimentError, Run, Scale};
+use super::{ExperimentError, Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 
 /// The most producers, and the consumers.
@@ -22,7 +22,7 @@ const LARGE_ITEM: u32 = 512 << 10;
 const RING_ITEMS: u32 = 32;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
     let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];
     let curves = Grid::new(&items, &producers).measure(run, |run, plan, producers| {
@@ -60,7 +60,7 @@ fn small_items(producers: u32, scale: Scale) -> Plan {
     }
 }
 
-fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     let outcome = replication::measure(run, plan)?;
     if !outcome.same_order {
         return Err(ExperimentError::Run("consumers saw two orders".into()));

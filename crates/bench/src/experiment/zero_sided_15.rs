@@ -7,7 +7,7 @@
 use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
 use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
@@ -48,7 +48,7 @@ const SYSTEMS: [(System, &str); 3] = [
 ];
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {
         build: BUILD_TUPLES / scale,
@@ -107,7 +107,7 @@ fn measure(
     system: System,
     nodes: usize,
     (tables, expected): (Tables, Joined),
-) -> Result<Seen, ExperimentError> {
+) -> Result<Seen> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let ledger = Rc::new(RefCell::new(JoinLedger::default()));
     let cores = match system {
@@ -145,7 +145,7 @@ struct Join {
 }
 
 impl Join {
-    fn spawn_cpu_driven(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>, ExperimentError> {
+    fn spawn_cpu_driven(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>> {
         let shape = cpu_driven(TUPLE_BYTES);
         let (senders, receivers) =
             cpu_shuffle::mesh(rack, &self.producers, &self.consumers, shape)?;
@@ -159,7 +159,7 @@ impl Join {
     }
 
     /// The flows have to be kept as long as the run takes.
-    fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>, ExperimentError> {
+    fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>> {
         let mut flows = Vec::new();
         for shape in [BUILD_FLOW, FLOW] {
             flows.push(shuffle::flow(
@@ -174,7 +174,7 @@ impl Join {
                 let producers = flow.take_producers(own)?;
                 Ok(Partitioner::new(producers, TUPLE_BYTES))
             });
-            let phases = phases.collect::<Result<_, ExperimentError>>()?;
+            let phases = phases.collect::<Result<_>>()?;
             let item = FLOW.item_bytes as usize;
             self.spawn_scanner(rack, own, FlowOutlet::new(phases, TUPLE_BYTES, item));
         }

@@ -8,7 +8,7 @@ use super::units::{
     CPU_UNIT_CORES, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, ROW, STORAGE_NODES, Table,
     heterogeneous_units as units, query,
 };
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
@@ -47,7 +47,7 @@ impl Pair {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let of_cores = |cores: u16| {
         let name = format!("a CPU unit of {cores} core(s) instead of {CPU_UNIT_CORES}");
@@ -85,7 +85,7 @@ fn table_bytes() -> f64 {
     SCALE_FACTOR * 6e6 * ROW as f64
 }
 
-fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, ExperimentError> {
+fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair> {
     let mut divided = |at, shape| {
         let run = &mut run.part(at, 2);
         query(run, table, STORAGE_NODES, units, shape)?.verified()

@@ -8,7 +8,7 @@
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::baseline::one_sided::{self, Driving, Words};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
@@ -62,7 +62,7 @@ impl Mover {
         (count, item_size): (u32, u32),
         words: Words,
         (least, rounds): Length,
-    ) -> Result<f64, ExperimentError> {
+    ) -> Result<f64> {
         let (batch_bytes, transfers) = match self.batching {
             false => (item_size, 1),
             true => (BATCH.max(item_size), 4),
@@ -82,7 +82,7 @@ impl Mover {
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let counts: &[u32] = run.scale.pick(&[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
     let millis = Duration::from_millis;
     let length: Length = run.scale.pick((millis(1), 4), (millis(5), 10));
@@ -172,7 +172,7 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
+    use super::super::{ExperimentError, Scale};
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
 use super::zero_sided_6::{MIB, SIZES};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_base::Duration;
 
@@ -20,7 +20,7 @@ const TRANSFERS: [(u8, &str); 2] = [
 const ADVISED: u32 = 4 * MIB;
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     // Batches grow by this factor, from one item to twice the advised size.
     let millis = Duration::from_millis;
     let (factor, least, rounds) = run.scale.pick((16, millis(1), 6), (2, millis(5), 12));
@@ -71,7 +71,7 @@ fn figure(curves: &[Curve<(u8, u32), u32, f64>]) -> Figure {
         let panel = TRANSFERS[small / SIZES.len()].1;
         figure.claims([claim(format!(
             "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB \
-                 items, share of line rate ({panel})"
+             items, share of line rate ({panel})"
         ))
         .values([1.0, at(small, ADVISED) / line_rate], "")]);
     }

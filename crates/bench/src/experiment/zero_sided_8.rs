@@ -5,7 +5,7 @@
 
 use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, Plan};
 use crate::baseline::tuples;
@@ -66,7 +66,7 @@ const SYSTEMS: [(System, &str); 2] = [
 ];
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {
         let kernels = (KERNELS * nodes) as u64;
@@ -129,12 +129,7 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure 
     figure
 }
 
-fn measure(
-    run: &mut Run<'_>,
-    system: System,
-    nodes: usize,
-    plan: Plan,
-) -> Result<Seen, ExperimentError> {
+fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: Plan) -> Result<Seen> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let kernels = shuffle::threads(nodes, KERNELS);
     let count = kernels.len() as u64;
@@ -168,7 +163,7 @@ fn spawn(
     kernels: &[NodeId],
     plan: Plan,
     ledger: &Rc<RefCell<Ledger>>,
-) -> Result<Flow, ExperimentError> {
+) -> Result<Flow> {
     let flow = shuffle::flow(rack, kernels, kernels, FLOW)?;
     for (own, &node) in kernels.iter().enumerate() {
         let source = Source {

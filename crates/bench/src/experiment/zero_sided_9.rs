@@ -6,7 +6,7 @@
 
 use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
-use super::{ExperimentError, Run};
+use super::{Result, Run};
 use crate::baseline::collective;
 use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
@@ -70,7 +70,7 @@ const SYSTEMS: [(System, &str); 3] = [
 ];
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
     let (sizes, bytes): (&[usize], u64) = run
         .scale
@@ -121,12 +121,7 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
     figure
 }
 
-fn measure(
-    run: &mut Run<'_>,
-    system: System,
-    tuple_size: usize,
-    bytes: u64,
-) -> Result<Seen, ExperimentError> {
+fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> Result<Seen> {
     let mut rack = shuffle::rack(NODES, run.seed)?;
     let tuples = bytes / tuple_size as u64;
     let ledger = Ledger::new(NODES * WORKERS, tuples * tuple_size as u64);
@@ -147,7 +142,7 @@ fn spawn(
     tuple_size: usize,
     tuples: u64,
     ledger: &Rc<RefCell<Ledger>>,
-) -> Result<Vec<Flow>, ExperimentError> {
+) -> Result<Vec<Flow>> {
     let workers = shuffle::threads(NODES, WORKERS);
     match system {
         System::ZeroSided => {

@@ -5,7 +5,7 @@
 
 use super::drive::{Until, drive};
 use super::grid::{self, Grid};
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Result, Run};
 use crate::figure::{Axis, Figure, claim};
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -38,9 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Producers of one node.
 struct Feeder {
-    rings: Vec<(u16, Producer)>,
+    /// The number of each flow, its ring, and the items that it has sent.
+    rings: Vec<(u16, Producer, u64)>,
     items: u64,
-    sent: Vec<u64>,
     item: Vec<u8>,
     seed: u64,
 }
@@ -56,19 +56,19 @@ struct Taker {
 impl Actor for Feeder {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         let mut left = false;
-        for (at, (flow, ring)) in self.rings.iter_mut().enumerate() {
-            while self.sent[at] < self.items {
-                stamp::fill(&mut self.item, *flow, 0, self.sent[at], self.seed);
+        for (flow, ring, sent) in &mut self.rings {
+            while *sent < self.items {
+                stamp::fill(&mut self.item, *flow, 0, *sent, self.seed);
                 match ring.push(&self.item) {
-                    Ok(()) => self.sent[at] += 1,
+                    Ok(()) => *sent += 1,
                     Err(PushError::Full) => break,
                     Err(_) => return Step::Done,
                 }
-                if self.sent[at] == self.items {
+                if *sent == self.items {
                     ring.finish();
                 }
             }
-            left |= self.sent[at] < self.items;
+            left |= *sent < self.items;
         }
         if left { Step::Sleep(ROUND) } else { Step::Done }
     }
@@ -118,14 +118,12 @@ fn config(flows: u16, seed: u64) -> RackConfig {
 
 /// Bytes of registers and of tables that one flow takes in a switch for so many. What does not grow
 /// with the flows belongs to none: the difference to a switch for few of them does.
-fn state_of_one(flows: u16) -> Result<(f64, f64), ExperimentError> {
-    let state = |flows| -> Result<(f64, f64), ExperimentError> {
+fn state_of_one(flows: u16) -> Result<(f64, f64)> {
+    let state = |flows| -> Result<(f64, f64)> {
         let rack = SimulatedRack::new(&config(flows, 1))?;
         let ledger = rack.switch().ledger();
-        Ok((
-            ledger.bytes_registers() as f64,
-            ledger.bytes_tables() as f64,
-        ))
+        let (registers, tables) = (ledger.bytes_registers(), ledger.bytes_tables());
+        Ok((registers as f64, tables as f64))
     };
     let (many, few) = (state(flows)?, state(FEW)?);
     let more = f64::from(flows - FEW);
@@ -133,7 +131,7 @@ fn state_of_one(flows: u16) -> Result<(f64, f64), ExperimentError> {
 }
 
 /// Goodput of so many flows together, in GB/s.
-fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentError> {
+fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     let seed = run.seed;
     let mut rack = SimulatedRack::new(&config(flows, seed))?;
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
@@ -151,7 +149,6 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentE
         let mut feeder = Feeder {
             rings: Vec::new(),
             items,
-            sent: Vec::new(),
             item: vec![0; ITEM_BYTES as usize],
             seed,
         };
@@ -163,10 +160,8 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentE
         };
         for (at, (from, to, flow)) in made.iter().enumerate() {
             if *from == node {
-                for ring in flow.take_producers(0)? {
-                    feeder.rings.push((at as u16, ring));
-                    feeder.sent.push(0);
-                }
+                let rings = flow.take_producers(0)?.into_iter();
+                feeder.rings.extend(rings.map(|ring| (at as u16, ring, 0)));
             }
             if *to == node {
                 let ring = flow.take_consumer(0)?;
@@ -188,7 +183,7 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentE
 }
 
 /// The figure.
-pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [1, 10, 100, 500, 1000, 1500];
     let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));
     let systems = [((), "1 KiB items")];

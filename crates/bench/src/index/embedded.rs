@@ -7,7 +7,7 @@ use super::way::Way;
 use super::{Job, Outcome};
 use crate::ycsb::embedded::{Driven, Worker, join, operate, start};
 use crate::ycsb::spent::{Spent, shares};
-use crate::ycsb::{Load, Progress, YcsbError};
+use crate::ycsb::{Load, Progress, Result};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_rack::services::IndexService;
 use rackweave_rack::{EmbeddedRack, IndexNetworkError, Node, Rack, SharedServer};
@@ -18,7 +18,7 @@ use std::thread::scope;
 ///
 /// # Errors
 /// If the run makes no sense, or the rack cannot be built.
-pub fn rack(job: &Job) -> Result<EmbeddedRack, YcsbError> {
+pub fn rack(job: &Job) -> Result<EmbeddedRack> {
     job.options.check()?;
     let config = job.options.rack(&job.config, &job.nodes);
     Ok(EmbeddedRack::new(&config)?)
@@ -29,7 +29,7 @@ pub fn rack(job: &Job) -> Result<EmbeddedRack, YcsbError> {
 ///
 /// # Errors
 /// If the run makes no sense, or index or records cannot be set up.
-pub fn run_on(rack: &Rack, job: &Job, progress: Progress<'_>) -> Result<Outcome, YcsbError> {
+pub fn run_on(rack: &Rack, job: &Job, progress: Progress<'_>) -> Result<Outcome> {
     let threads = job.options.load.threads;
     Loaded::new(rack, job, progress)?.operate(job.options.access, threads, progress)
 }
@@ -48,7 +48,7 @@ impl Loaded<'_> {
         access: Access,
         threads: u16,
         progress: Progress<'_>,
-    ) -> Result<Outcome, YcsbError> {
+    ) -> Result<Outcome> {
         let options = &self.job.options;
         let options = IndexOptions {
             access,
@@ -100,8 +100,8 @@ impl Loaded<'_> {
 fn serving(
     index: &IndexService,
     serves: bool,
-    work: impl FnOnce() -> Result<(), YcsbError>,
-) -> Result<Vec<Spent>, YcsbError> {
+    work: impl FnOnce() -> Result<()>,
+) -> Result<Vec<Spent>> {
     let done = &AtomicBool::new(false);
     let (rack, all) = (index.rack(), index.index());
     scope(|scope| {
@@ -116,7 +116,7 @@ fn serving(
         let worked = if refused { Ok(()) } else { work() };
         done.store(true, Ordering::Relaxed);
         let served = servers.into_iter().map(|server| Ok(join(server?)));
-        let served: Result<_, YcsbError> = served.collect();
+        let served: Result<_> = served.collect();
         worked.and(served)
     })
 }

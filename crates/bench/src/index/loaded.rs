@@ -7,7 +7,7 @@ use super::table::{IndexTable, Records};
 use super::turns::Turns;
 use super::way::{Local, Way};
 use super::{Outcome, network};
-use crate::ycsb::{Phase, Progress, Run, YcsbError};
+use crate::ycsb::{Phase, Progress, Result, Run, YcsbError};
 use core::ops::Range;
 use rackweave_base::{Instant, NodeId};
 use rackweave_controller::connect::PairAttributes;
@@ -57,7 +57,7 @@ impl<'a> Loaded<'a> {
     ///
     /// # Errors
     /// If the run makes no sense, or index or records cannot be set up.
-    pub fn new(rack: &Rack, job: &'a Job, progress: Progress<'_>) -> Result<Self, YcsbError> {
+    pub fn new(rack: &Rack, job: &'a Job, progress: Progress<'_>) -> Result<Self> {
         let options = &job.options;
         options.check()?;
         let started = std::time::Instant::now();
@@ -85,10 +85,7 @@ impl<'a> Loaded<'a> {
     }
 
     /// The tables of all workers, each with its node.
-    pub(super) fn tables(
-        &self,
-        options: &IndexOptions,
-    ) -> Result<Vec<(NodeId, IndexTable)>, YcsbError> {
+    pub(super) fn tables(&self, options: &IndexOptions) -> Result<Vec<(NodeId, IndexTable)>> {
         let mut tables = Vec::new();
         let mut add = |node, way| {
             let number = tables.len() as u32;
@@ -128,7 +125,7 @@ impl<'a> Loaded<'a> {
     }
 
     /// Has the switches know what is asked for most.
-    pub(super) fn tend(&self, access: Access, now: Instant) -> Result<(), YcsbError> {
+    pub(super) fn tend(&self, access: Access, now: Instant) -> Result<()> {
         if access == Access::InNetwork {
             self.index.adapt(now);
         }
@@ -161,7 +158,7 @@ impl<'a> Loaded<'a> {
 }
 
 /// The index that a job wants.
-fn spec(job: &Job) -> Result<IndexSpec, YcsbError> {
+fn spec(job: &Job) -> Result<IndexSpec> {
     let options = &job.options;
     let workers = options.workers(job.nodes.compute.len());
     let endpoint = |at| {
@@ -172,7 +169,7 @@ fn spec(job: &Job) -> Result<IndexSpec, YcsbError> {
             ..IndexEndpointSpec::new(node, options.tree())
         })
     };
-    let endpoints: Result<Vec<_>, YcsbError> = (0..options.endpoints).map(endpoint).collect();
+    let endpoints: Result<Vec<_>> = (0..options.endpoints).map(endpoint).collect();
     let first = |at| options.keys().key(records_of(options, at).start);
     let boundaries: Vec<_> = (1..options.endpoints).map(first).collect();
     Ok(IndexSpec {
@@ -192,12 +189,7 @@ fn records_of(options: &IndexOptions, endpoint: u16) -> Range<u64> {
 }
 
 /// Loads the initial records.
-fn load(
-    index: &IndexService,
-    run: &Run,
-    records: &Records,
-    progress: Progress<'_>,
-) -> Result<(), YcsbError> {
+fn load(index: &IndexService, run: &Run, records: &Records, progress: Progress<'_>) -> Result<()> {
     let ycsb = &run.load.ycsb;
     let mut goes_on = true;
     let entry = |record: u64| {

@@ -2,7 +2,7 @@
 
 use super::keys::Keys;
 use super::network;
-use crate::ycsb::{Load, Nodes, YcsbError, in_range};
+use crate::ycsb::{Load, Nodes, Result, in_range};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
@@ -90,7 +90,7 @@ impl IndexOptions {
     ///
     /// # Errors
     /// The first option that is out of range.
-    pub fn check(&self) -> Result<(), YcsbError> {
+    pub fn check(&self) -> Result<()> {
         self.load.check(256, "1 to 256 are possible")?;
         let (servers, range) = (
             self.server_threads.into(),

@@ -14,7 +14,7 @@ use crate::experiment::bluefield::tree::ENTRY_BYTES;
 use crate::experiment::seamless_4::metered::Metered;
 use crate::experiment::work::Priced;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time};
-use crate::ycsb::{Progress, Session, YcsbError};
+use crate::ycsb::{Progress, Result, Session};
 use rackweave_base::{Duration, Instant};
 use rackweave_rack::{SharedServer, SimulatedRack};
 use rackweave_sim::Category;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// As for [`super::embedded::run_on`].
-pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, YcsbError> {
+pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome> {
     let (options, nodes) = (&job.options, &job.nodes);
     options.check()?;
     let started = std::time::Instant::now();

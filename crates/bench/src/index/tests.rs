@@ -1,7 +1,7 @@
 //! Small runs of every access and workload, and what is refused.
 
 use super::*;
-use crate::ycsb::{Kind, Load, Nodes, Phase, Progress, YcsbError};
+use crate::ycsb::{Kind, Load, Nodes, Phase, Progress, Result, YcsbError};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::Role;
 use rackweave_workload::ycsb::{Stamp, Workload, YcsbOptions, write_record};
@@ -48,7 +48,7 @@ const ACCESSES: [Access; 4] = [
 ];
 
 /// A run on an embedded rack of its own.
-fn embedded_run(job: &Job, progress: Progress<'_>) -> Result<Outcome, YcsbError> {
+fn embedded_run(job: &Job, progress: Progress<'_>) -> Result<Outcome> {
     let rack = embedded::rack(job)?;
     embedded::run_on(&rack, job, progress)
 }

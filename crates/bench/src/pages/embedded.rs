@@ -6,7 +6,7 @@ use super::outcome::{PageCounts, PagesOutcome};
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::ycsb::embedded::{Driven, operate};
-use crate::ycsb::{Progress, Run, YcsbError};
+use crate::ycsb::{Progress, Result, Run};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{AllocateError, PageStore, Statistics};
 use rackweave_rack::{EmbeddedRack, Node};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// If the run makes no sense, or the rack cannot be built.
-pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack, YcsbError> {
+pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack> {
     let options = &job.options;
     options.check()?;
     let pages = medium.pages(options.page_size);
@@ -38,7 +38,7 @@ pub fn run_on(
     job: &Job,
     medium: Medium,
     progress: Progress<'_>,
-) -> Result<Outcome, YcsbError> {
+) -> Result<Outcome> {
     let options = &job.options;
     options.check()?;
     let started = std::time::Instant::now();
@@ -94,7 +94,7 @@ impl Driven for PageTable<PageStore<Channel>> {
         node.drive() | self.pages.poll()
     }
 
-    fn finish(&mut self) -> Result<(), YcsbError> {
+    fn finish(&mut self) -> Result<()> {
         Ok(self.pages.settle()?)
     }
 }

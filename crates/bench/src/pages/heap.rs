@@ -13,7 +13,7 @@
 //! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
 
 use super::options::PagesOptions;
-use crate::ycsb::YcsbError;
+use crate::ycsb::Result;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
@@ -63,7 +63,7 @@ impl Heap {
     ///
     /// # Errors
     /// If a page holds none.
-    pub fn layout(options: &PagesOptions) -> Result<HeapLayout, YcsbError> {
+    pub fn layout(options: &PagesOptions) -> Result<HeapLayout> {
         let record = options.load.ycsb.record_size;
         Ok(HeapLayout::new(
             options.page_size,
@@ -86,7 +86,7 @@ impl Heap {
     ///
     /// # Errors
     /// If a page holds no record.
-    pub fn for_run(options: &PagesOptions) -> Result<Self, YcsbError> {
+    pub fn for_run(options: &PagesOptions) -> Result<Self> {
         let layout = Self::layout(options)?;
         let records = options.load.ycsb.records;
         let records_max = options.load.ycsb.records_max().max(records + records / 4);

@@ -4,7 +4,7 @@ use super::heap::{CatalogueHead, Heap, STORE, catalogue_page};
 use super::options::PagesOptions;
 use super::table::place;
 use crate::ycsb::embedded::{self, all};
-use crate::ycsb::{Damage, Nodes, Phase, Progress, Run, YcsbError};
+use crate::ycsb::{Damage, Nodes, Phase, Progress, Result, Run, YcsbError};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_endpoint::page_store::directory::{Channel, Mode};
 use rackweave_endpoint::page_store::{
@@ -41,7 +41,7 @@ pub(super) fn workers(
     nodes: &Nodes,
     options: &PagesOptions,
     pages: &PageService,
-) -> Result<Vec<Worker<Store>>, YcsbError> {
+) -> Result<Vec<Worker<Store>>> {
     let mut workers = Vec::new();
     for &node in &nodes.compute {
         let node = rack.node_at(node);
@@ -82,8 +82,8 @@ fn each(
     done: &AtomicU64,
     pages: u64,
     progress: &mut dyn FnMut(f64) -> bool,
-    work: impl Fn(&mut Worker<Store>, &AtomicBool) -> Result<(), YcsbError> + Sync,
-) -> Result<(), YcsbError> {
+    work: impl Fn(&mut Worker<Store>, &AtomicBool) -> Result<()> + Sync,
+) -> Result<()> {
     let stop = AtomicBool::new(false);
     let end = || stop.store(true, Ordering::Relaxed);
     let mut look = || {
@@ -110,7 +110,7 @@ pub(super) fn load(
     options: &PagesOptions,
     capacity: u64,
     progress: Progress<'_>,
-) -> Result<(Run, Heap), YcsbError> {
+) -> Result<(Run, Heap)> {
     let heap = Heap::for_run(options)?;
     let format = FormatOptions {
         store: STORE,
@@ -150,7 +150,7 @@ pub(super) fn load(
 }
 
 /// Writes a page of the catalogue.
-fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<(), YcsbError> {
+fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<()> {
     let page = catalogue_page(heap.layout.page_size(), number);
     let mut guard = store.fix(page, Mode::Exclusive)?;
     guard.update(0..guard.data().len(), |bytes| {
@@ -160,7 +160,7 @@ fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<(
 }
 
 /// Writes the catalogue: everything has been loaded.
-fn finish(store: &mut Store, heap: &Heap) -> Result<(), YcsbError> {
+fn finish(store: &mut Store, heap: &Heap) -> Result<()> {
     // The first page says that the others are there, and so comes last.
     for number in (0..heap.catalogue_pages()).rev() {
         emit(store, heap, number, true)?;
@@ -180,7 +180,7 @@ fn fill(
     done: &AtomicU64,
     stop: &AtomicBool,
     depth: u16,
-) -> Result<(), YcsbError> {
+) -> Result<()> {
     let pages = heap.layout.pages(heap.loaded);
     let mut sequence = 0;
     let writer = worker.number as u16;
@@ -220,9 +220,9 @@ fn each_page(
     worker: &mut Worker<Store>,
     depth: u16,
     stop: &AtomicBool,
-    mut begin: impl FnMut(&mut Store) -> Result<Option<(u64, Fix)>, YcsbError>,
-    mut had: impl FnMut(u64, Result<PageGuard, FixError>) -> Result<(), YcsbError>,
-) -> Result<(), YcsbError> {
+    mut begin: impl FnMut(&mut Store) -> Result<Option<(u64, Fix)>>,
+    mut had: impl FnMut(u64, Result<PageGuard, FixError>) -> Result<()>,
+) -> Result<()> {
     let (node, store) = (&worker.node, &mut worker.table);
     let mut under_way: Vec<(u64, Fix)> = Vec::new();
     let (mut is_over, mut failed, mut idle_rounds) = (false, None, 0);
@@ -264,7 +264,7 @@ pub(super) fn open(
     workers: &mut [Worker<Store>],
     options: &PagesOptions,
     progress: Progress<'_>,
-) -> Result<(Run, Heap), YcsbError> {
+) -> Result<(Run, Heap)> {
     let mut heap = None;
     for worker in &mut *workers {
         let superblock = worker.table.open(STORE)?;
@@ -282,7 +282,7 @@ pub(super) fn open(
     Ok((run, heap))
 }
 
-fn catalogue(store: &mut Store, options: &PagesOptions, capacity: u64) -> Result<Heap, YcsbError> {
+fn catalogue(store: &mut Store, options: &PagesOptions, capacity: u64) -> Result<Heap> {
     let page = catalogue_page(options.page_size, 0);
     let none = || YcsbError::NoHeap { page };
     let guard = store.fix(page, Mode::Shared)?;
@@ -341,7 +341,7 @@ fn read_all(
     run: &Run,
     heap: &Heap,
     watch: &mut dyn FnMut(f64) -> bool,
-) -> Result<u64, YcsbError> {
+) -> Result<u64> {
     let is_there = |at: &u64| heap.page(*at).is_some();
     let pages = (0..heap.pages_max()).take_while(is_there).count() as u64;
     let there = pages * u64::from(heap.layout.records_per_page());

@@ -1,7 +1,7 @@
 //! What a store's blocks lie in.
 
 use super::options::BLOCK;
-use crate::ycsb::YcsbError;
+use crate::ycsb::{Result, YcsbError};
 use rackweave_target::{
     Backend, DoubleWrite, DoubleWriteArea, FileBackend, FileError, FileOptions, MemoryBackend,
 };
@@ -31,12 +31,7 @@ impl Medium {
     ///
     /// # Errors
     /// If there is a file already, or the system refuses.
-    pub fn create(
-        path: &Path,
-        page_size: u32,
-        pages: u64,
-        doubles: bool,
-    ) -> Result<Self, YcsbError> {
+    pub fn create(path: &Path, page_size: u32, pages: u64, doubles: bool) -> Result<Self> {
         let area = if doubles { AREA } else { 0 };
         let blocks = blocks(page_size, pages).saturating_add(area);
         let file = FileBackend::create(path, BLOCK, blocks, &FileOptions::default())?;
@@ -59,12 +54,7 @@ impl Medium {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn temporary(
-        folder: &Path,
-        page_size: u32,
-        pages: u64,
-        doubles: bool,
-    ) -> Result<Self, YcsbError> {
+    pub fn temporary(folder: &Path, page_size: u32, pages: u64, doubles: bool) -> Result<Self> {
         let mut number = 0;
         loop {
             let path = temporary_path(folder, number);
@@ -84,7 +74,7 @@ impl Medium {
     /// # Errors
     /// If it is no whole number of blocks long, was made with double writes and is to be used
     /// without or the other way round, or the system refuses.
-    pub fn open(path: &Path, doubles: bool) -> Result<Self, YcsbError> {
+    pub fn open(path: &Path, doubles: bool) -> Result<Self> {
         let file = FileBackend::open(path, BLOCK, None, &FileOptions::default())?;
         if has_area(path, file.blocks()) != doubles {
             return Err(YcsbError::DoubleWrites { wanted: doubles });

@@ -1,7 +1,7 @@
 //! What a run is asked to be, and what follows from it: the rack, its pools, the size of the store.
 
 use super::heap::Heap;
-use crate::ycsb::{Load, Nodes, YcsbError};
+use crate::ycsb::{Load, Nodes, Result, YcsbError};
 use rackweave_base::NodeId;
 use rackweave_controller::PageNode;
 use rackweave_rack::config::BudgetName;
@@ -55,7 +55,7 @@ impl PagesOptions {
     ///
     /// # Errors
     /// The first option that is out of range.
-    pub fn check(&self) -> Result<(), YcsbError> {
+    pub fn check(&self) -> Result<()> {
         let depth_max = u64::from(SLOTS_MAX) - BACKGROUND_SLOTS;
         self.load.check(depth_max, "1 to 248 are possible")?;
         if !rackweave_wire::fabric::page::is_page_size(self.page_size) {
@@ -100,12 +100,7 @@ impl PagesOptions {
     ///
     /// # Errors
     /// If pages that the switch does not index have no server.
-    pub fn rack(
-        &self,
-        config: &RackConfig,
-        nodes: &Nodes,
-        pages: u64,
-    ) -> Result<RackConfig, YcsbError> {
+    pub fn rack(&self, config: &RackConfig, nodes: &Nodes, pages: u64) -> Result<RackConfig> {
         let indexed = self.indexed(pages);
         if nodes.memory.is_none() && indexed < pages {
             return Err(YcsbError::NoFallback { indexed, pages });
@@ -148,7 +143,7 @@ impl PagesOptions {
         rack: &Rack,
         nodes: &Nodes,
         backend: Box<dyn Backend>,
-    ) -> Result<PageService, YcsbError> {
+    ) -> Result<PageService> {
         let page_size = rack.config().switch.page_size;
         if page_size != self.page_size {
             return Err(YcsbError::OtherPageSize {

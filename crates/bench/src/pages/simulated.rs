@@ -13,7 +13,7 @@ use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::experiment::seamless_4::metered::Metered;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time, wait};
-use crate::ycsb::{Load, Nodes, Progress, Run, Session, Stepped, YcsbError};
+use crate::ycsb::{Load, Nodes, Progress, Result, Run, Session, Stepped, YcsbError};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
@@ -46,7 +46,7 @@ const LOOK: Duration = Duration::from_micros(10);
 ///
 /// # Errors
 /// As for [`super::embedded::run_on`]. The medium has to be memory.
-pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome, YcsbError> {
+pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome> {
     let options = &job.options;
     options.check()?;
     let started = std::time::Instant::now();
@@ -97,7 +97,7 @@ fn prepare(
     medium: &MemoryBackend,
     pages: u64,
     progress: Progress<'_>,
-) -> Result<(Run, Heap, Vec<PageId>), YcsbError> {
+) -> Result<(Run, Heap, Vec<PageId>)> {
     let config = RackConfig {
         faults: FaultSection::default(),
         driver_threads: 0,
@@ -229,7 +229,7 @@ fn spawn(
     medium: &MemoryBackend,
     (run, heap): (&Arc<Run>, &Arc<Heap>),
     reserve: Vec<PageId>,
-) -> Result<Workers<PagesModel>, YcsbError> {
+) -> Result<Workers<PagesModel>> {
     let (options, nodes) = (&job.options, &job.nodes);
     let mut rng = Rng::new(job.config.seed).fork("ssds");
     let (model, stripe) = (SsdModel::default(), options.page_size);

@@ -1,7 +1,7 @@
 //! Workers of an embedded rack: a thread each while a phase of a run lasts, in real time.
 
 use super::Progress;
-use super::error::YcsbError;
+use super::error::{Result, YcsbError};
 use super::outcome::Outcome;
 use super::run::Run;
 use super::session::{Session, Table};
@@ -29,7 +29,7 @@ pub(crate) trait Driven: Table {
     fn drive(&mut self, node: &Node) -> bool;
 
     /// Ends what is under way behind the operations.
-    fn finish(&mut self) -> Result<(), YcsbError> {
+    fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -57,8 +57,8 @@ pub(crate) fn all<T: Send, R: Send>(
     workers: &mut [Worker<T>],
     look: &mut dyn FnMut() -> bool,
     stop: &dyn Fn(),
-    work: impl Fn(&mut Worker<T>) -> Result<R, YcsbError> + Sync,
-) -> Result<(Vec<R>, bool), YcsbError> {
+    work: impl Fn(&mut Worker<T>) -> Result<R> + Sync,
+) -> Result<(Vec<R>, bool)> {
     let work = &work;
     let (results, stopped) = scope(|scope| {
         let (mut threads, mut refused, mut stopped) = (Vec::new(), None, false);
@@ -91,7 +91,7 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: String,
     work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, YcsbError> {
+) -> Result<ScopedJoinHandle<'scope, T>> {
     let started = Builder::new().name(name).spawn_scoped(scope, work);
     started.map_err(|error| YcsbError::Thread(error.to_string()))
 }
@@ -109,8 +109,8 @@ pub(crate) fn operate<T: Driven + Send, C>(
     who: &'static str,
     outcome: &mut Outcome<C>,
     progress: Progress<'_>,
-    tend: &mut dyn FnMut() -> Result<(), YcsbError>,
-) -> Result<(), YcsbError> {
+    tend: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let (count, mut failed) = (workers.len() as u32, None);
     let mut look = || {
         failed = failed.take().or_else(|| tend().err());
@@ -133,7 +133,7 @@ pub(crate) fn operate<T: Driven + Send, C>(
 }
 
 impl<T: Driven> Worker<T> {
-    fn operate(&mut self, run: &Arc<Run>, workers: u32) -> Result<Part, YcsbError> {
+    fn operate(&mut self, run: &Arc<Run>, workers: u32) -> Result<Part> {
         let (node, table) = (&self.node, &mut self.table);
         let clock = || node.now();
         let began = clock();

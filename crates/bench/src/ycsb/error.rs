@@ -9,6 +9,9 @@ use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{HeapError, InsertError, OptionsError, RateError, RecordError};
 
+/// What a run, or a part of one, comes to.
+pub type Result<T, E = YcsbError> = core::result::Result<T, E>;
+
 /// Why a run came to no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum YcsbError {

@@ -19,7 +19,7 @@ mod session;
 pub(crate) mod simulated;
 pub(crate) mod spent;
 
-pub use error::{Damage, RunError, YcsbError};
+pub use error::{Damage, Result, RunError, YcsbError};
 pub use latencies::{Kind, Latencies, Latency};
 pub use outcome::{Outcome, Simulation, TimeShare};
 pub use plan::{Job, Load, Nodes};

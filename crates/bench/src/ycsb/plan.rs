@@ -1,6 +1,6 @@
 //! What a run is asked to be, whatever its records lie in.
 
-use super::error::YcsbError;
+use super::error::{Result, YcsbError};
 use rackweave_base::{Instant, NodeId};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
@@ -34,7 +34,7 @@ impl Default for Load {
 impl Load {
     /// Checks that it can be run on a table that takes so many operations of a thread at a time;
     /// `depths` says so.
-    pub(crate) fn check(&self, depth_max: u64, depths: &'static str) -> Result<(), YcsbError> {
+    pub(crate) fn check(&self, depth_max: u64, depths: &'static str) -> Result<()> {
         self.ycsb.validate()?;
         let (threads, range) = (self.threads.into(), "1 to 64 per node are possible");
         in_range("the number of threads", threads, 64, range)?;
@@ -50,7 +50,7 @@ impl Load {
         worker: u32,
         workers: u32,
         began: Instant,
-    ) -> Result<Option<PoissonSchedule>, YcsbError> {
+    ) -> Result<Option<PoissonSchedule>> {
         let schedule = |rate| {
             let rate = rate / f64::from(workers);
             PoissonSchedule::new(self.ycsb.seed, worker, rate, began)
@@ -71,7 +71,7 @@ pub(crate) fn in_range(
     number: u64,
     most: u64,
     range: &'static str,
-) -> Result<(), YcsbError> {
+) -> Result<()> {
     match (1..=most).contains(&number) {
         true => Ok(()),
         false => Err(YcsbError::OutOfRange {

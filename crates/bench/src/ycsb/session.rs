@@ -1,7 +1,7 @@
 //! The operations of one worker, several under way at a time. Sans-IO: the owner of the session
 //! steps it, and drives its table.
 
-use super::error::YcsbError;
+use super::error::Result;
 use super::latencies::{Kind, Latencies};
 use super::run::Run;
 use core::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ impl Session {
     ///
     /// # Errors
     /// If the workload or its rate makes no sense.
-    pub fn new(run: &Arc<Run>, worker: u32, workers: u32, now: Instant) -> Result<Self, YcsbError> {
+    pub fn new(run: &Arc<Run>, worker: u32, workers: u32, now: Instant) -> Result<Self> {
         Ok(Self {
             generator: Generator::new(&run.load.ycsb, worker)?,
             schedule: run.load.schedule(worker, workers, now)?,

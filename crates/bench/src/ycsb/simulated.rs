@@ -1,7 +1,7 @@
 //! Workers of a simulated rack: actors, in virtual time.
 
 use super::Progress;
-use super::error::YcsbError;
+use super::error::{Result, YcsbError};
 use super::outcome::{Outcome, Simulation, TimeShare};
 use super::run::Run;
 use super::session::{Session, Table};
@@ -119,7 +119,7 @@ impl<M: Modelled + 'static> Workers<M> {
         node: NodeId,
         run: &Arc<Run>,
         model: M,
-    ) -> Result<(), YcsbError> {
+    ) -> Result<()> {
         let number = self.all.len() as u32;
         let worker = Rc::new(RefCell::new(Worker {
             model,
@@ -141,8 +141,8 @@ impl<M: Modelled + 'static> Workers<M> {
         grace: Option<Duration>,
         outcome: &mut Outcome<C>,
         progress: Progress<'_>,
-        tend: &mut dyn FnMut(Instant) -> Result<(), YcsbError>,
-    ) -> Result<(), YcsbError> {
+        tend: &mut dyn FnMut(Instant) -> Result<()>,
+    ) -> Result<()> {
         let (began, started) = (rack.now(), std::time::Instant::now());
         let (mut seen, mut since) = (0, began);
         loop {

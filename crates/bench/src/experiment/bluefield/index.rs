@@ -7,7 +7,7 @@ use super::{Core, attributes, testbed, tree};
 use crate::experiment::drive::OrFailed;
 use crate::experiment::metered::Outbox;
 use crate::experiment::tally::{Seen, Shared, Span, Tally};
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
@@ -122,7 +122,7 @@ impl Plan {
     }
 
     /// The map at the beginning.
-    fn map(&self) -> Result<PartitionMap, ExperimentError> {
+    fn map(&self) -> Result<PartitionMap> {
         let first = self.keys - (self.keys as f64 * self.offload).round() as u64;
         let map = match first {
             first if first == self.keys => PartitionMap::whole(2, EndpointId(0)),
@@ -144,7 +144,7 @@ pub struct Index {
 
 impl Index {
     /// Loads the trees and makes the server threads.
-    pub fn new(seed: u64, plan: &Plan) -> Result<Self, ExperimentError> {
+    pub fn new(seed: u64, plan: &Plan) -> Result<Self> {
         // Trees are a half to nine tenths full; the rest is buffers of connections.
         let keys = plan.keys + 2 * plan.capacity;
         let memory_bytes = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
@@ -182,7 +182,7 @@ impl Index {
     }
 
     /// Starts server threads and clients.
-    pub fn start(&mut self, tally: &Shared) -> Result<(), ExperimentError> {
+    pub fn start(&mut self, tally: &Shared) -> Result<()> {
         let plan = &self.plan;
         for index in 0..plan.clients {
             let node = Server::Compute.of_thread(index);
@@ -217,7 +217,7 @@ impl Index {
 }
 
 /// Builds the index, runs it, and says what was seen.
-pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Seen, ExperimentError> {
+pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Seen> {
     let mut index = Index::new(run.seed, plan)?;
     let tally = Tally::new(index.rack.now(), plan.span);
     index.start(&tally)?;

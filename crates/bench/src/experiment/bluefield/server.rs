@@ -130,9 +130,7 @@ impl Actor for ServerActor {
         context.charge(Category::Compute, compute);
         let spent = communication + compute;
         if let Some(qpn) = thread.rpc.poll_lost() {
-            let mut tally = self.tally.borrow_mut();
-            tally.fail(format!("the connection {qpn} broke"));
-            return Step::Done;
+            return tally::broken(&self.tally, format!("the connection {qpn} broke"));
         }
         if spent == Duration::ZERO {
             return Step::WaitForPacket;

@@ -1,6 +1,6 @@
 //! Trees of the experiments: which keys they have, and what they cost at the paper's sizes.
 
-use crate::experiment::ExperimentError;
+use crate::experiment::Result;
 use crate::experiment::drive::OrFailed;
 use rackweave_base::Memory;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
@@ -29,7 +29,7 @@ pub fn load(
     node_bytes: u32,
     (low, last): (u64, u64),
     (end, capacity): (u64, u64),
-) -> Result<Tree, ExperimentError> {
+) -> Result<Tree> {
     let keys = end.saturating_sub(low);
     let config = TreeConfig {
         low,

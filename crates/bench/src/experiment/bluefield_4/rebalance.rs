@@ -8,7 +8,7 @@ use crate::experiment::bluefield::{Core, tree};
 use crate::experiment::drive::OrFailed;
 use crate::experiment::metered::{Outbox, after};
 use crate::experiment::tally::{self, Shared, Span, Tally};
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{
@@ -75,7 +75,7 @@ impl Scenario {
         }
     }
 
-    fn plan(self) -> Result<Plan, ExperimentError> {
+    fn plan(self) -> Result<Plan> {
         let keys = match self {
             Self::Uniform | Self::SlowDpu => Keys::Uniform(REAL_KEYS),
             Self::Skewed => Zipf::new(REAL_KEYS, SKEW)
@@ -118,7 +118,7 @@ fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
 }
 
 /// Runs a scenario with the rebalancer and with splits that stay.
-pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course, ExperimentError> {
+pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
     let (times, micros) = run.scale.pick((1, 500), (2, 1_000));
     let settle = scenario.settle() * times;
     let slow_from = match scenario {
@@ -154,7 +154,7 @@ pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course, Experimen
 }
 
 /// Runs all scenarios.
-pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>, ExperimentError> {
+pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>> {
     let scenarios = Scenario::ALL.into_iter().enumerate();
     let courses = scenarios.map(|(at, scenario)| {
         let course = course(&mut run.part(at, Scenario::ALL.len()), scenario);
@@ -164,7 +164,7 @@ pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>, ExperimentError> {
 }
 
 /// Starts a coordinator that rebalances; what it does is in the log.
-fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, ExperimentError> {
+fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
     let config = CoordinatorConfig {
         rpc: rpc::ClientConfig {
             timeout: Duration::ZERO,
@@ -194,7 +194,7 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, Exp
 }
 
 /// The best split that stays as it is: a search over all parts, then about the best of them.
-fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64), ExperimentError> {
+fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
     let plan = Plan {
         slowdown: slowdown(scenario, Duration::ZERO),
         ..scenario.plan()?.counted(Duration::from_micros(400))

@@ -15,17 +15,14 @@ use super::figures::{ROWS, Row};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{Curve, MIB, best};
 use super::testbed;
-use crate::baseline::raw_writer::RawWriter;
-use crate::baseline::single_buffer::SingleBuffer;
 use crate::experiment::drive::OrFailed;
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Figure, Series};
 use core::hint::black_box;
 use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
 use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::Region;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -58,7 +55,7 @@ fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
 ///
 /// # Errors
 /// If a rack cannot be built, something wrong arrives, or the user wishes to stop.
-pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure, ExperimentError> {
+pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure> {
     let (data, buffers) = sizes(run.scale);
     let most = data.last().copied().unwrap_or(0);
     let source = source(run.seed, most as usize);
@@ -109,30 +106,21 @@ fn notes(row: &Row, scale: Scale, curves: &[Curve], memcpy: f64) -> Vec<String> 
         one.unwrap_or_default()
     };
     let cores = thread::available_parallelism().map_or(1, core::num::NonZero::get);
-    let most = row
-        .layouts(scale)
-        .iter()
-        .map(|layout| layout.0)
-        .max()
-        .unwrap_or(1);
+    let most = row.layouts(scale).iter().map(|layout| layout.0).max();
+    let most = most.unwrap_or(1);
     let threads = match row.way {
         Way::Raw => most,
         Way::Single | Way::Multi => 2 * most,
     };
+    let (best, best_of_all) = (best_of(papers), best_of(curves.iter().collect()));
     vec![
         format!(
             "Real time, on an embedded rack in one process with {cores} cores; up to {threads} \
              threads. memcpy of one thread, from memory to memory, in the same run: {memcpy:.0} \
              MiB/s."
         ),
-        format!(
-            "The largest area of the paper's number has {}.",
-            best_of(papers)
-        ),
-        format!(
-            "Of all that were tried {}.",
-            best_of(curves.iter().collect())
-        ),
+        format!("The largest area of the paper's number has {best}."),
+        format!("Of all that were tried {best_of_all}."),
     ]
 }
 
@@ -159,38 +147,28 @@ fn memcpy(source: &[u8]) -> f64 {
     best
 }
 
-fn curve(
-    shape: Shape,
-    seed: u64,
-    source: &[u8],
-    data: &[u64],
-) -> Result<Vec<(f64, f64)>, ExperimentError> {
+fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f64, f64)>> {
     let mut config = testbed::config(seed, ends::memory_of(&shape));
     // Whoever waits drives the rack.
     config.driver_threads = 0;
     let rack = EmbeddedRack::new(&config)?;
     let nodes = [STORAGE, COMPUTE].map(|node| rack.node_at(node));
     let mut ends = match Ends::new(&rack, &shape, nodes[0].now(), seed)? {
-        Ends::Raw(writers, region) => Running::Raw(writers, region),
-        Ends::Single(ends) => Running::Single(ends),
-        Ends::Multi(channels) => Running::Multi(
-            channels
-                .into_iter()
-                .map(|(sender, receiver)| {
-                    let [storage, compute] = nodes.clone().map(Arc::new);
-                    (
-                        MessageSender::new(storage, sender),
-                        MessageReceiver::new(compute, receiver),
-                    )
-                })
-                .collect(),
-        ),
+        Ends::Raw(writers, region) => Ends::Raw(writers, region),
+        Ends::Single(ends) => Ends::Single(ends),
+        Ends::Multi(channels) => {
+            let handles = |(sender, receiver)| {
+                let [storage, compute] = nodes.clone().map(Arc::new);
+                let sender = MessageSender::new(storage, sender);
+                (sender, MessageReceiver::new(compute, receiver))
+            };
+            Ends::Multi(channels.into_iter().map(handles).collect())
+        }
     };
     let mut points = Vec::new();
     for &bytes in data {
-        let seconds = ends
-            .measure(&nodes, &shape, &source[..bytes as usize])
-            .or_failed("a transfer")?;
+        let seconds = ends.measure(&nodes, &shape, &source[..bytes as usize]);
+        let seconds = seconds.or_failed("a transfer")?;
         points.push((bytes as f64, bytes as f64 / MIB / seconds));
     }
     Ok(points)
@@ -199,14 +177,7 @@ fn curve(
 /// What a thread does.
 type Job<'a> = Box<dyn FnOnce() -> Result<Times, String> + Send + 'a>;
 
-/// The ends, which threads of each point use anew.
-enum Running {
-    Raw(Vec<RawWriter>, Region),
-    Single(Box<[SingleBuffer; 2]>),
-    Multi(Vec<(MessageSender, MessageReceiver)>),
-}
-
-impl Running {
+impl Ends<(MessageSender, MessageReceiver)> {
     /// The median of some transfers in seconds.
     fn measure(&mut self, nodes: &[Node; 2], shape: &Shape, source: &[u8]) -> Result<f64, String> {
         let bytes = source.len() as u64;

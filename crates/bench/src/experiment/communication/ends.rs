@@ -4,8 +4,8 @@ use super::shape::{Shape, Way};
 use super::testbed::attributes;
 use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
-use crate::experiment::ExperimentError;
-use crate::experiment::drive::{OrFailed, failed};
+use crate::experiment::Result;
+use crate::experiment::drive::OrFailed;
 use rackweave_base::{Duration, Instant, KeyRng, NodeId, Qpn, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
@@ -16,13 +16,13 @@ use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region};
 
 /// Both units' ends.
 #[derive(Debug)]
-pub enum Ends {
+pub enum Ends<C = (Sender, Receiver)> {
     /// A writer for each thread, and the compute unit's receive buffers.
     Raw(Vec<RawWriter>, Region),
     /// The storage unit's end and the compute unit's.
     Single(Box<[SingleBuffer; 2]>),
     /// A channel for each thread.
-    Multi(Vec<(Sender, Receiver)>),
+    Multi(Vec<C>),
 }
 
 /// Bytes of memory that the regions of a shape take, generously.
@@ -32,12 +32,7 @@ pub fn memory_of(shape: &Shape) -> u64 {
 
 impl Ends {
     /// Makes and connects them at `now`.
-    pub fn new(
-        rack: &Rack,
-        shape: &Shape,
-        now: Instant,
-        seed: u64,
-    ) -> Result<Self, ExperimentError> {
+    pub fn new(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Self> {
         match shape.way {
             Way::Raw => raw(rack, shape),
             Way::Single => single(rack, shape.bytes),
@@ -46,7 +41,7 @@ impl Ends {
     }
 }
 
-fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region, ExperimentError> {
+fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region> {
     let block = rack
         .memory()
         .allocate(bytes as usize)
@@ -58,28 +53,23 @@ fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region, ExperimentErr
     made.or_failed("the buffers")
 }
 
-fn end(rack: &Rack, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId), String> {
+fn end(rack: &Rack, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId)> {
     rack.node_at(node).with(|nic| {
-        let cq = nic.create_cq(sends).map_err(|error| error.to_string())?;
+        let cq = nic.create_cq(sends).or_failed("a queue pair")?;
         let capabilities = QpCapabilities {
             send_max: sends,
             receive_max: 1,
             segments_max: 1,
         };
         let qpn = nic.create_qp(at.pd, cq, cq, capabilities);
-        Ok((qpn.map_err(|error| error.to_string())?, cq))
+        Ok((qpn.or_failed("a queue pair")?, cq))
     })
 }
 
 /// A connected queue pair at the storage unit and one at the compute unit.
-fn pair(
-    rack: &Rack,
-    regions: [&Region; 2],
-    sends: u32,
-) -> Result<[(Qpn, CqId); 2], ExperimentError> {
-    let refused = |error| failed("a queue pair", error);
-    let near = end(rack, STORAGE, regions[0], sends).map_err(refused)?;
-    let far = end(rack, COMPUTE, regions[1], sends).map_err(refused)?;
+fn pair(rack: &Rack, regions: [&Region; 2], sends: u32) -> Result<[(Qpn, CqId); 2]> {
+    let near = end(rack, STORAGE, regions[0], sends)?;
+    let far = end(rack, COMPUTE, regions[1], sends)?;
     rack.connect((STORAGE, near.0), (COMPUTE, far.0), &attributes())
         .or_failed("a queue pair")?;
     Ok([near, far])
@@ -92,7 +82,7 @@ fn keyed(region: &Region) -> KeyedAddress {
     }
 }
 
-fn raw(rack: &Rack, shape: &Shape) -> Result<Ends, ExperimentError> {
+fn raw(rack: &Rack, shape: &Shape) -> Result<Ends> {
     let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
     let far = region(rack, COMPUTE, RawTarget::bytes_of(buffers, shape.bytes))?;
     let own = buffers / threads;
@@ -113,7 +103,7 @@ fn raw(rack: &Rack, shape: &Shape) -> Result<Ends, ExperimentError> {
     Ok(Ends::Raw(writers, far))
 }
 
-fn single(rack: &Rack, half: u64) -> Result<Ends, ExperimentError> {
+fn single(rack: &Rack, half: u64) -> Result<Ends> {
     let bytes = 2 * half + NOTICE_BYTES as u64;
     let near = region(rack, STORAGE, bytes)?;
     let far = region(rack, COMPUTE, bytes)?;
@@ -154,7 +144,7 @@ fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
     }
 }
 
-fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends, ExperimentError> {
+fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
     let units = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
     let mut rng = KeyRng::seeded(Rng::new(seed).fork("messaging"));
     let terms = units.map(|(node, role)| {

@@ -3,7 +3,7 @@
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series};
 
 /// Threads at each end, and receive buffers of all of them.
@@ -213,7 +213,7 @@ impl Row {
     }
 
     /// Measures the figure in virtual time.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let sizes = Sizes::of(run.scale);
         let mut shapes = self.shapes(run.scale, &sizes.buffers);
         let own = shapes.len();

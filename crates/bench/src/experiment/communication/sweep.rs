@@ -2,7 +2,7 @@
 
 use super::shape::{Bytes, Shape};
 use super::units::Units;
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::experiment::{Result, Run, Scale};
 
 /// Bytes of a MiB, in which the paper counts.
 pub const MIB: f64 = 1_048_576.0;
@@ -111,11 +111,7 @@ pub fn best(mut curves: Vec<&Curve>, count: usize) -> Vec<&Curve> {
 }
 
 /// Measures all shapes with all sizes of data.
-pub fn measure(
-    run: &mut Run<'_>,
-    shapes: &[Shape],
-    data: &[u64],
-) -> Result<Vec<Curve>, ExperimentError> {
+pub fn measure(run: &mut Run<'_>, shapes: &[Shape], data: &[u64]) -> Result<Vec<Curve>> {
     // Progress goes by bytes, and each measurement takes some time of its own.
     let weight = |bytes: u64| (bytes + (1 << 20)) as f64;
     let all = shapes.len() as f64 * data.iter().map(|&bytes| weight(bytes)).sum::<f64>();

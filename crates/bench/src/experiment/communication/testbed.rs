@@ -1,6 +1,6 @@
 //! The testbed as a simulated rack, and what its cores pay.
 
-use crate::experiment::ExperimentError;
+use crate::experiment::Result;
 use crate::experiment::metered::Toll;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
@@ -32,7 +32,7 @@ pub fn config(seed: u64, memory: u64) -> RackConfig {
 }
 
 /// The testbed.
-pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError> {
+pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack> {
     let rack = SimulatedRack::with_models(&config(seed, memory), |world| {
         world.nodes = testbed::nodes();
         world.switch = testbed::switch();

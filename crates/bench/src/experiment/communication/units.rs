@@ -10,7 +10,7 @@ use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::{HEADER_BYTES, SingleBuffer};
 use crate::experiment::drive::{Until, drive, failed};
 use crate::experiment::metered::Outbox;
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{Result, Run};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, NodeId};
@@ -61,7 +61,7 @@ fn shared<T>(value: T) -> Shared<T> {
 
 impl Units {
     /// Builds the testbed; everything random comes from `seed`.
-    pub fn new(shape: Shape, seed: u64) -> Result<Self, ExperimentError> {
+    pub fn new(shape: Shape, seed: u64) -> Result<Self> {
         let rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
         let threads = match Ends::new(&rack, &shape, now, seed)? {
@@ -84,7 +84,7 @@ impl Units {
     }
 
     /// Sends `bytes` bytes once and returns what that took.
-    pub fn measure(&mut self, run: &mut Run<'_>, bytes: u64) -> Result<Took, ExperimentError> {
+    pub fn measure(&mut self, run: &mut Run<'_>, bytes: u64) -> Result<Took> {
         let data = self.data.series(self.measured, bytes);
         self.measured += 1;
         let begins = self.rack.now();
@@ -133,7 +133,7 @@ impl Units {
 
     /// Demands that the receive buffers hold what raw writers wrote there last. In the other ways
     /// every byte was looked at when it was consumed.
-    fn check(&self, data: &Data) -> Result<(), ExperimentError> {
+    fn check(&self, data: &Data) -> Result<()> {
         let Threads::Raw(writers, region) = &self.threads else {
             return Ok(());
         };

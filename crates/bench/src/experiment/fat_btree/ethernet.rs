@@ -7,7 +7,7 @@ use super::walk::WalkCost;
 use crate::experiment::drive::{OrFailed, Until, drive};
 use crate::experiment::tally::{Span, Tally};
 use crate::experiment::work::Core;
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{Result, Run};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_endpoint::index::{DatagramClientConfig, DatagramServerConfig, PartitionMap};
 use rackweave_endpoint::rpc::ServerConfig;
@@ -64,7 +64,7 @@ impl Ethernet {
         database: Database,
         asked: &[u64],
         (skew, limits): (f64, Limits),
-    ) -> Result<Self, ExperimentError> {
+    ) -> Result<Self> {
         // The records of a server begin there; the last has what is left.
         let first = |server: u64| match server {
             SERVERS => database.keys,
@@ -130,12 +130,7 @@ impl Ethernet {
     }
 
     /// Operations per second under such a load.
-    pub fn measure(
-        &mut self,
-        run: &mut Run<'_>,
-        load: Load,
-        asks: &Asks,
-    ) -> Result<f64, ExperimentError> {
+    pub fn measure(&mut self, run: &mut Run<'_>, load: Load, asks: &Asks) -> Result<f64> {
         let span = Span::new(WARM_UP, load.counted);
         let tally = Tally::new(self.rack.now(), span);
         for client in 0..usize::from(load.clients) {
@@ -171,7 +166,7 @@ impl Ethernet {
 }
 
 /// The testbed, with room for `memory` bytes of regions.
-fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack, ExperimentError> {
+fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack> {
     let node = |(at, &switch): (usize, &u16)| {
         let (name, role) = match at {
             0 => ("client".to_owned(), Role::Compute),

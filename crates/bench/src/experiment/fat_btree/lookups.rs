@@ -9,7 +9,7 @@ use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
 use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, notes, popularity, shrink};
 use crate::experiment::grid::{self, Curve};
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{ExperimentError, Result, Run};
 use crate::figure::{Axis, Claim, Figure, Series, claim};
 use rackweave_base::Rng;
 use rackweave_endpoint::index::Access;
@@ -160,7 +160,7 @@ type Course = Curve<(), f64, Seen>;
 
 impl Lookups {
     /// Measures and draws it.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let curves = measure(run, &self.points(run.scale, DEFAULT))?;
         let units = "microseconds, thousands per second, READs";
         let mut figure = self.empty_figure(Axis::linear(units, ""));
@@ -182,7 +182,7 @@ impl Lookups {
 }
 
 /// The figure.
-pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure> {
     let points = SKEWS.points(run.scale, DEFAULT);
     let curves = measure(run, &points)?;
     let mut figure = Figure::bars("How many round trips lookups take")
@@ -226,7 +226,7 @@ fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
 }
 
 /// Measures all ways at all points.
-fn measure(run: &mut Run<'_>, points: &[(f64, Point)]) -> Result<Vec<Course>, ExperimentError> {
+fn measure(run: &mut Run<'_>, points: &[(f64, Point)]) -> Result<Vec<Course>> {
     let mut curves = NAMES.map(|name| Course::empty(name, ()));
     // Points that have a database in common use its trees one after the other.
     let groups: Vec<_> = points.chunk_by(|a, b| a.1.keys == b.1.keys).collect();
@@ -242,7 +242,7 @@ fn measure_database(
     run: &mut Run<'_>,
     points: &[(f64, Point)],
     curves: &mut [Course],
-) -> Result<(), ExperimentError> {
+) -> Result<()> {
     let (scale, seed) = (run.scale, run.seed);
     let database = Database {
         keys: points[0].1.keys / shrink(scale),
@@ -255,7 +255,7 @@ fn measure_database(
         let asked: Vec<u64> = asked.collect();
         Ok((popularity, asked))
     });
-    let all: Vec<(Popularity, Vec<u64>)> = all.collect::<Result<_, ExperimentError>>()?;
+    let all: Vec<(Popularity, Vec<u64>)> = all.collect::<Result<_>>()?;
     let records = distinct(all.iter().flat_map(|(_, asked)| asked));
     let (mut done, total) = (0, NAMES.len() * points.len());
     let mut look_up = |rack: &mut LookupRack, way: usize, at: usize, access| {

@@ -6,7 +6,7 @@ use super::seen::Seen;
 use crate::experiment::drive::{OrFailed, Until, drive};
 use crate::experiment::metered::Outbox;
 use crate::experiment::work::Core;
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{Result, Run};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::KeyWeights;
@@ -66,7 +66,7 @@ impl LookupRack {
         shape: Shape,
         asked: &[u64],
         limits: Option<Limits>,
-    ) -> Result<Self, ExperimentError> {
+    ) -> Result<Self> {
         let tree = database.tree(database.keys, asked.len() as u64, shape);
         let rack = testbed(seed, tree.bytes(), limits)?;
         let map = PartitionMap::whole(1, EndpointId(0)).or_failed("the partition map")?;
@@ -90,12 +90,7 @@ impl LookupRack {
     }
 
     /// Looks the records up, one after the other. `share` is what is done of the experiment.
-    pub fn look_up(
-        &mut self,
-        run: &mut Run<'_>,
-        access: Access,
-        asked: &[u64],
-    ) -> Result<Seen, ExperimentError> {
+    pub fn look_up(&mut self, run: &mut Run<'_>, access: Access, asked: &[u64]) -> Result<Seen> {
         let config = IndexClientConfig {
             operations: 1,
             access,
@@ -145,9 +140,9 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     switch.index_nodes = if limits.layers > 0 { limits.nodes } else { 0 };
 }
 
-/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they are
-/// among these, and waits until that serves.
-pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
+/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they
+/// are among these, and waits until that serves.
+pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary> {
     let what = "loading the switches";
     index
         .open_network(IndexNetworkSpec::default())
@@ -157,11 +152,7 @@ pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary, Experi
 }
 
 /// The testbed, with room for `memory` bytes of regions.
-fn testbed(
-    seed: u64,
-    memory: u64,
-    limits: Option<Limits>,
-) -> Result<SimulatedRack, ExperimentError> {
+fn testbed(seed: u64, memory: u64, limits: Option<Limits>) -> Result<SimulatedRack> {
     let mut config = RackConfig {
         seed,
         memory_limit: memory + (64 << 20),

@@ -1,6 +1,6 @@
 //! What was seen of a run of lookups.
 
-use crate::experiment::tally::quantile;
+use crate::experiment::tally::{mean, quantile};
 use rackweave_base::Duration;
 
 /// What lookups one after the other took.
@@ -24,8 +24,7 @@ impl Seen {
 
     /// Mean latency in microseconds.
     pub fn mean_us(&self) -> f64 {
-        let all: u64 = self.latencies_ns.iter().sum();
-        all as f64 / self.latencies_ns.len() as f64 / 1e3
+        mean(&self.latencies_ns) / 1e3
     }
 
     /// The latency that this part of all does not exceed, in microseconds.
@@ -35,7 +34,7 @@ impl Seen {
 
     /// Mean READs of a lookup.
     pub fn round_trips(&self) -> f64 {
-        self.reads.iter().sum::<u64>() as f64 / self.reads.len() as f64
+        mean(&self.reads)
     }
 
     /// Which percentage of all took so many READs, by their number.

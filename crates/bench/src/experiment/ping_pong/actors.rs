@@ -41,7 +41,7 @@ fn look(context: &mut Context<'_>) {
 }
 
 /// A ring's doorbell, rung not too often.
-struct Bell {
+pub(super) struct Bell {
     bell: Option<Doorbell>,
     /// When it may ring again.
     next: Instant,
@@ -49,7 +49,7 @@ struct Bell {
 }
 
 impl Bell {
-    fn new(bell: Option<Doorbell>) -> Self {
+    pub(super) fn new(bell: Option<Doorbell>) -> Self {
         Self {
             bell,
             next: Instant::ZERO,
@@ -76,21 +76,12 @@ impl Bell {
 
 /// A producing end: items are written in one step and committed in the next.
 pub(super) struct Source {
-    ring: Producer,
-    bell: Bell,
-    written: u32,
+    pub(super) ring: Producer,
+    pub(super) bell: Bell,
+    pub(super) written: u32,
 }
 
 impl Source {
-    pub(super) fn new(ring: Producer, bell: Option<Doorbell>) -> Self {
-        let bell = Bell::new(bell);
-        Self {
-            ring,
-            bell,
-            written: 0,
-        }
-    }
-
     /// Tells the switch of what was written in the step before.
     fn tell(&mut self, context: &mut Context<'_>) {
         if self.written > 0 {
@@ -104,26 +95,15 @@ impl Source {
 
 /// A consuming end: items are read in one step and released in the next.
 pub(super) struct Sink {
-    ring: Consumer,
-    bell: Bell,
-    taken: u32,
-    freed: u32,
+    pub(super) ring: Consumer,
+    pub(super) bell: Bell,
+    pub(super) taken: u32,
+    pub(super) freed: u32,
     /// Items after which the switch is told that there is room.
-    bell_after: u32,
+    pub(super) bell_after: u32,
 }
 
 impl Sink {
-    pub(super) fn new(ring: Consumer, bell: Option<Doorbell>, bell_after: u32) -> Self {
-        let bell = Bell::new(bell);
-        Self {
-            ring,
-            bell,
-            taken: 0,
-            freed: 0,
-            bell_after,
-        }
-    }
-
     /// The items to be read next; or what comes instead, which is a wait for some or until
     /// a doorbell must ring, this one or one that is due at `also`.
     fn peek(

@@ -10,7 +10,7 @@ fn plan(producers: u32, consumers: u32, items: u64) -> Plan {
     }
 }
 
-fn measured(plan: &Plan, seed: u64) -> Result<Outcome, ExperimentError> {
+fn measured(plan: &Plan, seed: u64) -> Result<Outcome> {
     let mut run = Run::quick(seed);
     measure(&mut run, plan)
 }

@@ -7,7 +7,7 @@ use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, Station};
 use crate::experiment::drive::{OrFailed, Problem, Until, drive};
 use crate::experiment::shuffle::traffic;
-use crate::experiment::{ExperimentError, Run};
+use crate::experiment::{ExperimentError, Result, Run};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
@@ -90,7 +90,7 @@ pub enum Load {
 
 impl PageRack {
     /// Builds the rack and fills the passive node's memory.
-    pub fn new(run: &mut Run<'_>, shape: Shape) -> Result<Self, ExperimentError> {
+    pub fn new(run: &mut Run<'_>, shape: Shape) -> Result<Self> {
         let config = config(run.seed, shape);
         let rack = SimulatedRack::new(&config)?;
         let all = u64::from(shape.held) + shape.cold;
@@ -109,8 +109,7 @@ impl PageRack {
             },
         ];
         testbed::add_pages(&rack, nodes, all, shape.indexed, run.seed)?;
-        let lost = || ExperimentError::Run("a node is dead".into());
-        let ends = rack.page_ends(ASKING).ok_or_else(lost)?;
+        let ends = ends(&rack, ASKING)?;
         let mut made = Self {
             rack,
             shape,
@@ -128,9 +127,8 @@ impl PageRack {
         Ok(made)
     }
 
-    fn fill(&mut self, run: &mut Run<'_>) -> Result<(), ExperimentError> {
-        let lost = || ExperimentError::Run("a node is dead".into());
-        let ends = self.rack.page_ends(PASSIVE).ok_or_else(lost)?;
+    fn fill(&mut self, run: &mut Run<'_>) -> Result<()> {
+        let ends = ends(&self.rack, PASSIVE)?;
         let failure = Problem::default();
         let filler = Filler {
             channel: Channel::new(ends.channels[0].clone()),
@@ -153,7 +151,7 @@ impl PageRack {
         run: &mut Run<'_>,
         (want, load): (Want, Load),
         counted: Duration,
-    ) -> Result<Seen, ExperimentError> {
+    ) -> Result<Seen> {
         let start = self.rack.now();
         let from = start + Duration::from_nanos(counted.as_nanos() / 10);
         let until = from + counted;
@@ -198,12 +196,7 @@ impl PageRack {
     }
 
     /// When a thread asks; nothing if it has no part in the load.
-    fn pace(
-        &self,
-        load: Load,
-        thread: u16,
-        start: Instant,
-    ) -> Result<Option<Pace>, ExperimentError> {
+    fn pace(&self, load: Load, thread: u16, start: Instant) -> Result<Option<Pace>> {
         let threads = usize::from(THREADS);
         match load {
             Load::Open(per_second) => {
@@ -226,7 +219,7 @@ impl PageRack {
         thread: u16,
         (want, pace): (Want, Pace),
         tally: &Rc<RefCell<Tally>>,
-    ) -> Result<(), ExperimentError> {
+    ) -> Result<()> {
         let looks = match self.shape.looks_from {
             Some(from) => Some(self.looks(from)?),
             None => None,
@@ -250,7 +243,7 @@ impl PageRack {
     }
 
     /// A thread's way to entries in the memory server.
-    fn looks(&mut self, from: u64) -> Result<Looks, ExperimentError> {
+    fn looks(&mut self, from: u64) -> Result<Looks> {
         let depth = u32::from(self.shape.depth);
         let bytes = (depth * ENTRY_BYTES) as usize;
         let near = Station::new(&mut self.rack, ASKING, bytes, depth * 2)?;
@@ -264,6 +257,11 @@ impl PageRack {
             entries: far.region,
         })
     }
+}
+
+fn ends(rack: &SimulatedRack, node: NodeId) -> Result<PageEnds> {
+    let lost = || ExperimentError::Run("a node is dead".into());
+    rack.page_ends(node).ok_or_else(lost)
 }
 
 fn config(seed: u64, shape: Shape) -> RackConfig {

@@ -2,7 +2,7 @@
 //! switch whose page table is as large as is asked for.
 
 use super::blank::BlankBackend;
-use crate::experiment::ExperimentError;
+use crate::experiment::Result;
 use crate::experiment::drive::OrFailed;
 use rackweave_base::{NodeId, Rng};
 use rackweave_controller::PageNode;
@@ -78,7 +78,7 @@ pub fn add_pages(
     pages: u64,
     indexed: u64,
     seed: u64,
-) -> Result<PageService, ExperimentError> {
+) -> Result<PageService> {
     let mut rng = Rng::new(seed).fork("page rack");
     let blank = BlankBackend::new(pages, PAGE_BYTES);
     let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);

@@ -1,6 +1,7 @@
 //! Q1 on processing units: right answers, and units that are told apart.
 
 use super::*;
+use crate::experiment::ExperimentError;
 use rackweave_workload::tpch::Q1Partial;
 
 fn run<R>(seed: u64, act: impl FnOnce(&mut Run<'_>) -> R) -> R {
@@ -91,7 +92,7 @@ fn a_unit_may_come_while_the_flow_runs() {
     let late = Instant::ZERO + Duration::from_micros(400);
     let mut rack = Rack::new(&table, 1, 2, 5).unwrap();
     let (from, to) = (rack.producers(), [rack.unit_node(0), rack.unit_node(1)]);
-    let simulated = rack.simulated();
+    let simulated = &mut rack.rack;
     let flow = simulated
         .flow(&from, &to)
         .item_bytes(ITEM_SIZE)

@@ -3,7 +3,7 @@
 use super::super::drive::{Until, drive};
 use super::super::one_to_one::{self, ENDS, Sink, Source};
 use super::super::tally::{Span, Tally};
-use super::super::{ExperimentError, Run};
+use super::super::{Result, Run};
 use rackweave_base::{Duration, Instant};
 
 /// Bytes of one transfer at most.
@@ -37,7 +37,7 @@ pub(super) fn play(
     run: &mut Run<'_>,
     phases: Vec<Phase>,
     demands: [Option<f64>; 3],
-) -> Result<History, ExperimentError> {
+) -> Result<History> {
     let mut rack = one_to_one::rack(run.seed)?;
     let lengths = phases.iter().map(|phase| phase.length);
     let span = Span::new(
