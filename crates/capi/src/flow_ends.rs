@@ -71,13 +71,16 @@ impl Running {
         limit: Option<u64>,
         mut act: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let Some(timeout_ns) = limit else {
-            return act();
-        };
-        wait(&*self.rack.progress(), timeout_ns, || match act() {
+        let pending = |result: Result<T, Fault>| match result {
             Err(fault) if fault.status == Status::Pending => Ok(None),
             other => other.map(Some),
-        })
+        };
+        match (act(), limit) {
+            (Err(fault), Some(timeout_ns)) if fault.status == Status::Pending => {
+                wait(&self.rack.any_node(), timeout_ns, || pending(act()))
+            }
+            (result, _) => result,
+        }
     }
 }
 

@@ -207,10 +207,7 @@ unsafe fn carry_out(
     handle::on(client, |client: &mut Client| {
         // SAFETY: as the caller promises.
         let (op, kind) = unsafe { self::operation(operation)? };
-        match client.execute(&op, kind, timeout_ns)?.status {
-            Status::Ok => Ok(()),
-            other => Err(Fault::quiet(other)),
-        }
+        client.write(&op, kind, timeout_ns)
     })
 }
 
@@ -283,6 +280,14 @@ impl Client {
         match self.show(reply) {
             (shown, None) => Ok(shown),
             (_, Some(fault)) => Err(fault),
+        }
+    }
+
+    /// A write that is waited for.
+    fn write(&mut self, op: &Op<'_>, kind: u32, timeout_ns: u64) -> Result<(), Fault> {
+        match self.execute(op, kind, timeout_ns)?.status {
+            Status::Ok => Ok(()),
+            other => Err(Fault::quiet(other)),
         }
     }
 }
@@ -490,7 +495,7 @@ pub extern "C" fn rackweave_index_client_delete(
     key: u64,
     timeout_ns: u64,
 ) -> Status {
-    let operation = write(DELETE, key, core::ptr::null(), 0);
-    // SAFETY: it has no value.
-    unsafe { carry_out(client, &operation, timeout_ns) }
+    handle::on(client, |client: &mut Client| {
+        client.write(&Op::Delete { key }, DELETE, timeout_ns)
+    })
 }

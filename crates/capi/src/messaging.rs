@@ -335,7 +335,7 @@ pub unsafe extern "C" fn rackweave_listener_accept(
             node,
             rack,
         } = listening;
-        let made = wait(&*rack.progress(), timeout_ns, || {
+        let made = wait(&rack.any_node(), timeout_ns, || {
             listener.poll();
             Ok(listener.try_accept())
         })?;
@@ -422,9 +422,9 @@ pub unsafe extern "C" fn rackweave_connection_dial(
         // SAFETY: as the caller promises.
         let begun = unsafe { dial(handle::shared(rack)?, node, address, options, timeout_ns) };
         let mut connection = begun?;
-        let progress = connection.rack.progress();
+        let node = connection.rack.any_node();
         // It ends by itself.
-        wait(&*progress, RACKWEAVE_FOREVER, || {
+        wait(&node, RACKWEAVE_FOREVER, || {
             Ok(connection.poll()?.then_some(()))
         })?;
         Ok(connection)

@@ -54,7 +54,8 @@ struct ReceivingEnd {
     has_peeked: bool,
     empty_looks: u32,
     node: Node,
-    rack: Rack,
+    /// It lasts as long as this.
+    _rack: Rack,
 }
 
 impl Handled for ReceivingEnd {
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn rackweave_receiver_create(
             has_peeked: false,
             empty_looks: 0,
             node: connection.place()?,
-            rack: connection.rack.clone(),
+            _rack: connection.rack.clone(),
         })
     };
     // SAFETY: as the caller promises.
@@ -170,8 +171,8 @@ pub unsafe extern "C" fn rackweave_receiver_peek(
     piece: *mut rackweave_piece,
 ) -> Status {
     let peek = |end: &mut ReceivingEnd| {
-        let progress = end.rack.progress();
-        wait(&*progress, timeout_ns, || end.peek())
+        let node = end.node.clone();
+        wait(&node, timeout_ns, || end.peek())
     };
     // SAFETY: as the caller promises.
     unsafe { handle::get(receiver, piece, "piece", peek) }
@@ -205,8 +206,8 @@ pub unsafe extern "C" fn rackweave_receiver_receive(
         // SAFETY: as the caller promises.
         let mut out = Some(unsafe { Out::new(info, "info")? });
         handle::with(receiver, |end: &mut ReceivingEnd| {
-            let progress = end.rack.progress();
-            wait(&*progress, timeout_ns, || {
+            let node = end.node.clone();
+            wait(&node, timeout_ns, || {
                 while let Some(piece) = end.peek()? {
                     let info = rackweave_message_info {
                         length: piece.total,

@@ -24,7 +24,8 @@ struct SendingEnd {
     pinned: Vec<SharedRegion>,
     node: Node,
     number: u16,
-    rack: Rack,
+    /// It lasts as long as this.
+    _rack: Rack,
 }
 
 impl Handled for SendingEnd {
@@ -69,8 +70,8 @@ impl SendingEnd {
         timeout_ns: u64,
         mut done: impl FnMut(&mut MessageSender) -> Result<Option<T>, Fault>,
     ) -> Result<T, Fault> {
-        let progress = self.rack.progress();
-        wait(&*progress, timeout_ns, || {
+        let node = self.node.clone();
+        wait(&node, timeout_ns, || {
             self.poll()?;
             done(&mut self.sender)
         })
@@ -114,7 +115,7 @@ pub unsafe extern "C" fn rackweave_sender_create(
             pinned: Vec::new(),
             node: connection.place()?,
             number: connection.node(),
-            rack: connection.rack.clone(),
+            _rack: connection.rack.clone(),
         })
     };
     // SAFETY: as the caller promises.

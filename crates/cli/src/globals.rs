@@ -1,10 +1,105 @@
-//! What every command shares: the configuration, the form of the output, the wish to stop.
+//! What every command shares: options, the configuration, the form of the output, the wish to stop.
 
-use crate::args::{GlobalArgs, RackArgs};
 use crate::interrupt::Interrupt;
 use crate::live::{self, Live};
 use crate::outcome::CliError;
+use clap::{Args, ValueEnum};
 use rackweave_rack::RackConfig;
+use std::path::PathBuf;
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub struct GlobalArgs {
+    /// The rack's configuration, a TOML file; without it, two storage and two compute nodes
+    #[arg(long, global = true, value_name = "FILE", env = "RACKWEAVE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Everything random comes from it
+    #[arg(long, global = true, value_name = "N", env = "RACKWEAVE_SEED")]
+    pub seed: Option<u64>,
+    /// The form of the result on standard output
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        env = "RACKWEAVE_FORMAT"
+    )]
+    pub format: Format,
+    /// No progress bars
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+/// The form of the result.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One object, described in docs/JSON.md
+    Json,
+}
+
+/// Settings of the rack that have a flag. They go over the configuration file.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RackArgs {
+    /// Use the hosted rack that runs: without --config the one that `rackweave up` starts by
+    /// default. A configuration with a `[hosted]` section says this by itself
+    #[arg(long)]
+    pub hosted: bool,
+    /// Threads that drive an embedded rack beside those who wait
+    #[arg(long, value_name = "N")]
+    pub drivers: Option<u32>,
+    /// Lose packets with this probability
+    #[arg(long, value_name = "P")]
+    pub loss: Option<f64>,
+    /// Deliver packets twice with this probability
+    #[arg(long, value_name = "P")]
+    pub duplicate: Option<f64>,
+    /// Have packets overtaken by later ones with this probability
+    #[arg(long, value_name = "P")]
+    pub reorder: Option<f64>,
+    /// Flip a bit of packets with this probability
+    #[arg(long, value_name = "P")]
+    pub corrupt: Option<f64>,
+}
+
+impl RackArgs {
+    /// The flag among those given that only a rack of one's own can follow.
+    pub fn only_for_own_rack(&self) -> Option<&'static str> {
+        [
+            ("--drivers", self.drivers.is_some()),
+            ("--loss", self.loss.is_some()),
+            ("--duplicate", self.duplicate.is_some()),
+            ("--reorder", self.reorder.is_some()),
+            ("--corrupt", self.corrupt.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+
+    /// Puts what was given into `config`.
+    pub fn apply(&self, config: &mut RackConfig) {
+        let faults = &mut config.faults;
+        for (given, setting) in [
+            (self.loss, &mut faults.loss),
+            (self.duplicate, &mut faults.duplicate),
+            (self.reorder, &mut faults.reorder),
+            (self.corrupt, &mut faults.corrupt),
+        ] {
+            *setting = given.unwrap_or(*setting);
+        }
+        config.driver_threads = self.drivers.unwrap_or(config.driver_threads);
+    }
+}
+
+/// Seconds, more than none and at most a day.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("seconds above 0 and up to 86400 are needed".into()),
+    }
+}
 
 /// What every command gets.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! The `rackweave` command: a whole rack at the command line.
 //!
-//! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
-//! own: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, and `hosted` for the processes
-//! of a hosted rack; all end in `output`, as text or as one JSON object (docs/JSON.md). This room
-//! knows every other; no other knows it.
+//! `args` lists the commands, `outcome` is what a command ends with. Each command has a folder of
+//! its own with its arguments: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, `stat`,
+//! `top`, and `hosted` for the processes of a hosted rack. What a command has found is one JSON
+//! object (docs/JSON.md), which `output` prints as it is or as text (`report`). This crate knows
+//! every other; no other knows it.
 
 mod args;
 mod canary;
@@ -18,22 +19,26 @@ mod info;
 mod interrupt;
 mod items;
 mod live;
+mod medium;
 mod memcpy;
 mod mode;
 mod outcome;
 mod output;
 mod patience;
 mod perf;
+mod pool;
 mod programs;
 mod progress;
 mod report;
 mod stat;
 mod switch_shape;
 mod top;
+mod tpch;
 mod ycsb;
 
-use args::{Cli, Command, DemoArgs};
+use args::{Cli, Command};
 use clap::Parser;
+use demo::args::DemoArgs;
 use globals::Globals;
 use outcome::{CliError, Verdict};
 use std::process::ExitCode;
@@ -41,7 +46,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let Cli { globals, command } = Cli::parse();
     match Globals::new(globals) {
-        Ok(globals) => outcome::exit_code(run(command, &globals), &globals),
+        Ok(globals) => {
+            let result = run(command, &globals);
+            outcome::exit_code(result, globals.interrupt.is_set())
+        }
         Err(error) => outcome::report(&error),
     }
 }

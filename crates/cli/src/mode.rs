@@ -1,7 +1,6 @@
 //! Which rack a command runs on.
 
-use crate::args::RackArgs;
-use crate::globals::Globals;
+use crate::globals::{Globals, RackArgs};
 use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 

@@ -3,7 +3,6 @@
 //! Exit status 0 is a passed verdict, 1 a failed one, 2 bad usage or a rack that could not do what
 //! was asked, 130 an interruption.
 
-use crate::globals::Globals;
 use rackweave_base::memory::MemoryError;
 use rackweave_control::KeyError;
 use rackweave_controller::{FlowError, LaneError};
@@ -43,11 +42,11 @@ pub enum CliError {
     /// Arguments that contradict each other or make no sense here.
     Usage(String),
     /// The configuration makes no sense.
-    Config(ConfigError),
+    Config(String),
     /// The rack could not be built.
-    Rack(RackError),
+    Rack(String),
     /// The capture could not be made or is not complete.
-    Capture(CaptureError),
+    Capture(String),
     /// The rack could not do what was asked of it.
     Run(String),
 }
@@ -66,12 +65,11 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::Usage(text) | Self::Run(text) => text.clone(),
-            Self::Config(error) => error.to_string(),
-            Self::Rack(error) => error.to_string(),
-            Self::Capture(error) => error.to_string(),
-        };
+        let (Self::Usage(text)
+        | Self::Config(text)
+        | Self::Rack(text)
+        | Self::Capture(text)
+        | Self::Run(text)) = self;
         // Scripts read one line; whatever a library put in there stays on it.
         f.write_str(&text.replace(['\n', '\r'], " "))
     }
@@ -79,52 +77,37 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-impl From<ConfigError> for CliError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<RackError> for CliError {
-    fn from(error: RackError) -> Self {
-        Self::Rack(error)
-    }
-}
-
-impl From<CaptureError> for CliError {
-    fn from(error: CaptureError) -> Self {
-        Self::Capture(error)
-    }
-}
-
-macro_rules! run_errors {
-    ($($error:ty),* $(,)?) => {
+macro_rules! errors {
+    ($($kind:ident: $error:ty),* $(,)?) => {
         $(impl From<$error> for CliError {
             fn from(error: $error) -> Self {
-                Self::run(error)
+                Self::$kind(error.to_string())
             }
         })*
     };
 }
 
-run_errors!(
-    CqError,
-    FlowError,
-    HostedError,
-    KeyError,
-    LaneError,
-    MemoryError,
-    PostError,
-    QpError,
-    RegisterError
+errors!(
+    Config: ConfigError,
+    Rack: RackError,
+    Capture: CaptureError,
+    Run: CqError,
+    Run: FlowError,
+    Run: HostedError,
+    Run: KeyError,
+    Run: LaneError,
+    Run: MemoryError,
+    Run: PostError,
+    Run: QpError,
+    Run: RegisterError,
 );
 
 /// What the shell sees of a command's end.
-pub fn exit_code(result: Result<Verdict, CliError>, globals: &Globals) -> ExitCode {
+pub fn exit_code(result: Result<Verdict, CliError>, interrupted: bool) -> ExitCode {
     match result {
         Err(error) => report(&error),
         Ok(Verdict::Ended) => ExitCode::SUCCESS,
-        Ok(_) if globals.interrupt.is_set() => ExitCode::from(EXIT_INTERRUPTED),
+        Ok(_) if interrupted => ExitCode::from(EXIT_INTERRUPTED),
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
         Ok(Verdict::Failed) => ExitCode::from(EXIT_FAILED),
     }

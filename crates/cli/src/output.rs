@@ -1,8 +1,8 @@
 //! A command's result on standard output: text, or one JSON object (docs/JSON.md).
 
-use crate::args::Format;
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
 use crate::outcome::CliError;
+use crate::report::{Text, object};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -25,8 +25,31 @@ pub fn print<T: Serialize + Display>(
     command: &str,
     body: &T,
 ) -> Result<(), CliError> {
+    print_as(globals, command, body, T::to_string)
+}
+
+/// The same; its text is that of the object ([`crate::report`]).
+///
+/// # Errors
+/// As for [`print()`].
+pub fn report<T: Serialize>(globals: &Globals, command: &str, body: &T) -> Result<(), CliError> {
+    print_as(globals, command, body, |body| {
+        Text(&object(body)).to_string()
+    })
+}
+
+/// The same; `text` makes the form for people.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_as<T: Serialize>(
+    globals: &Globals,
+    command: &str,
+    body: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), CliError> {
     let text = match globals.args.format {
-        Format::Text => body.to_string(),
+        Format::Text => text(body),
         Format::Json => {
             let envelope = Envelope {
                 schema: format!("rackweave/{command}/1"),

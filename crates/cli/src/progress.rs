@@ -1,7 +1,6 @@
 //! Progress bars: on standard error, for a person, and only for what takes longer than a moment.
 
-use crate::args::Format;
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -12,7 +11,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often the bar is looked at.
 const EVERY: Duration = Duration::from_millis(100);
 
-const STEPS: u64 = 1000;
+/// Steps of a bar.
+pub const STEPS: u64 = 1000;
 
 /// How far something has come.
 pub struct Progress {
@@ -33,6 +33,21 @@ impl Progress {
         }
     }
 
+    /// One that is shown already.
+    pub fn shown(bar: ProgressBar) -> Self {
+        Self {
+            what: String::new(),
+            wanted: true,
+            due: Instant::now(),
+            bar: Some(bar),
+        }
+    }
+
+    /// One that nobody wants to see.
+    pub fn hidden() -> Self {
+        Self::shown(ProgressBar::hidden())
+    }
+
     /// Whether anybody would see a bar and wants to.
     pub fn is_wanted(globals: &Globals) -> bool {
         !globals.args.quiet
@@ -51,10 +66,8 @@ impl Progress {
         }
         self.due = now + EVERY;
         let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent}% {eta}");
-            let style = style.expect("the template is sound").progress_chars("=> ");
             ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr())
-                .with_style(style)
+                .with_style(style("{msg} [{bar:40}] {percent}% {eta}"))
                 .with_message(self.what.clone())
         });
         bar.set_position((fraction().clamp(0.0, 1.0) * STEPS as f64) as u64);
@@ -67,4 +80,10 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// How a bar looks.
+pub fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.expect("the template is sound").progress_chars("=> ")
 }

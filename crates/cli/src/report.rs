@@ -1,7 +1,10 @@
 //! One model of what a command found: a JSON object (docs/JSON.md), which is its text as well. A
 //! number or word is a line, an object a line of measures, a list of objects a table. Labels are
-//! the keys; what a key ends in is the unit.
+//! the keys; what a key ends in is the unit. What is null or empty has no line.
 
+use crate::live::words::{depth, share};
+use crate::mode::SIMULATED;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};
 use textwrap::{Options, WordSplitter};
@@ -10,16 +13,32 @@ use textwrap::{Options, WordSplitter};
 pub const COLUMNS: usize = 80;
 
 /// What keys end in, how it is written, and whether numbers are scaled.
-const UNITS: [(&str, &str, Form); 9] = [
+const UNITS: [(&str, &str, Form); 14] = [
+    ("gigabytes_per_second", " GB/s", Form::Digits(3)),
     ("gigabytes_per_s", " GB/s", Form::Digits(3)),
     ("gigabits_per_s", " Gbit/s", Form::Digits(3)),
     ("per_s", "", Form::Scaled),
     ("percent_of_a_core", " % of a core", Form::Digits(2)),
+    ("bytes_max", " bytes at most", Form::Digits(0)),
     ("bytes", " bytes", Form::Digits(0)),
     ("ns", " us", Form::Micros),
     ("share", " %", Form::Percent),
+    ("shares", " %", Form::Percent),
+    ("time", " %", Form::Percent),
     ("utilisation", " %", Form::Percent),
+    ("seconds", " s", Form::Seconds),
     ("s", " s", Form::Digits(6)),
+];
+
+/// Objects whose keys are names, such as those of counters, and are told as they are.
+const NAMED: [&str; 7] = [
+    "added",
+    "counters",
+    "drops",
+    "other",
+    "refused",
+    "rogues_caught",
+    "switch_counters",
 ];
 
 #[derive(Clone, Copy)]
@@ -30,11 +49,13 @@ enum Form {
     Micros,
     /// Of a fraction of one.
     Percent,
+    /// Of which there may be a thing of the same name.
+    Seconds,
 }
 
 /// How numbers of one key read.
 #[derive(Clone, Copy)]
-struct Unit {
+pub struct Unit {
     name: &'static str,
     form: Form,
 }
@@ -58,6 +79,14 @@ pub fn wrapped(text: &str, indent: usize) -> String {
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation);
     textwrap::fill(text, options).replace('\u{a0}', " ") + "\n"
+}
+
+/// The object that something is as JSON; nothing of what is no object.
+pub fn object(found: impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(found) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
 }
 
 /// A value without the keys of its object that have none.
@@ -89,8 +118,12 @@ fn label(key: &str) -> (String, Option<Unit>) {
     };
     let words = match (rest, unit.form) {
         ("", Form::Digits(3)) => "throughput",
-        ("", _) | (_, Form::Percent | Form::Scaled) => key,
+        ("", _) | (_, Form::Percent | Form::Scaled | Form::Seconds) => key,
         (rest, _) => rest,
+    };
+    let words = match words.strip_suffix("_per_s") {
+        Some(counted) => format!("{counted}/s"),
+        None => words.to_owned(),
     };
     (words.replace('_', " "), Some(unit))
 }
@@ -104,6 +137,7 @@ fn scalar(value: &Value, unit: Option<Unit>) -> String {
                 Form::Micros => format!("{:.3}", float / 1e3),
                 Form::Percent => format!("{:.1}", float * 100.0),
                 Form::Scaled => scaled(float).trim_end().to_owned(),
+                Form::Seconds => format!("{float:.6}"),
                 Form::Digits(_) if number.is_u64() => number.to_string(),
                 Form::Digits(digits) => format!("{float:.digits$}"),
             };
@@ -124,42 +158,114 @@ fn is_scalar(value: &Value) -> bool {
     !value.is_object() && !value.is_array()
 }
 
+/// Whether a value fits a table or a line beside it.
+fn is_flat(value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.iter().all(is_scalar),
+        Value::Object(map) => map.values().all(is_scalar),
+        _ => true,
+    }
+}
+
 /// An object whose values are all scalars in one line; `unit` is that of those without one.
 fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
     let measure = |(key, value): (&String, &Value)| {
         let (label, own) = label(key);
         let is_count = ["samples", "items", "messages"].contains(&key.as_str());
         let unit = own.or(unit.filter(|_| !is_count));
+        let text = format!("{label} {}", scalar(value, unit));
         // A number stays beside its unit and its label.
-        format!("{label} {}", scalar(value, unit)).replace(' ', "\u{a0}")
+        match value.is_string() {
+            true => text,
+            false => text.replace(' ', "\u{a0}"),
+        }
     };
     map.iter().map(measure).collect::<Vec<_>>().join(", ")
 }
 
-/// A list of objects of the same keys as a table.
-fn table(rows: &[&Map<String, Value>]) -> String {
-    let Some(first) = rows.first() else {
-        return String::new();
+/// An object whose values are all scalars in one line, whatever its keys are.
+fn line_of(key: &str, map: &Map<String, Value>, unit: Option<Unit>) -> String {
+    if !NAMED.contains(&key) {
+        return measures(map, unit);
+    }
+    let one = |(name, value): (&String, &Value)| {
+        format!("{name} {}", scalar(value, None)).replace(' ', "\u{a0}")
     };
-    let columns = first.keys().map(|key| {
-        let (label, unit) = label(key);
-        let cells = rows.iter().map(|row| row.get(key).unwrap_or(&Value::Null));
-        let cells: Vec<_> = [label]
-            .into_iter()
-            .chain(cells.map(|cell| scalar(cell, unit)))
-            .collect();
+    map.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A list of objects of the same keys as a table; `unit` is that of numbers without one. Words are
+/// aligned to the left. Columns with nothing to say, and those of objects, are left out. What would
+/// be wider than the terminal has one blank between its columns.
+pub fn table(rows: &[&Map<String, Value>], unit: Option<Unit>) -> String {
+    let of = |key| {
+        rows.iter()
+            .map(move |row| row.get(key).unwrap_or(&Value::Null))
+    };
+    let keys = rows.first().into_iter().flat_map(|row| row.keys());
+    let keys = keys.filter(|key| of(*key).any(is_told) && !of(*key).any(Value::is_object));
+    let columns = keys.map(|key| {
+        let (label, own) = label(key);
+        let is_words = |value: &Value| match value {
+            Value::String(text) => !is_amount(text),
+            other => other.is_array(),
+        };
+        let cells = of(key).map(|value| match value {
+            Value::Array(list) => words(key, list, own.or(unit)),
+            value => scalar(value, own.or(unit)),
+        });
+        let cells: Vec<_> = std::iter::once(label).chain(cells).collect();
         let width = cells.iter().map(|cell| cell.chars().count()).max();
-        (cells, width.unwrap_or(0))
+        (cells, width.unwrap_or(0), of(key).any(is_words))
     });
     let columns: Vec<_> = columns.collect();
+    let width: usize = columns.iter().map(|(_, width, _)| width + 2).sum();
+    let gap = if width < COLUMNS { "  " } else { " " };
+    let line = |row| {
+        let cells = columns.iter().map(|(cells, width, words)| match words {
+            true => format!("{:<width$}", cells[row]),
+            false => format!("{:>width$}", cells[row]),
+        });
+        let line = cells.collect::<Vec<_>>().join(gap);
+        let indent = if width < COLUMNS { gap } else { "" };
+        format!("{indent}{}\n", line.trim_end())
+    };
+    (0..=rows.len()).map(line).collect()
+}
+
+/// A list of objects as a table and what it leaves out, unless there is more in them than fits
+/// that, or the terminal.
+fn rows_of(rows: &[&Map<String, Value>], unit: Option<Unit>) -> Option<String> {
+    let table = table(rows, unit);
+    let all = |fits: fn(&Value) -> bool| rows.iter().all(|row| row.values().all(fits));
+    let is_narrow = table.lines().all(|line| line.chars().count() < COLUMNS);
+    (all(is_scalar) || all(is_flat) && is_narrow).then(|| table + &beside(rows))
+}
+
+/// What a table leaves out: the objects of each row, below what it has in its first column.
+fn beside(rows: &[&Map<String, Value>]) -> String {
     let mut text = String::new();
-    for row in 0..=rows.len() {
-        let cells = columns
-            .iter()
-            .map(|(cells, width)| format!("{:>width$}", cells[row]));
-        text += &format!("  {}\n", cells.collect::<Vec<_>>().join("  "));
+    for row in rows {
+        let name = row.values().next().map(|first| scalar(first, None));
+        let name = name.unwrap_or_default();
+        for (key, value) in row.iter().filter(|(_, value)| is_told(value)) {
+            if let Value::Object(map) = value {
+                let (label, unit) = label(key);
+                let told = line_of(key, map, unit);
+                text += &wrapped(&format!("  {name} {label}: {told}"), 4);
+            }
+        }
     }
     text
+}
+
+/// Whether a word is a number, with or without a unit: `480k`, `6.53 GB/s`, and not `64 bytes
+/// each`.
+fn is_amount(text: &str) -> bool {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let digits = number.trim_end_matches(char::is_alphabetic);
+    let is_number = text.is_empty() || digits.parse::<f64>().is_ok();
+    is_number && (unit.is_empty() || number.contains('.'))
 }
 
 /// The text of an object.
@@ -167,43 +273,81 @@ pub struct Text<'a>(pub &'a Map<String, Value>);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.0.keys().map(|key| label(key).0.chars().count());
-        let width = labels.max().unwrap_or(0);
-        for (key, value) in self.0 {
+        let told = || self.0.iter().filter(|(_, value)| is_told(value));
+        let labels = told().filter(|(_, value)| is_scalar(value));
+        let labels = labels.map(|(key, _)| label(key).0.chars().count());
+        let width = labels.max().unwrap_or(0) + 1;
+        for (key, value) in told() {
             let (label, unit) = label(key);
             let line = |text: &str| wrapped(&format!("{label}: {text}"), 2);
             match value {
-                Value::Null => {}
-                Value::Array(list) if list.is_empty() => {}
                 Value::Object(map) if map.values().all(is_scalar) => {
-                    f.write_str(&line(&measures(map, unit)))?;
+                    f.write_str(&line(&line_of(key, map, unit)))?;
                 }
                 Value::Object(map) => write_block(f, &label, map)?,
                 Value::Array(list) => {
                     let maps: Vec<_> = list.iter().filter_map(Value::as_object).collect();
                     if maps.len() < list.len() {
-                        let words = list.iter().map(|value| scalar(value, unit));
-                        f.write_str(&line(&words.collect::<Vec<_>>().join(", ")))?;
-                    } else if maps.iter().all(|map| map.values().all(is_scalar)) {
-                        write!(f, "{label}:\n{}", table(&maps))?;
+                        f.write_str(&line(&words(key, list, unit)))?;
+                    } else if let Some(text) = rows_of(&maps, unit) {
+                        write!(f, "{label}:\n{text}")?;
                     } else {
-                        for map in maps {
-                            write_block(f, &label, map)?;
-                        }
+                        maps.iter()
+                            .try_for_each(|map| write_block(f, &label, map))?;
                     }
                 }
                 value => {
-                    let label = label + ":";
-                    writeln!(
-                        f,
-                        "{label:<width$}  {}",
-                        scalar(value, unit),
-                        width = width + 1
-                    )?;
+                    let virtually = match value.as_str() {
+                        Some(SIMULATED) if key == "mode" => ", in virtual time",
+                        _ => "",
+                    };
+                    let (label, value) = (label + ":", scalar(value, unit) + virtually);
+                    f.write_str(&wrapped(&format!("{label:<width$}  {value}"), 2))?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Whether there is anything to say of a value.
+fn is_told(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    }
+}
+
+/// A list of numbers or words; of queries by place, with their shares.
+fn words(key: &str, list: &[Value], unit: Option<Unit>) -> String {
+    let whole: f64 = list.iter().filter_map(Value::as_f64).sum();
+    let word = |(at, value): (usize, &Value)| {
+        let text = scalar(value, unit);
+        place(key, at).map_or(text.clone(), |place| {
+            let part = share(value.as_f64().unwrap_or_default(), whole);
+            format!("{place} {text} ({part})").replace(' ', "\u{a0}")
+        })
+    };
+    let is_sentence = |value: &Value| value.as_str().is_some_and(|text| text.contains(' '));
+    let between = match list.iter().any(is_sentence) {
+        true => "; ",
+        false => ", ",
+    };
+    let words: Vec<_> = list.iter().enumerate().map(word).collect();
+    words.join(between)
+}
+
+/// What the entries of a list are of, where they are queries of an index: the depth to which they
+/// were led, or the level of the tree node that they were led to.
+fn place(key: &str, at: usize) -> Option<String> {
+    match (key, at) {
+        ("queries_led", 0) => Some("leaves".into()),
+        ("queries_led", 7) => Some("level 7 or more".into()),
+        ("queries_led", level) => Some(format!("level {level}")),
+        _ => key.ends_with("by_depth").then(|| depth(at)),
     }
 }
 

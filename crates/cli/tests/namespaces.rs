@@ -57,7 +57,7 @@ fn demo_between_namespaces(link: &str) {
     // 1500 bytes of Ethernet carry an RDMA MTU of 1024, with VXLAN or without.
     let mtu = err
         .lines()
-        .filter(|line| line.contains("joined") && line.contains(" 1024 "));
+        .filter(|line| line.contains(" yes ") && line.contains(" 1024 "));
     assert_eq!(mtu.count(), 2, "{err}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

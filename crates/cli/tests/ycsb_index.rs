@@ -97,12 +97,13 @@ fn the_text_says_where_time_goes() {
     let text = String::from_utf8(output.stdout).expect("it is text");
     assert_eq!(output.status.code(), Some(0), "{text}");
     for part in [
-        "access one-sided",
-        "READs: ",
-        "tree of storage0",
+        "target:  ",
+        "one-sided",
+        "reads per lookup:",
+        "storage0",
         "clients",
         "servers",
-        "verified",
+        "verified:",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -1,14 +1,16 @@
 //! The campaigns of all simulated systems, one after the other, and one verdict. Racks of processes
 //! are not among them: their seeds take seconds each.
 
+use super::args::ChaosArgs;
 use super::report::CampaignReport;
 use super::{Attack, options};
-use crate::args::ChaosArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
+use crate::report::{object, table};
 use rackweave_chaos::{IndexAccess, Options, System};
 use serde::Serialize;
+use serde_json::json;
 use std::fmt;
 
 /// The name on the command line.
@@ -77,28 +79,21 @@ impl fmt::Display for AllReport {
         for failed in self.campaigns.iter().filter(|one| one.seeds_failed > 0) {
             writeln!(f, "{failed}\n")?;
         }
-        let columns = ("seeds run", "disturbed", "crashes", "violations", "stuck");
-        let (seeds, disturbed, crashes, violations, stuck) = columns;
-        writeln!(
-            f,
-            "{:<17} {seeds:>9} {disturbed:>10} {crashes:>8} {violations:>10} {stuck:>5}  checked",
-            "campaign"
-        )?;
-        for one in &self.campaigns {
-            let checked = one.of_system().into_iter().take(2);
-            let checked: Vec<_> = checked.map(|(what, n)| format!("{n} {what}")).collect();
-            writeln!(
-                f,
-                "{:<17} {:>9} {:>10} {:>8} {:>10} {:>5}  {}",
-                one.name(),
-                one.seeds_run,
-                one.counts["packets_disturbed"],
-                one.counts["node_crashes"],
-                one.violations,
-                one.seeds_stuck,
-                checked.join(", ")
-            )?;
-        }
+        let row = |one: &CampaignReport| {
+            let checked = one.of_system().take(2);
+            let checked = checked.map(|(what, n)| format!("{n} {}", what.replace('_', " ")));
+            object(json!({
+                "campaign": one.name(),
+                "seeds_run": one.seeds_run,
+                "disturbed": one.counts["packets_disturbed"],
+                "crashes": one.counts["node_crashes"],
+                "violations": one.violations,
+                "stuck": one.seeds_stuck,
+                "checked": checked.collect::<Vec<_>>().join(", "),
+            }))
+        };
+        let rows: Vec<_> = self.campaigns.iter().map(row).collect();
+        f.write_str(&table(&rows.iter().collect::<Vec<_>>(), None))?;
         if self.seeds_run < self.seeds {
             writeln!(f, "{} of {} seeds were run", self.seeds_run, self.seeds)?;
         }

@@ -2,20 +2,19 @@
 //! campaigns in turn in [`all`], racks of processes in [`hosted`].
 
 mod all;
+pub mod args;
 mod hosted;
 mod report;
 
-use crate::args::{ChaosArgs, RackArgs};
-use crate::globals::Globals;
+use crate::globals::{Globals, RackArgs};
 use crate::outcome::{CliError, Verdict};
-use crate::output;
 use crate::progress::Progress;
-use rackweave_chaos::{IndexAccess, Options, SeedReport, System};
+use crate::{output, pool};
+use args::ChaosArgs;
+use rackweave_chaos::{IndexAccess, Options, System};
 use report::CampaignReport;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 /// Seeds of a simulated system without `--seeds`.
 const SEEDS: u64 = 100;
@@ -44,10 +43,9 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
         vec![Attack { system, options }]
     };
     let seeds = seeds(args, SEEDS, globals)?;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = args
         .jobs
-        .map_or(cores, usize::from)
+        .map_or_else(pool::cores, usize::from)
         .min((seeds.end - seeds.start) as usize)
         .max(1);
     // A panic under test is a violation and is reported as one, not in the middle of the output.
@@ -57,7 +55,8 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .iter()
         .map(|attack| campaign(attack, seeds.clone(), (jobs, args.fail_fast), globals));
     let result = if name == all::NAME {
-        all::conclude(reports.collect(), globals)
+        let reports: Result<_, _> = reports.collect();
+        reports.and_then(|reports| all::conclude(reports, globals))
     } else {
         print_each(reports, globals)
     };
@@ -76,11 +75,12 @@ fn seeds(args: &ChaosArgs, default: u64, globals: &Globals) -> Result<Range<u64>
 }
 
 fn print_each(
-    reports: impl Iterator<Item = CampaignReport>,
+    reports: impl Iterator<Item = Result<CampaignReport, CliError>>,
     globals: &Globals,
 ) -> Result<Verdict, CliError> {
     let mut verified = true;
     for report in reports {
+        let report = report?;
         output::print(globals, "chaos", &report)?;
         verified &= report.verified;
     }
@@ -117,36 +117,23 @@ fn campaign(
     seeds: Range<u64>,
     (jobs, fail_fast): (usize, bool),
     globals: &Globals,
-) -> CampaignReport {
+) -> Result<CampaignReport, CliError> {
     let next = AtomicU64::new(seeds.start);
     let mut report = CampaignReport::new(system, options, seeds.start, seeds.end - seeds.start);
     let mut progress = Progress::new(globals, format!("chaos {}", report.name()));
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel::<SeedReport>();
-        for _ in 0..jobs {
-            let (sender, next, end) = (sender.clone(), &next, seeds.end);
-            scope.spawn(move || {
-                while !globals.interrupt.is_set() {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        return;
-                    }
-                    let report = rackweave_chaos::run_with(system, seed, &options);
-                    if sender.send(report).is_err() {
-                        return;
-                    }
-                }
-            });
+    let seed = || {
+        let seed = (!globals.interrupt.is_set()).then(|| next.fetch_add(1, Ordering::Relaxed));
+        seed.filter(|seed| *seed < seeds.end)
+    };
+    let run = |seed| rackweave_chaos::run_with(system, seed, &options);
+    pool::run(("chaos", jobs), seed, run, |seed| {
+        report.add(system, seed);
+        if fail_fast && report.seeds_failed > 0 {
+            next.store(seeds.end, Ordering::Relaxed);
         }
-        drop(sender);
-        for seed in receiver {
-            report.add(system, seed);
-            if fail_fast && report.seeds_failed > 0 {
-                next.store(seeds.end, Ordering::Relaxed);
-            }
-            progress.set(|| report.seeds_run as f64 / report.seeds as f64);
-        }
-    });
+        progress.set(|| report.seeds_run as f64 / report.seeds as f64);
+        Ok(())
+    })?;
     report.conclude();
-    report
+    Ok(report)
 }

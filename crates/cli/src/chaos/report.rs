@@ -1,6 +1,7 @@
 //! What a campaign found.
 
-use rackweave_chaos::System::{Index, Pages};
+use crate::report::{Text, object};
+use rackweave_chaos::System::{Flows, Index, Messaging, Pages, Sequencer};
 use rackweave_chaos::{IndexAccess, Options, SeedReport, System, replay_command};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,59 +13,60 @@ const FAILURES_MAX: usize = 20;
 /// Violations of one seed reported in full.
 const VIOLATIONS_MAX: usize = 5;
 
-/// What seeds count, by the names of the report: of the seed of a system, so many.
-type Counter = (&'static str, fn(System, &SeedReport) -> u64);
+/// What seeds count, by the names of the report: the system of whose seeds alone, and how many.
+/// Those of one name are added up.
+type Counter = (&'static str, Option<System>, fn(&SeedReport) -> u64);
 
-const COUNTERS: [Counter; 36] = [
-    ("items_pushed", |_, seed| seed.pushed),
-    ("items_popped", |_, seed| seed.popped),
-    ("pages_read", |of, seed| if_so(of != Index, seed.reads)),
-    ("pages_changed", |of, seed| if_so(of != Index, seed.writes)),
-    ("pages_lost", |_, seed| seed.losses),
-    ("pages_damaged", |_, seed| seed.damaged),
-    ("keys_read", |of, seed| if_so(of == Index, seed.reads)),
-    ("keys_changed", |of, seed| if_so(of == Index, seed.writes)),
-    ("scans", |_, seed| seed.scans),
-    ("operations_refused", |_, seed| seed.refused),
-    ("operations_unknown", |_, seed| seed.unknown),
-    ("reads_torn", |_, seed| seed.torn),
-    ("reads_stale", |_, seed| seed.stale),
-    ("queries", |_, seed| seed.queries),
-    ("queries_followed", |_, seed| seed.followed),
-    ("queries_astray", |_, seed| seed.astray),
-    ("network_loads", |_, seed| seed.loads),
-    ("ranges_handed_out", |_, seed| seed.ranges),
-    ("numbers_handed_out", |_, seed| seed.numbers),
-    ("calls_failed", |_, seed| seed.calls_failed),
-    ("messages", |_, seed| seed.messages),
-    ("message_bytes", |_, seed| seed.message_bytes),
-    ("connections", |_, seed| seed.connections),
-    ("connections_closed", |_, seed| seed.connections_closed),
-    ("connections_broken", |_, seed| seed.connections_broken),
-    ("handshakes_failed", |_, seed| seed.handshakes_failed),
-    ("packets_disturbed", |_, seed| seed.packets_disturbed),
-    ("switch_restarts", |of, seed| {
-        seed.switch_restarts + if_so(of != Pages && of != Index, seed.restarts)
+/// Those of one system with the most telling ones first.
+const COUNTERS: [Counter; 39] = [
+    ("items_pushed", Some(Flows), |seed| seed.pushed),
+    ("items_popped", Some(Flows), |seed| seed.popped),
+    ("pages_read", Some(Pages), |seed| seed.reads),
+    ("pages_changed", Some(Pages), |seed| seed.writes),
+    ("pages_lost", Some(Pages), |seed| seed.losses),
+    ("pages_damaged", Some(Pages), |seed| seed.damaged),
+    ("keys_read", Some(Index), |seed| seed.reads),
+    ("keys_changed", Some(Index), |seed| seed.writes),
+    ("scans", Some(Index), |seed| seed.scans),
+    ("operations_refused", Some(Index), |seed| seed.refused),
+    ("operations_unknown", Some(Index), |seed| seed.unknown),
+    ("reads_torn", Some(Index), |seed| seed.torn),
+    ("reads_stale", Some(Index), |seed| seed.stale),
+    ("queries", Some(Index), |seed| seed.queries),
+    ("queries_followed", Some(Index), |seed| seed.followed),
+    ("queries_astray", Some(Index), |seed| seed.astray),
+    ("network_loads", Some(Index), |seed| seed.loads),
+    ("ranges_handed_out", Some(Sequencer), |seed| seed.ranges),
+    ("numbers_handed_out", Some(Sequencer), |seed| seed.numbers),
+    ("calls_failed", Some(Sequencer), |seed| seed.calls_failed),
+    ("messages", Some(Messaging), |seed| seed.messages),
+    ("message_bytes", Some(Messaging), |seed| seed.message_bytes),
+    ("connections", Some(Messaging), |seed| seed.connections),
+    ("connections_closed", Some(Messaging), |seed| {
+        seed.connections_closed
     }),
-    ("target_restarts", |of, seed| {
-        if_so(of == Pages, seed.restarts)
+    ("connections_broken", Some(Messaging), |seed| {
+        seed.connections_broken
     }),
-    ("endpoint_restarts", |of, seed| {
-        if_so(of == Index, seed.restarts)
+    ("handshakes_failed", Some(Messaging), |seed| {
+        seed.handshakes_failed
     }),
-    ("member_changes", |of, seed| {
-        if_so(of != Pages && of != Index, seed.changes)
+    ("packets_disturbed", None, |seed| seed.packets_disturbed),
+    ("switch_restarts", None, |seed| seed.switch_restarts),
+    ("switch_restarts", Some(Flows), |seed| seed.restarts),
+    ("switch_restarts", Some(Sequencer), |seed| seed.restarts),
+    ("switch_restarts", Some(Messaging), |seed| seed.restarts),
+    ("target_restarts", Some(Pages), |seed| seed.restarts),
+    ("endpoint_restarts", Some(Index), |seed| seed.restarts),
+    ("member_changes", Some(Flows), |seed| seed.changes),
+    ("index_changes", Some(Pages), |seed| seed.changes),
+    ("ranges_moved", Some(Index), |seed| seed.changes),
+    ("node_crashes", None, |seed| seed.crashes),
+    ("aborted", Some(Flows), |seed| {
+        u64::from(seed.aborted.is_some())
     }),
-    ("index_changes", |of, seed| if_so(of == Pages, seed.changes)),
-    ("ranges_moved", |of, seed| if_so(of == Index, seed.changes)),
-    ("node_crashes", |_, seed| seed.crashes),
-    ("aborted", |_, seed| u64::from(seed.aborted.is_some())),
-    ("events", |_, seed| seed.events),
+    ("events", None, |seed| seed.events),
 ];
-
-fn if_so(is_so: bool, count: u64) -> u64 {
-    if is_so { count } else { 0 }
-}
 
 /// What all seeds did together.
 #[derive(Serialize)]
@@ -144,7 +146,7 @@ impl CampaignReport {
             seeds_failed: 0,
             violations: 0,
             seeds_stuck: 0,
-            counts: COUNTERS.iter().map(|(name, _)| (*name, 0)).collect(),
+            counts: COUNTERS.iter().map(|(name, ..)| (*name, 0)).collect(),
             queries_led: [0; 8],
             rogues_caught: BTreeMap::new(),
             virtual_seconds: 0.0,
@@ -160,8 +162,10 @@ impl CampaignReport {
     pub fn add(&mut self, system: System, seed: SeedReport) {
         self.seeds_run += 1;
         self.violations += seed.violations.len() as u64;
-        for (name, of_seed) in COUNTERS {
-            *self.counts.entry(name).or_default() += of_seed(system, &seed);
+        for (name, of, of_seed) in COUNTERS {
+            if of.is_none_or(|of| of == system) {
+                *self.counts.entry(name).or_default() += of_seed(&seed);
+            }
         }
         for (sum, more) in self.queries_led.iter_mut().zip(seed.led) {
             *sum += more;
@@ -204,76 +208,9 @@ impl CampaignReport {
     }
 
     /// What only this system counts, the most telling first.
-    pub fn of_system(&self) -> Vec<(&'static str, u64)> {
-        let led = &self.queries_led;
-        let derived = [
-            ("leaves", led[0]),
-            ("level 1", led[1]),
-            ("level 2", led[2]),
-            ("higher", led[3..].iter().sum()),
-            ("rogues", self.rogues_caught.values().sum()),
-        ];
-        let derived = BTreeMap::from(derived);
-        let count = |name: &str| {
-            let found = self.counts.get(name).or_else(|| derived.get(name));
-            found.copied().unwrap_or(0)
-        };
-        let rows: &[(&'static str, &'static str)] = match self.of {
-            System::Flows => &[
-                ("items pushed", "items_pushed"),
-                ("items popped", "items_popped"),
-                ("switch restarts", "switch_restarts"),
-                ("changes at work", "member_changes"),
-                ("flows broken off", "aborted"),
-            ],
-            System::Pages => &[
-                ("pages read", "pages_read"),
-                ("pages changed", "pages_changed"),
-                ("fixes of lost", "pages_lost"),
-                ("fixes of damaged", "pages_damaged"),
-                ("target restarts", "target_restarts"),
-                ("switch restarts", "switch_restarts"),
-                ("index changes", "index_changes"),
-            ],
-            System::Index => &[
-                ("keys read", "keys_read"),
-                ("keys changed", "keys_changed"),
-                ("scans", "scans"),
-                ("refused", "operations_refused"),
-                ("unknown results", "operations_unknown"),
-                ("torn READs", "reads_torn"),
-                ("stale READs", "reads_stale"),
-                ("endpoint restarts", "endpoint_restarts"),
-                ("ranges moved", "ranges_moved"),
-                ("queries led", "queries"),
-                ("  to leaves", "leaves"),
-                ("  to level 1", "level 1"),
-                ("  to level 2", "level 2"),
-                ("  higher", "higher"),
-                ("  followed", "queries_followed"),
-                ("  astray", "queries_astray"),
-                ("loads of switches", "network_loads"),
-                ("switch restarts", "switch_restarts"),
-            ],
-            System::Sequencer => &[
-                ("ranges", "ranges_handed_out"),
-                ("numbers", "numbers_handed_out"),
-                ("calls failed", "calls_failed"),
-                ("switch restarts", "switch_restarts"),
-            ],
-            System::Messaging => &[
-                ("messages", "messages"),
-                ("bytes", "message_bytes"),
-                ("connections", "connections"),
-                ("  closed", "connections_closed"),
-                ("  broken", "connections_broken"),
-                ("handshakes failed", "handshakes_failed"),
-                ("rogues found out", "rogues"),
-                ("switch restarts", "switch_restarts"),
-            ],
-        };
-        let row = |&(what, name): &(_, _)| (what, count(name));
-        rows.iter().map(row).collect()
+    pub fn of_system(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let own = COUNTERS.iter().filter(|(_, of, _)| *of == Some(self.of));
+        own.map(|(name, ..)| (*name, self.counts[name]))
     }
 
     /// All seeds have been added.
@@ -286,41 +223,20 @@ impl CampaignReport {
 }
 
 impl fmt::Display for CampaignReport {
+    /// Without what other systems count.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = self.first_seed + self.seeds - 1;
-        writeln!(
-            f,
-            "chaos {}: seeds {} to {}",
-            self.name(),
-            self.first_seed,
-            last
-        )?;
-        for failure in &self.failures {
-            write!(f, "{failure}")?;
+        let mut found = object(self);
+        let is_told = |name: &String| {
+            let mut of = COUNTERS.iter().filter(|(known, ..)| known == name);
+            let is_counter = of.clone().next().is_some();
+            !is_counter || of.any(|(_, of, _)| of.is_none_or(|of| of == self.of))
+        };
+        found.retain(|name, _| is_told(name));
+        if self.queries_led.iter().all(|&count| count == 0) {
+            found.remove("queries_led");
         }
-        if !self.failures.is_empty() {
-            writeln!(f)?;
-        }
-        let of_all = [
-            ("packets disturbed", self.counts["packets_disturbed"]),
-            ("node crashes", self.counts["node_crashes"]),
-            ("simulated events", self.counts["events"]),
-        ];
-        writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
-        for (what, value) in self.of_system().into_iter().chain(of_all) {
-            writeln!(f, "  {what:<18} {value:>14}")?;
-        }
-        for (what, count) in &self.rogues_caught {
-            writeln!(f, "  rogue: {what:<20} {count:>5}")?;
-        }
-        writeln!(
-            f,
-            "  {:<18} {:>14.3} s",
-            "virtual time", self.virtual_seconds
-        )?;
-        writeln!(f, "  {:<18} {:>16}", "trace hash", self.trace_hash)?;
-        writeln!(f, "  {:<18} {:>14}", "violations", self.violations)?;
-        writeln!(f, "  {:<18} {:>14}", "runs stuck", self.seeds_stuck)?;
-        write!(f, "verified: {}", self.verified)
+        let (name, last) = (self.name(), self.first_seed + self.seeds - 1);
+        writeln!(f, "chaos {name}: seeds {} to {last}", self.first_seed)?;
+        write!(f, "{}", Text(&found))
     }
 }

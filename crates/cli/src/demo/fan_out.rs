@@ -6,8 +6,8 @@
 
 use super::Plan;
 use super::report::DemoReport;
-use super::work::Worker;
 use crate::outcome::CliError;
+use crate::tpch::Worker;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
 use rackweave_endpoint::flow::{Consumer, Producer};
@@ -15,10 +15,7 @@ use rackweave_rack::{Flow, Rack};
 use rackweave_workload::tpch::{
     ComputeResult, QueryResult, RowsDigest, StorageWorker, TableWorker,
 };
-use serde::Serialize;
-
-/// The slow consumer takes so many times as long for its rows as the others.
-pub const SLOWNESS: u32 = 4;
+use serde_json::json;
 
 /// Items that a ring holds, so that what waits in rings is little beside what flows; large items
 /// are fewer.
@@ -26,48 +23,6 @@ const ITEMS: u32 = 16;
 
 /// Bytes of a ring beyond which it holds four items only.
 const RING_MAX: u32 = 4 << 20;
-
-/// The load-balanced run.
-#[derive(Serialize)]
-pub struct Balanced {
-    /// Real time, or virtual time if simulated.
-    pub seconds: f64,
-    pub gigabytes_per_second: f64,
-    pub consumers: Vec<Share>,
-    /// Whether the parts are the Q1 of the direct computation; none if that was not made.
-    pub verified: Option<bool>,
-}
-
-/// What a consumer of a balanced flow got.
-#[derive(Serialize)]
-pub struct Share {
-    pub node: String,
-    pub rows: u64,
-    /// Of all rows.
-    pub share: f64,
-    /// Whether it was made slow.
-    pub slowed: bool,
-}
-
-/// The replicated run.
-#[derive(Serialize)]
-pub struct Replicated {
-    pub rows: u64,
-    pub seconds: f64,
-    /// What each replica got.
-    pub gigabytes_per_second: f64,
-    pub replicas: Vec<Replica>,
-    pub verified: bool,
-}
-
-/// What a replica saw.
-#[derive(Serialize)]
-pub struct Replica {
-    pub node: String,
-    pub rows: u64,
-    /// The same for the same rows in the same order.
-    pub checksum: String,
-}
 
 /// The workers of a run.
 pub struct Workers<S, T> {
@@ -143,43 +98,6 @@ pub fn workers<T>(
     })
 }
 
-impl Balanced {
-    /// Two lines about it; `virtually` stands behind its time.
-    pub fn in_words(&self, virtually: &str) -> String {
-        let share = |one: &Share| {
-            let slow = if one.slowed { ", made slow" } else { "" };
-            format!("{} {:.1} %{slow}", one.node, one.share * 100.0)
-        };
-        let shares: Vec<String> = self.consumers.iter().map(share).collect();
-        format!(
-            "Q1 again in {:.3} s{virtually}, {:.2} GB/s\n{:13}{}",
-            self.seconds,
-            self.gigabytes_per_second,
-            "",
-            shares.join("; ")
-        )
-    }
-}
-
-impl Replicated {
-    /// Two lines about it; `virtually` stands behind its time.
-    pub fn in_words(&self, virtually: &str) -> String {
-        let same = if self.verified {
-            "the same in one order"
-        } else {
-            "not the same"
-        };
-        format!(
-            "{} orders to {} consumers in {:.3} s{virtually}, {:.2} GB/s each\n{:13}{same}",
-            self.rows,
-            self.replicas.len(),
-            self.seconds,
-            self.gigabytes_per_second,
-            ""
-        )
-    }
-}
-
 impl DemoReport {
     /// Enters the load-balanced run, which took `seconds`.
     pub(super) fn note_balanced(
@@ -196,19 +114,17 @@ impl DemoReport {
         let bytes: u64 = parts.iter().map(|part| part.rows.bytes()).sum();
         let all: u64 = rows.iter().sum();
         let shares = plan.consumer_names().into_iter().zip(rows).enumerate();
-        self.balanced = Some(Balanced {
-            seconds,
-            gigabytes_per_second: bytes as f64 / 1e9 / seconds.max(1e-9),
-            consumers: shares
-                .map(|(at, (node, rows))| Share {
-                    node,
-                    rows,
-                    share: rows as f64 / all.max(1) as f64,
-                    slowed: at == 0,
-                })
-                .collect(),
-            verified: None,
-        });
+        let share = |(at, (node, rows)): (usize, (String, u64))| {
+            let share = rows as f64 / all.max(1) as f64;
+            json!({"node": node, "rows": rows, "share": share, "slowed": at == 0})
+        };
+        self.balanced = Some(json!({
+            "seconds": seconds,
+            "gigabytes_per_second": bytes as f64 / 1e9 / seconds.max(1e-9),
+            "consumers": shares.map(share).collect::<Vec<_>>(),
+            // Whether the parts are the Q1 of the direct computation; none if that was not made.
+            "verified": null,
+        }));
         self.balanced_result = Some(QueryResult::merge(parts));
     }
 
@@ -237,19 +153,19 @@ impl DemoReport {
             .iter()
             .all(|one| same_rows(&one) && one.order == seen[0].order);
         let replicas = plan.consumer_names().into_iter().zip(&seen);
-        self.replicated = Some(Replicated {
-            rows: pushed.rows,
-            seconds,
-            gigabytes_per_second: bytes as f64 / 1e9 / seconds.max(1e-9),
-            replicas: replicas
-                .map(|(node, seen)| Replica {
-                    node,
-                    rows: seen.rows,
-                    checksum: format!("{:016x}", seen.order),
-                })
-                .collect(),
-            verified,
-        });
+        let replica = |(node, seen): (String, &RowsDigest)| {
+            // The same for the same rows in the same order.
+            let checksum = format!("{:016x}", seen.order);
+            json!({"node": node, "rows": seen.rows, "checksum": checksum})
+        };
+        self.replicated = Some(json!({
+            "rows": pushed.rows,
+            "seconds": seconds,
+            // What each replica got.
+            "gigabytes_per_second": bytes as f64 / 1e9 / seconds.max(1e-9),
+            "replicas": replicas.map(replica).collect::<Vec<_>>(),
+            "verified": verified,
+        }));
     }
 
     /// Compares the parts of the balanced run with the direct computation.
@@ -258,7 +174,7 @@ impl DemoReport {
             return;
         };
         let is_right = result.q1 == reference.q1 && result.rows.lineitem == reference.rows.lineitem;
-        balanced.verified = Some(is_right);
+        balanced["verified"] = is_right.into();
         if !is_right {
             let problem = "balanced: Q1 differs from the direct computation";
             self.problems.push(problem.into());

@@ -1,7 +1,7 @@
 //! The demo on a rack of processes: the workers are jobs of its nodes.
 
 use super::Plan;
-use super::report::{DemoReport, NodeReport};
+use super::report::DemoReport;
 use crate::globals::Globals;
 use crate::hosted::crew::{Crew, TaskId};
 use crate::hosted::jobs::tpch::{
@@ -11,11 +11,12 @@ use crate::memcpy;
 use crate::mode::HOSTED;
 use crate::outcome::CliError;
 use crate::progress::Progress;
+use crate::report::object;
 use rackweave_base::NodeId;
 use rackweave_rack::config::LinkKind;
 use rackweave_rack::hosted::Counters;
 use rackweave_workload::tpch::{ComputeResult, RowCounts, expected_rows};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Instant;
 
 /// A storage worker: its node, its job, and where it is met.
@@ -101,13 +102,9 @@ fn shuffle(
     let found = Ok(parts);
     report.fill_rows(&found);
     let hosted = plan.config.hosted();
-    report.fill_nodes(plan, pushed, &found, |node| NodeReport {
-        link: Some(
-            plan.config.node[usize::from(node.0)]
-                .link_kind(&hosted)
-                .name(),
-        ),
-        ..NodeReport::default()
+    report.fill_nodes(plan, pushed, &found, |node| {
+        let link = plan.config.node[usize::from(node.0)].link_kind(&hosted);
+        object(json!({ "link": link.name() }))
     });
     report.conclude(found);
     Ok(())

@@ -7,20 +7,20 @@
 //! or as actors in virtual time, `hosted` as jobs of nodes that run elsewhere; all fill the same
 //! [`report`].
 
+pub mod args;
 mod fan_out;
 mod hosted;
 mod report;
 mod run;
 pub mod systems;
 mod words;
-pub mod work;
 
-use crate::args::DemoArgs;
 use crate::globals::Globals;
 use crate::mode::{EMBEDDED, Mode};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
+use args::DemoArgs;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowState};
 use rackweave_endpoint::flow::{Partitioner, Producer};

@@ -1,16 +1,17 @@
 //! What the demo found.
 
-use super::fan_out::{Balanced, Replicated};
 use super::systems::SystemReport;
 use super::{Found, Plan};
 use crate::capture::CaptureReport;
+use crate::report::object;
+use rackweave_base::NodeId;
 use rackweave_rack::config::Role;
 use rackweave_switch::Counters;
 use rackweave_workload::tpch::{
     JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor, StorageWorker,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The demo's result.
@@ -24,7 +25,8 @@ pub struct DemoReport {
     pub driver_threads: Option<usize>,
     /// How often another switch process took the flows of a hosted rack over.
     pub switch_takeovers: Option<u32>,
-    pub nodes: Vec<NodeReport>,
+    /// What each node did.
+    pub nodes: Vec<Value>,
     pub rows_orders: u64,
     pub rows_lineitem: u64,
     /// Bytes of rows that went through the switch.
@@ -39,20 +41,21 @@ pub struct DemoReport {
     pub ratio_to_memcpy: Option<f64>,
     pub events: Option<u64>,
     pub trace_hash: Option<String>,
-    pub q1: Vec<Q1>,
-    pub join: Vec<Join>,
+    pub q1: Vec<Value>,
+    pub join: Vec<Value>,
     /// The same numbers on every run over the same rows.
     pub result_checksum: Option<String>,
     /// Whether Q1 is what the TPC-H specification publishes; only at scale factor 1.
     pub matches_published_q1: Option<bool>,
     /// Q1 once more, over a load-balanced flow.
-    pub balanced: Option<Balanced>,
+    pub balanced: Option<Value>,
     /// The orders at every consumer of a replicated flow.
-    pub replicated: Option<Replicated>,
+    pub replicated: Option<Value>,
     /// Runs that this kind of rack cannot do, in words.
     pub left_out: Vec<&'static str>,
     pub switch_counters: BTreeMap<String, u64>,
-    pub capture: Option<Capture>,
+    /// Packets and bytes of the capture file.
+    pub capture: Option<Value>,
     /// Every system that ran, in their order.
     pub systems: Vec<SystemReport>,
     /// Settings that the demo added to the configuration so that all systems have room, by name.
@@ -70,60 +73,6 @@ pub struct DemoReport {
     pub balanced_result: Option<QueryResult>,
 }
 
-/// What a node did.
-#[derive(Serialize, Default, Clone)]
-pub struct NodeReport {
-    pub name: String,
-    pub role: &'static str,
-    /// How its packets reach the switch of a hosted rack.
-    pub link: Option<&'static str>,
-    pub did: String,
-    pub rows: u64,
-    pub to_switch: Option<LinkUse>,
-    pub from_switch: Option<LinkUse>,
-    pub cpu_compute_seconds: Option<f64>,
-    pub cpu_communication_seconds: Option<f64>,
-}
-
-/// What one direction of a simulated link did.
-#[derive(Serialize, Clone)]
-pub struct LinkUse {
-    pub utilisation: f64,
-    pub bytes: u64,
-    pub packets: u64,
-    pub packets_disturbed: u64,
-}
-
-/// A row of Q1. Sums in units of the table: quantities, money.
-#[derive(Serialize)]
-pub struct Q1 {
-    pub return_flag: String,
-    pub line_status: String,
-    pub sum_quantity: String,
-    pub sum_base_price: String,
-    pub sum_discounted_price: String,
-    pub sum_charge: String,
-    pub average_quantity: String,
-    pub average_price: String,
-    pub average_discount: String,
-    pub count: u64,
-}
-
-/// A row of the join.
-#[derive(Serialize)]
-pub struct Join {
-    pub order_priority: String,
-    pub lines: u64,
-    pub revenue: String,
-}
-
-/// A capture file.
-#[derive(Serialize)]
-pub struct Capture {
-    pub packets: u64,
-    pub bytes: u64,
-}
-
 /// Hundredths as a decimal, exactly: JSON numbers have no room for so many digits.
 fn decimal(hundredths: i128) -> String {
     let sign = if hundredths < 0 { "-" } else { "" };
@@ -131,43 +80,32 @@ fn decimal(hundredths: i128) -> String {
     format!("{sign}{}.{:02}", digits / 100, digits % 100)
 }
 
-impl From<&Q1Row> for Q1 {
-    fn from(row: &Q1Row) -> Self {
-        let row = row.rounded();
-        Self {
-            return_flag: row.return_flag.to_string(),
-            line_status: row.line_status.to_string(),
-            sum_quantity: decimal(row.sum_qty),
-            sum_base_price: decimal(row.sum_base_price),
-            sum_discounted_price: decimal(row.sum_disc_price),
-            sum_charge: decimal(row.sum_charge),
-            average_quantity: decimal(row.avg_qty),
-            average_price: decimal(row.avg_price),
-            average_discount: decimal(row.avg_disc),
-            count: row.count,
-        }
-    }
+/// A row of Q1. Sums in units of the table: quantities, money.
+fn q1(row: &Q1Row) -> Value {
+    let row = row.rounded();
+    json!({
+        "return_flag": row.return_flag,
+        "line_status": row.line_status,
+        "sum_quantity": decimal(row.sum_qty),
+        "sum_base_price": decimal(row.sum_base_price),
+        "sum_discounted_price": decimal(row.sum_disc_price),
+        "sum_charge": decimal(row.sum_charge),
+        "average_quantity": decimal(row.avg_qty),
+        "average_price": decimal(row.avg_price),
+        "average_discount": decimal(row.avg_disc),
+        "count": row.count,
+    })
 }
 
-impl From<&JoinRow> for Join {
-    fn from(row: &JoinRow) -> Self {
-        // Revenue is in ten-thousandths.
-        let digits = row.revenue.unsigned_abs();
-        Self {
-            order_priority: row.priority.to_string(),
-            lines: row.lines,
-            revenue: format!("{}.{:04}", digits / 10_000, digits % 10_000),
-        }
-    }
-}
-
-impl From<CaptureReport> for Capture {
-    fn from(summary: CaptureReport) -> Self {
-        Self {
-            packets: summary.packets,
-            bytes: summary.bytes,
-        }
-    }
+/// A row of the join.
+fn join(row: &JoinRow) -> Value {
+    // Revenue is in ten-thousandths.
+    let digits = row.revenue.unsigned_abs();
+    json!({
+        "order_priority": row.priority.to_string(),
+        "lines": row.lines,
+        "revenue": format!("{}.{:04}", digits / 10_000, digits % 10_000),
+    })
 }
 
 impl DemoReport {
@@ -202,13 +140,14 @@ impl DemoReport {
         self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.shuffle_seconds.max(1e-9);
     }
 
-    /// Says what each node did; `pushed` has the rows of each storage worker.
+    /// Says what each node did; `pushed` has the rows of each storage worker, `more` says what only
+    /// some racks know of a node.
     pub fn fill_nodes(
         &mut self,
         plan: &Plan,
         pushed: impl IntoIterator<Item = RowCounts>,
         found: &Found,
-        base: impl Fn(rackweave_base::NodeId) -> NodeReport,
+        more: impl Fn(NodeId) -> Map<String, Value>,
     ) {
         let pushed: Vec<u64> = pushed.into_iter().map(RowCounts::total).collect();
         let taken: Vec<u64> = match found {
@@ -227,16 +166,22 @@ impl DemoReport {
         for (nodes, rows, did) in work {
             for (&node, &rows) in nodes.iter().zip(&rows) {
                 let config = &plan.config.node[usize::from(node.0)];
-                self.nodes.push(NodeReport {
-                    name: config.name.clone(),
-                    role: match config.role {
+                let mut report = object(json!({
+                    "name": config.name,
+                    "role": match config.role {
                         Role::Storage => "storage",
                         _ => "compute",
                     },
-                    did: format!("{did} {rows} rows"),
-                    rows,
-                    ..base(node)
-                });
+                    "link": null,
+                    "did": format!("{did} {rows} rows"),
+                    "rows": rows,
+                    "to_switch": null,
+                    "from_switch": null,
+                    "cpu_compute_seconds": null,
+                    "cpu_communication_seconds": null,
+                }));
+                report.extend(more(node));
+                self.nodes.push(report.into());
             }
         }
     }
@@ -247,8 +192,8 @@ impl DemoReport {
             Ok(parts) => {
                 let result = QueryResult::merge(parts);
                 self.result_checksum = Some(format!("{:016x}", result.checksum()));
-                self.q1 = result.q1.iter().map(Q1::from).collect();
-                self.join = result.join.iter().map(Join::from).collect();
+                self.q1 = result.q1.iter().map(q1).collect();
+                self.join = result.join.iter().map(join).collect();
                 self.result = Some(result);
             }
         }
@@ -275,6 +220,11 @@ impl DemoReport {
     pub fn conclude_systems(&mut self, chosen: usize) {
         let all = self.systems.len() == chosen && self.systems.iter().all(|one| one.verified);
         self.verified = all && self.problems.is_empty() && !self.interrupted;
+    }
+
+    /// A capture was made.
+    pub fn note_capture(&mut self, CaptureReport { packets, bytes, .. }: CaptureReport) {
+        self.capture = Some(json!({"packets": packets, "bytes": bytes}));
     }
 
     pub fn compare_to_memcpy(&mut self, bytes_per_second: f64) {

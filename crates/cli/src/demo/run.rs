@@ -3,8 +3,7 @@
 
 use super::Plan;
 use super::fan_out::{self, FoundBy, Workers};
-use super::report::{DemoReport, LinkUse, NodeReport};
-use super::work::{self, Worker};
+use super::report::DemoReport;
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::SIMULATED;
@@ -12,13 +11,17 @@ use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::programs::{self, End, OwnRack, Watch};
 use crate::progress::Progress;
+use crate::report::object;
+use crate::tpch::{self, Worker};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::FlowShape;
 use rackweave_rack::testing::SimulatedMachines;
 use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_sim::world::DirectionReport;
 use rackweave_workload::tpch::{
     ComputeWorker, Q1Worker, ReplicaWorker, RowsDigest, StorageWorker, TableWorker, WorkerError,
 };
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -40,7 +43,9 @@ pub(super) fn simulated(
     let mut rack = OwnRack::new(&plan.config, true, globals)?;
     let recording = rack.record(capture)?;
     run(&mut rack, plan, globals, &mut report)?;
-    report.capture = rack.recorded(recording)?.map(Into::into);
+    if let Some(capture) = rack.recorded(recording)? {
+        report.note_capture(capture);
+    }
     if let Some(rack) = rack.simulated() {
         report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
         report.events = Some(rack.events());
@@ -97,8 +102,8 @@ pub(super) fn run(
     }
     let pushed = storage.iter().map(StorageWorker::pushed);
     report.fill_nodes(plan, pushed, &found, |node| match rack.simulated() {
-        Some(rack) => node_report(rack, node, span),
-        None => NodeReport::default(),
+        Some(rack) => links(rack, node, span),
+        None => Map::new(),
     });
     report.conclude(found);
     if report.problems.is_empty() && !globals.interrupt.is_set() {
@@ -123,7 +128,7 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
                 let count = |rows| {
                     made.fetch_add(rows, Ordering::Relaxed);
                 };
-                work::generate(worker, || globals.interrupt.is_set(), count);
+                tpch::generate(worker, || globals.interrupt.is_set(), count);
                 left.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -227,24 +232,23 @@ fn spread<T: Send + 'static, F>(
     (found, (rack.now() - began).as_secs_f64())
 }
 
-fn node_report(rack: &SimulatedRack, node: NodeId, span: Duration) -> NodeReport {
-    let mut report = NodeReport::default();
-    if let Some(links) = rack.link_report(node) {
-        let used = |direction: &rackweave_sim::world::DirectionReport| LinkUse {
-            utilisation: direction.link.busy_picos as f64 / (span.as_nanos() as f64 * 1e3),
-            bytes: direction.link.bytes,
-            packets: direction.link.packets,
-            packets_disturbed: direction.faults.lost
-                + direction.faults.duplicated
-                + direction.faults.reordered
-                + direction.faults.corrupted,
-        };
-        report.to_switch = Some(used(&links.to_switch));
-        report.from_switch = Some(used(&links.from_switch));
-    }
-    if let Some(cpu) = rack.cpu_report(node) {
-        report.cpu_compute_seconds = Some(cpu.compute.as_secs_f64());
-        report.cpu_communication_seconds = Some(cpu.communication.as_secs_f64());
-    }
-    report
+/// What the link and the cores of a simulated node did.
+fn links(rack: &SimulatedRack, node: NodeId, span: Duration) -> Map<String, Value> {
+    let used = |direction: &DirectionReport| {
+        let (link, faults) = (&direction.link, &direction.faults);
+        json!({
+            "utilisation": link.busy_picos as f64 / (span.as_nanos() as f64 * 1e3),
+            "bytes": link.bytes,
+            "packets": link.packets,
+            "packets_disturbed":
+                faults.lost + faults.duplicated + faults.reordered + faults.corrupted,
+        })
+    };
+    let (links, cpu) = (rack.link_report(node), rack.cpu_report(node));
+    object(json!({
+        "to_switch": links.as_ref().map(|links| used(&links.to_switch)),
+        "from_switch": links.as_ref().map(|links| used(&links.from_switch)),
+        "cpu_compute_seconds": cpu.as_ref().map(|cpu| cpu.compute.as_secs_f64()),
+        "cpu_communication_seconds": cpu.as_ref().map(|cpu| cpu.communication.as_secs_f64()),
+    }))
 }

@@ -1,26 +1,24 @@
 //! What the demo found, as text.
 
 use super::report::DemoReport;
-use super::systems::Table;
+use super::systems::table;
 use crate::mode::{EMBEDDED, HOSTED};
+use crate::report::{Text, object};
 use rackweave_switch::Counters;
+use serde_json::{Value, json};
 use std::fmt;
 
 impl fmt::Display for DemoReport {
     /// On a rack where several systems ran, what flows found was told when they ended.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.mode != EMBEDDED {
-            self.show_flows(f)?;
-            return write!(f, "verified: {}", self.verified);
+            return write!(f, "{}verified: {}", self.flows(), self.verified);
         }
+        f.write_str("\n")?;
         if let Some(capture) = &self.capture {
-            writeln!(
-                f,
-                "\ncapture: {} packets, {} bytes",
-                capture.packets, capture.bytes
-            )?;
+            write!(f, "{}", Text(&object(json!({ "capture": capture }))))?;
         }
-        write!(f, "\n{}", Table(&self.systems))?;
+        write!(f, "{}", table(&self.systems))?;
         if self.interrupted {
             let names: Vec<_> = self.systems.iter().map(|one| one.name.name()).collect();
             writeln!(f, "interrupted: {} began before that", names.join(", "))?;
@@ -29,186 +27,37 @@ impl fmt::Display for DemoReport {
     }
 }
 
-/// What flows found, as text.
-struct FlowsInWords<'a>(&'a DemoReport);
-
-impl fmt::Display for FlowsInWords<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.show_flows(f)
-    }
-}
-
 impl DemoReport {
     /// What flows found, before the report is at its end.
     pub fn flows_in_words(&mut self, counters: &Counters) -> String {
         self.fill_counters(counters);
-        FlowsInWords(self).to_string()
+        self.flows()
     }
 
-    fn show_flows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (factor, rack) = (self.scale_factor, article(self.mode));
-        write!(f, "TPC-H at scale factor {factor} on {rack} rack")?;
-        // A hosted rack draws its numbers from the system.
-        if self.mode == HOSTED {
-            writeln!(f, "\n")?;
-        } else {
-            writeln!(f, ", seed {}\n", self.seed)?;
-        }
-        for node in &self.nodes {
-            write!(f, "  {:<10} {}", node.name, node.did)?;
-            if let Some(link) = node.link {
-                write!(f, "; link {link}")?;
-            }
-            if let (Some(up), Some(down)) = (&node.to_switch, &node.from_switch) {
-                write!(
-                    f,
-                    "; link {:.1} % up, {:.1} % down",
-                    up.utilisation * 100.0,
-                    down.utilisation * 100.0
-                )?;
-            }
-            if let Some(seconds) = node.cpu_communication_seconds {
-                write!(f, "; {:.3} ms of CPU for communication", seconds * 1e3)?;
-            }
-            writeln!(f)?;
-        }
-        let count = |name: &str| self.switch_counters.get(name).copied().unwrap_or(0);
-        writeln!(
-            f,
-            "  {:<10} moved it all: {} packets in, {} out, {} passes",
-            "switch",
-            count("packets_in"),
-            count("packets_out"),
-            count("passes")
-        )?;
-        match self.switch_takeovers {
-            None | Some(0) => {}
-            Some(1) => writeln!(
-                f,
-                "  {:<10} died, and its successor took the flows over",
-                ""
-            )?,
-            Some(n) => writeln!(f, "  {:<10} died {n} times, and a successor took over", "")?,
-        }
-        for (name, drops) in self
-            .switch_counters
-            .iter()
-            .filter(|(name, _)| name.starts_with("drop_"))
-        {
-            writeln!(f, "  {:<10} {name} {drops}", "")?;
-        }
-        self.show_answers(f)?;
-        let virtually = if self.real_seconds.is_some() {
-            " of virtual time"
-        } else {
-            ""
+    /// What flows found. The answers are narrow enough for a terminal; the JSON form has every
+    /// column.
+    fn flows(&self) -> String {
+        const LATER: [&str; 5] = ["systems", "added", "seconds", "interrupted", "verified"];
+        const Q1: &str = "Q1, the pricing summary of line items by return flag and status";
+        const JOIN: &str = "line items joined with the orders of 1995, by order priority";
+        let cells = |row: &Value| {
+            json!({
+                "flag": row["return_flag"],
+                "status": row["line_status"],
+                "quantity": row["sum_quantity"],
+                "discounted price": row["sum_discounted_price"],
+                "with tax": row["sum_charge"],
+                "lines": row["count"],
+            })
         };
-        writeln!(
-            f,
-            "  rows       {} orders, {} line items, {:.1} MB",
-            self.rows_orders,
-            self.rows_lineitem,
-            self.bytes as f64 / 1e6
-        )?;
-        writeln!(
-            f,
-            "  shuffle    {:.3} s{virtually}, {:.2} GB/s",
-            self.shuffle_seconds, self.gigabytes_per_second
-        )?;
-        if let (Some(memcpy), Some(ratio)) =
-            (self.memcpy_gigabytes_per_second, self.ratio_to_memcpy)
-        {
-            writeln!(
-                f,
-                "  memcpy     {memcpy:.2} GB/s on this machine; the shuffle is {ratio:.2} of that"
-            )?;
-        }
-        self.show_fan_out(f, virtually)?;
-        if let (Some(events), Some(real), Some(hash)) =
-            (self.events, self.real_seconds, &self.trace_hash)
-        {
-            writeln!(
-                f,
-                "  simulator  {events} events in {real:.2} s; trace {hash}"
-            )?;
-        }
-        if let Some(capture) = &self.capture {
-            writeln!(
-                f,
-                "  capture    {} packets, {} bytes",
-                capture.packets, capture.bytes
-            )?;
-        }
-        if let Some(matches) = self.matches_published_q1 {
-            let word = if matches {
-                "as the TPC-H specification publishes"
-            } else {
-                "not as published"
-            };
-            writeln!(f, "  Q1         {word}")?;
-        }
-        for problem in &self.problems {
-            writeln!(f, "  problem    {problem}")?;
-        }
-        Ok(())
+        let told = |(key, value): (String, Value)| match &*key {
+            // A hosted rack draws its numbers from the system.
+            "seed" if self.mode == HOSTED => None,
+            "q1" => Some((Q1.to_owned(), self.q1.iter().map(cells).collect())),
+            "join" => Some((JOIN.to_owned(), value)),
+            other => (!LATER.contains(&other)).then_some((key, value)),
+        };
+        let found = object(self).into_iter().filter_map(told).collect();
+        Text(&found).to_string()
     }
-
-    /// The runs over flows whose producers do not choose.
-    fn show_fan_out(&self, f: &mut fmt::Formatter<'_>, virtually: &str) -> fmt::Result {
-        if let Some(balanced) = &self.balanced {
-            writeln!(f, "  balanced   {}", balanced.in_words(virtually))?;
-        }
-        if let Some(replicated) = &self.replicated {
-            writeln!(f, "  replicated {}", replicated.in_words(virtually))?;
-        }
-        for left_out in &self.left_out {
-            writeln!(f, "  left out   {left_out}")?;
-        }
-        Ok(())
-    }
-
-    /// Both answers, narrow enough for a terminal; the JSON form has every column.
-    fn show_answers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.result.is_none() {
-            return Ok(());
-        }
-        writeln!(
-            f,
-            "\nQ1, the pricing summary of line items by return flag and status:"
-        )?;
-        writeln!(
-            f,
-            "  {:<4} {:>15} {:>20} {:>20} {:>10}",
-            "", "quantity", "discounted price", "with tax", "lines"
-        )?;
-        for row in &self.q1 {
-            writeln!(
-                f,
-                "  {:<4} {:>15} {:>20} {:>20} {:>10}",
-                format!("{} {}", row.return_flag, row.line_status),
-                row.sum_quantity,
-                row.sum_discounted_price,
-                row.sum_charge,
-                row.count
-            )?;
-        }
-        writeln!(
-            f,
-            "\nLine items joined with the orders of 1995, by order priority:"
-        )?;
-        writeln!(f, "  {:<20} {:>20} {:>10}", "", "revenue", "lines")?;
-        for row in &self.join {
-            writeln!(
-                f,
-                "  {:<20} {:>20} {:>10}",
-                row.order_priority, row.revenue, row.lines
-            )?;
-        }
-        writeln!(f)
-    }
-}
-
-fn article(mode: &str) -> String {
-    let article = if mode.starts_with('e') { "an" } else { "a" };
-    format!("{article} {mode}")
 }

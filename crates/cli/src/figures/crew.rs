@@ -1,19 +1,14 @@
-//! Runs experiments on several threads. Each is one seed's and knows nothing of the others, so
-//! what comes out does not depend on how many run at a time.
+//! Runs experiments on several threads, the longest first.
 
 use super::bars::Bars;
 use crate::globals::Globals;
 use crate::outcome::CliError;
+use crate::pool;
 use rackweave_bench::experiment::order::longest_first;
 use rackweave_bench::experiment::{Experiment, ExperimentError};
 use rackweave_bench::figure::Figure;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Instant;
-
-/// As much as a main thread has.
-const STACK_BYTES: usize = 8 << 20;
 
 /// What came of an experiment.
 pub struct Done {
@@ -46,60 +41,29 @@ pub fn run(
     mut each: impl FnMut(Done) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let order = longest_first(experiments.to_vec());
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (begun, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let bars = Bars::new(globals, order.len());
     let goes_on = || !stop.load(Ordering::Relaxed) && !globals.interrupt.is_set();
-    let work = |ended: mpsc::Sender<Done>| {
-        while goes_on() {
-            let Some(&experiment) = order.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                break;
-            };
-            let started = Instant::now();
-            let mut bar = bars.begin(experiment.name);
-            let result = make(experiment, &mut |share| {
-                bar.set(share);
-                goes_on()
-            });
-            drop(bar);
-            bars.ended();
-            let done = Done {
-                experiment,
-                result,
-                elapsed_s: started.elapsed().as_secs_f64(),
-            };
-            if ended.send(done).is_err() {
-                break;
-            }
+    let next = || {
+        let next = order.get(begun.fetch_add(1, Ordering::Relaxed));
+        next.copied().filter(|_| goes_on())
+    };
+    let work = |experiment: &'static Experiment| {
+        let started = Instant::now();
+        let mut bar = bars.begin(experiment.name);
+        let result = make(experiment, &mut |share| {
+            bar.set(|| share);
+            goes_on()
+        });
+        drop(bar);
+        bars.ended();
+        Done {
+            experiment,
+            result,
+            elapsed_s: started.elapsed().as_secs_f64(),
         }
     };
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        let mut outcome = Ok(());
-        for at in 0..jobs.clamp(1, order.len().max(1)) {
-            let (work, sender) = (&work, sender.clone());
-            let thread = thread::Builder::new()
-                .name(format!("figures-{at}"))
-                .stack_size(STACK_BYTES);
-            if let Err(error) = thread.spawn_scoped(scope, move || work(sender)) {
-                outcome = Err(CliError::run(format!(
-                    "a thread cannot be started: {error}"
-                )));
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
-        drop(sender);
-        for done in receiver {
-            let result = outcome.and_then(|()| each(done));
-            if result.is_err() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            outcome = result;
-        }
-        outcome
+    pool::run(("figures", jobs.min(order.len())), next, work, |done| {
+        each(done).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })
-}
-
-/// Processors of this machine.
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }

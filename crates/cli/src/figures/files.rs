@@ -34,7 +34,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written; what was there before stays.
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, CliError> {
+    pub fn write(&self, name: &str, text: &str) -> Result<String, CliError> {
         let path = self.0.join(name);
         let part = self.0.join(format!(".{name}.part"));
         fs::write(&part, text)
@@ -44,6 +44,6 @@ impl Folder {
                 let _ = fs::remove_file(&part);
                 CliError::run(format!("{} cannot be written: {error}", path.display()))
             })?;
-        Ok(path)
+        Ok(path.display().to_string())
     }
 }

@@ -1,24 +1,24 @@
 //! The command `figures`: runs the papers' experiments, draws them, and sets the papers' claims
 //! beside ours. `crew` runs several at a time, `files` writes, `report` is what is printed.
 
+pub mod args;
 mod bars;
 mod crew;
 mod files;
 mod report;
 
-use crate::args::FiguresArgs;
 use crate::globals::Globals;
 use crate::info::fnv1a;
 use crate::outcome::{CliError, Verdict};
-use crate::output;
+use crate::{output, pool};
+use args::FiguresArgs;
 use crew::Done;
 use files::Folder;
 use rackweave_bench::experiment::communication::embedded;
 use rackweave_bench::experiment::{ALL, Experiment, ExperimentError, Run, Scale};
 use rackweave_bench::figure::report::{Entry, Outcome, Report, State, configuration};
 use rackweave_bench::figure::{Figure, claims_csv};
-use report::{Failure, FigureReport, FiguresReport, List};
-use std::path::PathBuf;
+use serde_json::json;
 use std::time::Instant;
 
 /// The simulator's seed without `--seed`.
@@ -38,7 +38,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// If the folder or standard output cannot be written, or a figure is only simulated.
 pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.list {
-        output::print(globals, "figures-list", &List::all())?;
+        let figure = |one: &Experiment| json!({"name": one.name, "about": one.about});
+        let all: Vec<_> = ALL.iter().map(figure).collect();
+        output::report(globals, "figures-list", &json!({ "figures": all }))?;
         return Ok(Verdict::Passed);
     }
     if args.embedded {
@@ -50,24 +52,27 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
         // What is measured in real time needs the machine for itself.
         _ if args.embedded => 1,
         Some(jobs) => jobs.get(),
-        None => crew::cores(),
+        None => pool::cores(),
     };
     let experiments: Vec<&'static Experiment> = chosen(&args.names).collect();
     let scale = args.scale();
     let seed = globals.args.seed.unwrap_or(SEED);
+    let text = configuration(VERSION, scale, seed);
     let mut book = Book {
         folder,
-        report: FiguresReport::new(VERSION, scale, seed, jobs.min(experiments.len())),
         scale,
+        seed,
+        hash: format!("{:016x}", fnv1a(text.as_bytes())),
+        configuration: text,
+        jobs: jobs.min(experiments.len()),
         started: Instant::now(),
         entries: experiments
             .iter()
             .map(|&one| (one, Kept::Missing))
             .collect(),
+        claims: None,
+        page: String::new(),
     };
-    let text = configuration(VERSION, scale, seed);
-    book.report.configuration_hash = format!("{:016x}", fnv1a(text.as_bytes()));
-    book.report.configuration = text;
     book.write_page(State::Running)?;
     let make = |experiment: &'static Experiment, progress: &mut dyn FnMut(f64) -> bool| {
         let mut run = Run::new(scale, seed, progress);
@@ -77,9 +82,11 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
     };
     crew::run(&experiments, jobs, globals, &make, |done| book.keep(done))?;
-    let report = book.conclude(globals.interrupt.is_set())?;
-    output::print(globals, "figures", &report)?;
-    Ok(Verdict::of(report.verified))
+    let interrupted = globals.interrupt.is_set();
+    book.conclude(interrupted)?;
+    let text = book.text(interrupted).map_err(CliError::run)?;
+    output::print_as(globals, "figures", &book.object(interrupted), |_| text)?;
+    Ok(Verdict::of(book.is_verified()))
 }
 
 /// The experiments of these names in the papers' order, each once; all if there are no names.
@@ -102,11 +109,21 @@ fn check_embedded(names: &[String]) -> Result<(), CliError> {
 /// What was made so far, and where it is.
 struct Book {
     folder: Folder,
-    report: FiguresReport,
     scale: Scale,
+    seed: u64,
+    /// What the result depends on, as text.
+    configuration: String,
+    /// FNV-1a of `configuration`, 16 hexadecimal digits.
+    hash: String,
+    /// Figures that run at a time.
+    jobs: usize,
     started: Instant,
     /// In the papers' order.
     entries: Vec<(&'static Experiment, Kept)>,
+    /// Where the claims of all figures are, if there are figures.
+    claims: Option<String>,
+    /// The page with everything.
+    page: String,
 }
 
 /// What came of an experiment.
@@ -118,8 +135,10 @@ enum Kept {
 
 struct Made {
     figure: Figure,
-    csv: PathBuf,
-    svg: PathBuf,
+    /// Where it is, as numbers and as a picture.
+    csv: String,
+    svg: String,
+    /// Real time that it took.
     elapsed_s: f64,
 }
 
@@ -165,51 +184,29 @@ impl Book {
         let page = Report {
             version: VERSION,
             scale: self.scale,
-            seed: self.report.seed,
-            hash: &self.report.configuration_hash,
+            seed: self.seed,
+            hash: &self.hash,
             state,
-            jobs: self.report.jobs,
+            jobs: self.jobs,
             elapsed_s: self.started.elapsed().as_secs_f64(),
             entries: entries.collect(),
         };
-        let path = self.folder.write(PAGE, &page.to_html())?;
-        self.report.report_html = Some(path);
+        self.page = self.folder.write(PAGE, &page.to_html())?;
         Ok(())
     }
 
     /// Everything that will be run has been run.
-    fn conclude(mut self, interrupted: bool) -> Result<FiguresReport, CliError> {
+    fn conclude(&mut self, interrupted: bool) -> Result<(), CliError> {
         let state = match interrupted {
             true => State::Interrupted,
             false => State::Ended,
         };
         self.write_page(state)?;
-        let mut figures = Vec::new();
-        for (experiment, kept) in self.entries {
-            match kept {
-                Kept::Made(made) => {
-                    let Made { csv, svg, .. } = &*made;
-                    let (csv, svg) = (csv.clone(), svg.clone());
-                    let place = (experiment.paper().title, experiment.place());
-                    let files = (csv, svg);
-                    let done = FigureReport::new(&made.figure, place, files, made.elapsed_s);
-                    self.report.figures.push(done);
-                    figures.push(made.figure);
-                }
-                Kept::Failed(error) => self.report.failures.push(Failure {
-                    name: experiment.name,
-                    error,
-                }),
-                Kept::Missing => {}
-            }
-        }
+        let figures = self.figures();
         if !figures.is_empty() {
-            let path = self.folder.write(CLAIMS, &claims_csv(&figures))?;
-            self.report.claims_csv = Some(path);
+            self.claims = Some(self.folder.write(CLAIMS, &claims_csv(&figures))?);
         }
-        self.report.elapsed_s = self.started.elapsed().as_secs_f64();
-        self.report.conclude(&figures, interrupted);
-        Ok(self.report)
+        Ok(())
     }
 }
 

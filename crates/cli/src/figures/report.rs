@@ -1,237 +1,143 @@
-//! What the experiments found, as text or as one JSON object.
+//! What the experiments found: one JSON object (docs/JSON.md), and what people are shown of it.
 
-use rackweave_bench::experiment::{ALL, Scale};
-use rackweave_bench::figure::{Claim, Figure, Series, claims_table, wrapped};
-use rackweave_sim::devices;
-use serde::Serialize;
-use std::fmt;
-use std::path::PathBuf;
+use super::{Book, Kept, Made, VERSION};
+use crate::report::object;
+use rackweave_bench::experiment::Experiment;
+use rackweave_bench::figure::{Claim, Figure, claims_table, wrapped};
+use rackweave_sim::devices::{self, Constant};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
 
 /// Characters of a line of notes behind its indentation.
 const WIDTH: usize = 94;
 
-/// Every figure with a line about it.
-#[derive(Serialize)]
-pub struct List {
-    figures: Vec<Entry>,
+/// A number about hardware that the models believe.
+fn constant(constant: &'static Constant) -> Value {
+    let testbeds = constant.testbeds.iter().map(|one| one.name());
+    json!({
+        "name": constant.name,
+        "group": constant.group,
+        "value": constant.value(),
+        "unit": constant.unit,
+        "about": constant.about(),
+        "source": constant.source(),
+        "sure": constant.trust.name(),
+        "testbeds": testbeds.collect::<Vec<_>>(),
+    })
 }
 
-#[derive(Serialize)]
-struct Entry {
-    name: &'static str,
-    about: &'static str,
-}
-
-/// What the command found.
-#[derive(Serialize)]
-pub struct FiguresReport {
-    pub version: &'static str,
-    /// `quick`, `full` or `paper`.
-    pub scale: &'static str,
-    pub seed: u64,
-    /// FNV-1a of `configuration`, 16 hexadecimal digits.
-    pub configuration_hash: String,
-    /// What the result depends on, as text.
-    pub configuration: String,
-    /// Figures that ran at a time.
-    pub jobs: usize,
-    /// Real time of all.
-    pub elapsed_s: f64,
-    /// Every number about hardware that the models believe.
-    constants: Vec<ConstantReport>,
-    pub figures: Vec<FigureReport>,
-    /// Experiments that gave no figure.
-    pub failures: Vec<Failure>,
-    /// Where the claims of all figures are, if there are figures.
-    pub claims_csv: Option<PathBuf>,
-    /// The page with everything.
-    pub report_html: Option<PathBuf>,
-    pub interrupted: bool,
-    /// Whether no experiment failed.
-    pub verified: bool,
-    #[serde(skip)]
-    table: String,
+/// A claim with ours over the paper's; null if the paper's is none to divide by.
+fn claim(claim: &Claim) -> Map<String, Value> {
+    let mut found = object(claim);
+    let ratio = Some(claim.ratio()).filter(|ratio| ratio.is_finite());
+    found.insert("ratio".into(), json!(ratio));
+    found
 }
 
 /// A figure, and where it is.
-#[derive(Serialize)]
-pub struct FigureReport {
-    name: String,
-    title: String,
-    /// The paper's title, and which of its figures this is.
-    paper: &'static str,
-    place: String,
-    /// Label and unit of each axis.
-    x: String,
-    y: String,
-    series: Vec<Series>,
-    /// Names of the x values in order, if they are no numbers.
-    x_names: Vec<String>,
-    claims: Vec<ClaimReport>,
-    notes: Vec<String>,
-    csv: PathBuf,
-    svg: PathBuf,
-    /// Real time that it took.
-    elapsed_s: f64,
+fn figure(experiment: &Experiment, made: &Made) -> Value {
+    let figure = &made.figure;
+    json!({
+        "name": figure.name,
+        "title": figure.title,
+        "paper": experiment.paper().title,
+        "place": experiment.place(),
+        "x": figure.x.title(),
+        "y": figure.y.title(),
+        "series": figure.series,
+        "x_names": figure.x_names,
+        "claims": figure.claims.iter().map(claim).collect::<Vec<_>>(),
+        "notes": figure.notes,
+        "csv": made.csv,
+        "svg": made.svg,
+        "elapsed_s": made.elapsed_s,
+    })
 }
 
-/// A number about hardware.
-#[derive(Serialize)]
-struct ConstantReport {
-    name: &'static str,
-    group: &'static str,
-    value: String,
-    unit: &'static str,
-    about: String,
-    source: String,
-    /// `checked`, `derived`, `unchecked` or `assumed`.
-    sure: &'static str,
-    testbeds: Vec<&'static str>,
-}
-
-#[derive(Serialize)]
-struct ClaimReport {
-    #[serde(flatten)]
-    claim: Claim,
-    /// Ours over the paper's; null if the paper's is none to divide by.
-    ratio: Option<f64>,
-}
-
-/// An experiment that gave no figure.
-#[derive(Serialize)]
-pub struct Failure {
-    pub name: &'static str,
-    pub error: String,
-}
-
-impl List {
-    /// All figures there are.
-    pub fn all() -> Self {
-        let entry = |one: &rackweave_bench::experiment::Experiment| Entry {
-            name: one.name,
-            about: one.about,
+impl Book {
+    /// All figures, in the papers' order.
+    pub fn figures(&self) -> Vec<Figure> {
+        let made = |(_, kept): &(_, Kept)| match kept {
+            Kept::Made(made) => Some(made.figure.clone()),
+            _ => None,
         };
-        Self {
-            figures: ALL.iter().map(entry).collect(),
-        }
-    }
-}
-
-impl FigureReport {
-    /// The report about a figure that was written.
-    pub fn new(
-        figure: &Figure,
-        (paper, place): (&'static str, String),
-        (csv, svg): (PathBuf, PathBuf),
-        elapsed_s: f64,
-    ) -> Self {
-        let claims = figure.claims.iter().map(|claim| ClaimReport {
-            claim: claim.clone(),
-            ratio: Some(claim.ratio()).filter(|ratio| ratio.is_finite()),
-        });
-        Self {
-            name: figure.name.clone(),
-            title: figure.title.clone(),
-            paper,
-            place,
-            x: figure.x.title(),
-            y: figure.y.title(),
-            series: figure.series.clone(),
-            x_names: figure.x_names.clone(),
-            claims: claims.collect(),
-            notes: figure.notes.clone(),
-            csv,
-            svg,
-            elapsed_s,
-        }
-    }
-}
-
-impl FiguresReport {
-    /// Nothing was run yet.
-    pub fn new(version: &'static str, scale: Scale, seed: u64, jobs: usize) -> Self {
-        Self {
-            version,
-            scale: scale.name(),
-            seed,
-            configuration_hash: String::new(),
-            configuration: String::new(),
-            jobs,
-            elapsed_s: 0.0,
-            constants: devices::all().map(ConstantReport::of).collect(),
-            figures: Vec::new(),
-            failures: Vec::new(),
-            claims_csv: None,
-            report_html: None,
-            interrupted: false,
-            verified: false,
-            table: String::new(),
-        }
+        self.entries.iter().filter_map(made).collect()
     }
 
-    /// Everything that will be run has been run.
-    pub fn conclude(&mut self, figures: &[Figure], interrupted: bool) {
-        self.table = claims_table(figures);
-        self.interrupted = interrupted;
-        self.verified = self.failures.is_empty();
+    /// Whether no experiment failed.
+    pub fn is_verified(&self) -> bool {
+        let failed = |(_, kept): &(_, Kept)| matches!(kept, Kept::Failed(_));
+        !self.entries.iter().any(failed)
     }
-}
 
-impl ConstantReport {
-    fn of(constant: &'static devices::Constant) -> Self {
-        Self {
-            name: constant.name,
-            group: constant.group,
-            value: constant.value(),
-            unit: constant.unit,
-            about: constant.about(),
-            source: constant.source(),
-            sure: constant.trust.name(),
-            testbeds: constant.testbeds.iter().map(|one| one.name()).collect(),
-        }
-    }
-}
-
-impl fmt::Display for List {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { name, about } in &self.figures {
-            writeln!(f, "{name:<17} {about}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for FiguresReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for figure in &self.figures {
-            writeln!(f, "{}: {}", figure.name, figure.title)?;
-            for note in &figure.notes {
-                for (at, line) in wrapped(note, WIDTH).iter().enumerate() {
-                    writeln!(f, "  {} {line}", if at == 0 { "-" } else { " " })?;
+    /// Everything.
+    pub fn object(&self, interrupted: bool) -> Value {
+        let (mut figures, mut failures) = (Vec::new(), Vec::new());
+        for (experiment, kept) in &self.entries {
+            match kept {
+                Kept::Made(made) => figures.push(figure(experiment, made)),
+                Kept::Failed(error) => {
+                    failures.push(json!({"name": experiment.name, "error": error}));
                 }
+                Kept::Missing => {}
             }
-            let (csv, svg) = (figure.csv.display(), figure.svg.display());
-            writeln!(f, "  {svg}, {csv} ({:.1} s)\n", figure.elapsed_s)?;
         }
-        for Failure { name, error } in &self.failures {
-            writeln!(f, "{name} failed: {error}\n")?;
+        json!({
+            "version": VERSION,
+            "scale": self.scale.name(),
+            "seed": self.seed,
+            "configuration_hash": self.hash,
+            "configuration": self.configuration,
+            "jobs": self.jobs,
+            "elapsed_s": self.started.elapsed().as_secs_f64(),
+            "constants": devices::all().map(constant).collect::<Vec<_>>(),
+            "figures": figures,
+            "failures": failures,
+            "claims_csv": self.claims,
+            "report_html": self.page,
+            "interrupted": interrupted,
+            "verified": self.is_verified(),
+        })
+    }
+
+    /// What of it people are shown: notes and files of each figure, and all claims.
+    pub fn text(&self, interrupted: bool) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        for (experiment, kept) in &self.entries {
+            match kept {
+                Kept::Made(made) => {
+                    writeln!(text, "{}: {}", made.figure.name, made.figure.title)?;
+                    for note in &made.figure.notes {
+                        for (at, line) in wrapped(note, WIDTH).iter().enumerate() {
+                            writeln!(text, "  {} {line}", if at == 0 { "-" } else { " " })?;
+                        }
+                    }
+                    let (svg, csv, seconds) = (&made.svg, &made.csv, made.elapsed_s);
+                    writeln!(text, "  {svg}, {csv} ({seconds:.1} s)\n")?;
+                }
+                Kept::Failed(error) => writeln!(text, "{} failed: {error}\n", experiment.name)?,
+                Kept::Missing => {}
+            }
         }
-        if !self.table.is_empty() {
-            writeln!(f, "{}", self.table)?;
+        let table = claims_table(&self.figures());
+        if !table.is_empty() {
+            writeln!(text, "{table}")?;
         }
-        if let Some(path) = &self.claims_csv {
-            writeln!(f, "claims: {}", path.display())?;
+        if let Some(path) = &self.claims {
+            writeln!(text, "claims: {path}")?;
         }
-        if let Some(path) = &self.report_html {
-            writeln!(f, "report: {} (open it in a browser)", path.display())?;
+        writeln!(text, "report: {} (open it in a browser)", self.page)?;
+        if interrupted {
+            writeln!(text, "interrupted: what is missing was not run to its end")?;
         }
-        if self.interrupted {
-            writeln!(f, "interrupted: what is missing was not run to its end")?;
-        }
-        write!(
-            f,
-            "scale {}, seed {}, configuration {}; {:.0} s, {} at a time",
-            self.scale, self.seed, self.configuration_hash, self.elapsed_s, self.jobs
-        )
+        let (seconds, jobs) = (self.started.elapsed().as_secs_f64(), self.jobs);
+        writeln!(
+            text,
+            "scale {}, seed {}, configuration {}; {seconds:.0} s, {jobs} at a time",
+            self.scale.name(),
+            self.seed,
+            self.hash,
+        )?;
+        Ok(text)
     }
 }

@@ -4,6 +4,7 @@
 //! anything runs; `stage` does what the actions say, `run` runs the ends that it brings, which are
 //! those of `crate::items`; `report` says what came of it.
 
+pub mod args;
 mod check;
 mod keys;
 mod report;
@@ -11,11 +12,11 @@ mod run;
 mod script;
 mod stage;
 
-use crate::args::FlowArgs;
 use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
+use args::FlowArgs;
 use rackweave_rack::{Rack, RackConfig};
 use script::{Script, What};
 use stage::{FlowEnd, Stage};

@@ -2,7 +2,7 @@
 //! JSON object per line (docs/JSON.md), which is also how children speak to the process that
 //! started them.
 
-use crate::args::Format;
+use crate::globals::Format;
 use crate::globals::Globals;
 use rackweave_rack::hosted::{NodeEvent, SwitchEvent};
 use serde::{Deserialize, Serialize};

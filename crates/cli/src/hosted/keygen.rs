@@ -1,6 +1,6 @@
 //! The command `keygen`: the keys of a hosted rack.
 
-use crate::args::KeygenArgs;
+use super::args::KeygenArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;

@@ -6,6 +6,7 @@
 //!
 //! `jobs` is what a node runs when a command asks for it, `crew` the command's side of that.
 
+pub mod args;
 pub mod child;
 pub mod crew;
 pub mod event;

@@ -1,8 +1,8 @@
 //! The command `node`: one node of a hosted rack, until told to end.
 
+use super::args::NodeArgs;
 use super::event::{Speaker, What};
 use super::{jobs, leash};
-use crate::args::NodeArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use rackweave_rack::hosted::{NodeOptions, NodeProcess};

@@ -1,8 +1,8 @@
 //! The command `switch`: the switch and the controller of a hosted rack, until told to end.
 
+use super::args::SwitchArgs;
 use super::event::{Speaker, What};
 use super::leash;
-use crate::args::SwitchArgs;
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;

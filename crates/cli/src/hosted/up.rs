@@ -1,10 +1,10 @@
 //! The command `up`: a hosted rack on this machine, a process for the switch and one per node.
 
+use super::args::UpArgs;
 use super::event::{Speaker, What};
 use super::keygen;
 use super::processes::Processes;
 use super::supervisor::{End, Supervisor};
-use crate::args::UpArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use rackweave_control::keys::{LIFETIME, Outcome};

@@ -4,23 +4,39 @@
 
 mod paths;
 mod rack;
-mod report;
 mod topology;
 
-use crate::args::InfoArgs;
-use crate::globals::Globals;
+use crate::globals::{Globals, RackArgs};
 use crate::outcome::{CliError, Verdict};
-use crate::switch_shape;
-use rack::RackReport;
+use crate::report::{Text, object, wrapped};
+use crate::{output, switch_shape};
+use clap::Args;
+use paths::PathsText;
 use rackweave_programs::PipelineConfig;
 use rackweave_rack::paths::{Kind, Path};
 use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
 use rackweave_switch::Ledger;
 use rackweave_switch::budget::Stage;
-use report::{
-    Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, ProgramsUse, StageUse, SwitchUse,
-};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
 use topology::TopologyReport;
+
+/// What the numbers of `memory` are.
+const MEMORY: &str = "The memory is that of an embedded rack: its regions (memory_limit), and what it \
+                      takes beside them when it starts, and at most, with every queue that [nic] \
+                      allows made as long as it allows.";
+
+/// Arguments of `info`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave info
+  rackweave info --config rack.toml > effective.txt
+  rackweave info --format json --drivers 2")]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub rack: RackArgs,
+}
 
 /// Runs the command.
 ///
@@ -28,36 +44,65 @@ use topology::TopologyReport;
 /// If the configuration makes no sense, or somebody answers who is not this rack's switch.
 pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let hosted = globals.hosted(&args.rack)?;
-    let rack = hosted.as_ref().map(RackReport::ask).transpose()?;
+    let rack = hosted.as_ref().map(rack::ask).transpose()?;
     let config = match hosted {
         Some(config) => config,
         None => globals.rack_config(&args.rack)?,
     };
-    let is_whole = rack.as_ref().is_none_or(RackReport::is_whole);
+    let is_whole = rack.as_ref().is_none_or(rack::is_whole);
     let toml = config.to_toml();
     let paths = rackweave_rack::paths::describe(&config).map_err(RackError::from)?;
     let of_switch_0 = switch_shape::ledger(&switch_shape::pipeline_config(&config));
-    let report = InfoReport {
-        version: env!("CARGO_PKG_VERSION"),
-        config_file: globals
-            .args
-            .config
-            .as_ref()
-            .map(|path| path.display().to_string()),
-        config_hash: format!("{:016x}", fnv1a(toml.as_bytes())),
-        config_toml: toml,
-        switch: switch_use(&config, &of_switch_0),
-        topology: TopologyReport::of(&config).map_err(RackError::from)?,
-        per_flow: per_flow(&config, &paths),
-        memory: memory_use(&config)?,
-        links: links(&config, &paths),
-        paths,
-        cpu: cpu(),
-        rack,
-        config,
-    };
-    crate::output::print(globals, "info", &report)?;
+    let file = globals.args.config.as_ref();
+    let mut found = object(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "config_file": file.map(|path| path.display().to_string()),
+        "config_hash": format!("{:016x}", fnv1a(toml.as_bytes())),
+        "config": config,
+        "config_toml": toml,
+        "switch": switch_use(&config, &of_switch_0),
+        "topology": TopologyReport::of(&config).map_err(RackError::from)?,
+        "per_flow": per_flow(&config, &paths),
+        "memory": memory_use(&config)?,
+        "links": links(&config, &paths),
+        "paths": paths,
+        "cpu": cpu(),
+    }));
+    // Only of a hosted rack.
+    if let Some(rack) = rack {
+        found.insert("rack".into(), rack);
+    }
+    output::print_as(globals, "info", &found, |found| text(found, &paths))?;
     Ok(Verdict::of(is_whole))
+}
+
+/// A configuration file: everything but the settings is a comment.
+fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
+    let word = |key: &str| found[key].as_str().unwrap_or("defaults");
+    let mut text = format!(
+        "# rackweave {}\n\
+         # The effective configuration, from {}; hash {}.\n\
+         # The hash is the 64-bit FNV-1a of the lines from `seed` on up to the next comment.\n\n\
+         {}\n\n",
+        word("version"),
+        word("config_file"),
+        word("config_hash"),
+        word("config_toml").trim_end(),
+    );
+    let told = |keys: &[&str]| {
+        let some = found.iter().filter(|(key, _)| keys.contains(&&***key));
+        let some = some.map(|(key, value)| (key.clone(), value.clone()));
+        Text(&some.collect()).to_string()
+    };
+    let machine = told(&["switch", "topology", "per_flow", "memory", "links", "cpu"]);
+    let rack = told(&["rack"]);
+    let memory = wrapped(MEMORY, 0);
+    let rest = format!("{machine}{memory}\n{}\n{rack}", PathsText(paths));
+    for line in rest.trim_end().lines() {
+        // A text can always be written to.
+        let _ = writeln!(text, "{}", format!("# {line}").trim_end());
+    }
+    text
 }
 
 /// FNV-1a of 64 bits: tells configurations apart, anybody can compute it.
@@ -68,36 +113,37 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// What a switch's programs use of its budget.
-fn switch_use(config: &RackConfig, ledger: &Ledger) -> SwitchUse {
-    SwitchUse {
-        budget: switch_shape::budget(config).to_string(),
-        programs: programs_use(config, ledger),
-    }
+fn switch_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
+    let budget = switch_shape::budget(config).to_string();
+    let mut found = object(json!({ "budget": budget }));
+    found.extend(programs_use(config, ledger));
+    found
 }
 
-fn stage_use(stage: &Stage) -> StageUse {
-    StageUse {
-        sram_blocks: stage.sram,
-        tcam_blocks: stage.tcam,
-        register_units: stage.registers,
-        tables: stage.tables,
-    }
+/// Resources of one stage: blocks of SRAM and TCAM, register units, tables.
+fn stage_use(stage: &Stage) -> Value {
+    json!({
+        "sram_blocks": stage.sram,
+        "tcam_blocks": stage.tcam,
+        "register_units": stage.registers,
+        "tables": stage.tables,
+    })
 }
 
-/// What programs use of the budget.
-fn programs_use(config: &RackConfig, ledger: &Ledger) -> ProgramsUse {
+/// What programs use of each stage of the budget, and in all.
+fn programs_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
     let budget = switch_shape::budget(config);
-    ProgramsUse {
-        stages_available: budget.stages(),
-        stage_available: budget.stage().as_ref().map(stage_use),
-        stages: ledger.stages().iter().map(stage_use).collect(),
-        registers_bytes: ledger.bytes_registers(),
-        tables_bytes: ledger.bytes_tables(),
-    }
+    object(json!({
+        "stages_available": budget.stages(),
+        "stage_available": budget.stage().as_ref().map(stage_use),
+        "stages": ledger.stages().iter().map(stage_use).collect::<Vec<_>>(),
+        "registers_bytes": ledger.bytes_registers(),
+        "tables_bytes": ledger.bytes_tables(),
+    }))
 }
 
 /// What one 1:1 flow more would take: a producer ring, a consumer ring and their lanes.
-fn per_flow(config: &RackConfig, paths: &[Path]) -> PerFlow {
+fn per_flow(config: &RackConfig, paths: &[Path]) -> Value {
     let mut chosen = paths.iter();
     let chosen = chosen
         .find(|path| path.rack == Some(Kind::Embedded) && path.of == "flow.transfers")
@@ -111,31 +157,30 @@ fn per_flow(config: &RackConfig, paths: &[Path]) -> PerFlow {
     more.flows.threads = base.flows.threads.saturating_add(1);
     more.flows.producers = base.flows.producers.saturating_add(1);
     let (less, more) = (switch_shape::ledger(&base), switch_shape::ledger(&more));
-    PerFlow {
-        lanes,
-        registers_bytes: more
-            .bytes_registers()
-            .saturating_sub(less.bytes_registers()),
-        tables_bytes: more.bytes_tables().saturating_sub(less.bytes_tables()),
-    }
+    let bytes = |of: fn(&Ledger) -> usize| of(&more).saturating_sub(of(&less));
+    json!({
+        "lanes": lanes,
+        "registers_bytes": bytes(Ledger::bytes_registers),
+        "tables_bytes": bytes(Ledger::bytes_tables),
+    })
 }
 
-fn memory_use(config: &RackConfig) -> Result<MemoryUse, CliError> {
+fn memory_use(config: &RackConfig) -> Result<Value, CliError> {
     // No driver is needed to count.
     let rack = EmbeddedRack::new(&RackConfig {
         driver_threads: 0,
         ..config.clone()
     })?;
     let (overhead_bytes, overhead_bytes_max) = rack.bytes_overhead();
-    Ok(MemoryUse {
-        regions_bytes_max: config.memory_limit,
-        overhead_bytes,
-        overhead_bytes_max,
-    })
+    Ok(json!({
+        "regions_bytes_max": config.memory_limit,
+        "overhead_bytes": overhead_bytes,
+        "overhead_bytes_max": overhead_bytes_max,
+    }))
 }
 
 /// What one of the paths of all nodes is like, in the kind of rack that the configuration is for.
-fn links(config: &RackConfig, paths: &[Path]) -> Links {
+fn links(config: &RackConfig, paths: &[Path]) -> Value {
     let kind = match config.hosted {
         Some(_) => Kind::Hosted,
         None => Kind::Embedded,
@@ -143,20 +188,20 @@ fn links(config: &RackConfig, paths: &[Path]) -> Links {
     // All nodes do the same, since packets of one connection travel over two links.
     let mut icrc = paths.iter();
     let icrc = icrc.find(|path| path.rack == Some(kind) && path.what == "ICRC");
-    Links {
-        count: config.node.len(),
-        embedded: "in-process queue",
-        packets: config.link.packets,
-        simulated_gigabits_per_s: config.link.gigabits_per_second,
-        mtu_bytes: config.nic.mtu,
-        icrc_computed: icrc.is_some_and(|path| path.value.starts_with("computed")),
-        icrc_reason: icrc.map_or_else(String::new, |path| path.why.clone()),
-        icrc_method: switch_shape::icrc_method(config),
-    }
+    json!({
+        "count": config.node.len(),
+        "embedded": "in-process queue",
+        "packets": config.link.packets,
+        "simulated_gigabits_per_s": config.link.gigabits_per_second,
+        "mtu_bytes": config.nic.mtu,
+        "icrc_computed": icrc.is_some_and(|path| path.value.starts_with("computed")),
+        "icrc_reason": icrc.map_or("", |path| &path.why),
+        "icrc_method": switch_shape::icrc_method(config),
+    })
 }
 
 /// What makes CRC-32 fast on this machine, and whether it is there.
-fn cpu() -> Cpu {
+fn cpu() -> Value {
     #[cfg(target_arch = "x86_64")]
     let features = [
         ("pclmulqdq", is_x86_feature_detected!("pclmulqdq")),
@@ -172,14 +217,12 @@ fn cpu() -> Cpu {
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let features = [];
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Cpu {
-        architecture: std::env::consts::ARCH,
-        cores,
-        features: features
-            .map(|(name, present)| Feature { name, present })
-            .to_vec(),
-    }
+    let feature = |(name, present)| json!({"name": name, "present": present});
+    json!({
+        "architecture": std::env::consts::ARCH,
+        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "features": features.map(feature).to_vec(),
+    })
 }
 
 #[cfg(test)]
@@ -198,7 +241,8 @@ mod tests {
         let config = RackConfig::default();
         let paths = rackweave_rack::paths::describe(&config).unwrap();
         let flow = per_flow(&config, &paths);
-        assert_eq!(flow.lanes, 8);
-        assert!(flow.registers_bytes > 0 && flow.tables_bytes > 0);
+        assert_eq!(flow["lanes"], 8);
+        assert!(flow["registers_bytes"].as_u64() > Some(0));
+        assert!(flow["tables_bytes"].as_u64() > Some(0));
     }
 }

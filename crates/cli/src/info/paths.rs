@@ -12,131 +12,122 @@ const WHY_AT: usize = 50;
 /// All paths of a configuration.
 pub struct PathsText<'a>(pub &'a [Path]);
 
+/// What was to be chosen, what was, and why.
+type Row<'a> = (&'a str, &'a str, &'a str);
+
+/// Paths below one heading. Nodes with the same rows have one section.
+struct Section<'a> {
+    names: Vec<String>,
+    is_of_nodes: bool,
+    rows: Vec<Row<'a>>,
+}
+
 impl fmt::Display for PathsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "Paths, and why they were chosen (each reason is a \"because\"):"
         )?;
-        let has = |kind: &Kind| self.0.iter().any(|path| path.rack == Some(*kind));
         let kinds = [Kind::Embedded, Kind::Simulated, Kind::Hosted];
-        for kind in kinds.into_iter().filter(has) {
-            let of = |group| self.parts(move |path| path.rack == Some(kind) && path.group == group);
-            writeln!(f, "\nIn {} rack", article(kind))?;
-            for (names, rows) in merged(of(Group::Node)) {
-                section(f, &nodes(&names), &rows)?;
-            }
-            let settings = of(Group::Setting).into_iter();
-            let settings = settings.flat_map(|(of, rows)| rows.into_iter().map(move |r| (of, r)));
-            let rows: Vec<_> = settings.map(|(of, row)| (of, row.1, row.2)).collect();
-            section(f, "settings", &rows)?;
-        }
-        writeln!(f, "\nIn every rack")?;
-        for (name, rows) in self.parts(|path| path.group == Group::Program) {
-            section(f, &format!("program {name}"), &rows)?;
-        }
-        for (name, _) in self.parts(|path| path.group == Group::Store) {
-            let here = self.0.iter();
-            let here = here.filter(|path| path.group == Group::Store && path.of == name);
-            let rows: Vec<_> = here
-                .map(|path| (label(path), &*path.value, &*path.why))
-                .collect();
-            let heading = match name {
-                "" => "stores".to_owned(),
-                name => format!("store {name}"),
+        for kind in kinds.map(Some).into_iter().chain([None]) {
+            let sections = self.sections(kind);
+            let article = match kind {
+                Some(Kind::Embedded) => "an",
+                _ => "a",
             };
-            section(f, &heading, &rows)?;
-        }
-        let ways = self.parts(|path| path.group == Group::Index);
-        let ways = ways
-            .into_iter()
-            .flat_map(|(of, rows)| rows.into_iter().map(move |r| (of, r)));
-        let rows: Vec<_> = ways.map(|(of, row)| (of, row.1, row.2)).collect();
-        section(f, "ways to an index", &rows)?;
-        let seeds = |path: &Path| path.group == Group::Setting && path.rack.is_none();
-        for (name, rows) in self.parts(seeds) {
-            let rows: Vec<_> = rows.iter().map(|row| (name, row.1, row.2)).collect();
-            section(f, "numbers", &rows)?;
+            match kind {
+                _ if sections.is_empty() => {}
+                Some(kind) => writeln!(f, "\nIn {article} {} rack", kind.name())?,
+                None => writeln!(f, "\nIn every rack")?,
+            }
+            sections.iter().try_for_each(|section| section.write(f))?;
         }
         Ok(())
     }
 }
 
-/// What was chosen, what, and why.
-type Row<'a> = (&'a str, &'a str, &'a str);
+/// Where a path stands: the kind of rack, unless it is told for all together, its heading, and its
+/// label there.
+fn place(path: &Path) -> (Option<Kind>, String, &str) {
+    let of = &*path.of;
+    match (path.group, path.rack) {
+        (Group::Node, kind) => (kind, of.to_owned(), path.what),
+        (Group::Setting, None) => (None, "numbers".to_owned(), of),
+        (Group::Setting, kind) => (kind, "settings".to_owned(), of),
+        (Group::Program, _) => (None, format!("program {of}"), path.what),
+        (Group::Index, _) => (None, "ways to an index".to_owned(), of),
+        (Group::Store, kind) => {
+            let heading = if of.is_empty() { "stores" } else { "store " };
+            // A store's medium is another in each kind of rack.
+            let label = kind.map_or(path.what, Kind::name);
+            (None, format!("{heading}{of}"), label)
+        }
+    }
+}
 
-impl<'a> PathsText<'a> {
-    /// The rows of those that are asked for, by what they are of.
-    fn parts(&self, wanted: impl Fn(&Path) -> bool) -> Vec<(&'a str, Vec<Row<'a>>)> {
-        let mut parts: Vec<(&str, Vec<Row<'_>>)> = Vec::new();
-        for path in self.0.iter().filter(|path| wanted(path)) {
-            let row = (path.what, &*path.value, &*path.why);
-            match parts.iter_mut().find(|(of, _)| *of == path.of) {
-                Some((_, rows)) => rows.push(row),
-                None => parts.push((&path.of, vec![row])),
+impl PathsText<'_> {
+    /// The sections of a kind of rack, or of all kinds.
+    fn sections(&self, wanted: Option<Kind>) -> Vec<Section<'_>> {
+        let mut sections: Vec<Section<'_>> = Vec::new();
+        let mut paths: Vec<_> = self.0.iter().map(|path| (path, place(path))).collect();
+        paths.retain(|(_, (kind, ..))| *kind == wanted);
+        paths.sort_by_key(|(path, _)| path.group);
+        for (path, (_, heading, label)) in paths {
+            let row = (label, &*path.value, &*path.why);
+            match sections.iter_mut().find(|one| one.names[0] == heading) {
+                Some(section) => section.rows.push(row),
+                None => sections.push(Section {
+                    names: vec![heading],
+                    is_of_nodes: path.group == Group::Node,
+                    rows: vec![row],
+                }),
             }
         }
-        parts
+        let mut merged: Vec<Section<'_>> = Vec::new();
+        for section in sections {
+            let same = |one: &&mut Section<'_>| section.is_of_nodes && one.rows == section.rows;
+            match merged.iter_mut().find(same) {
+                Some(one) => one.names.extend(section.names),
+                None => merged.push(section),
+            }
+        }
+        merged
     }
 }
 
-/// Those with the same rows become one.
-fn merged<'a>(parts: Vec<(&'a str, Vec<Row<'a>>)>) -> Vec<(Vec<&'a str>, Vec<Row<'a>>)> {
-    let mut merged: Vec<(Vec<&str>, Vec<Row<'_>>)> = Vec::new();
-    for (of, rows) in parts {
-        match merged.iter_mut().find(|(_, same)| *same == rows) {
-            Some((names, _)) => names.push(of),
-            None => merged.push((vec![of], rows)),
+impl Section<'_> {
+    /// A few names of nodes in full, many by their number.
+    fn heading(&self) -> String {
+        match &*self.names {
+            [only] if self.is_of_nodes => format!("node {only}"),
+            [only] => only.clone(),
+            [first, .., last] if self.names.len() > 8 => {
+                let count = self.names.len();
+                format!("nodes {first} to {last}, {count} of them alike")
+            }
+            names => format!("nodes {}", names.join(", ")),
         }
     }
-    merged
-}
 
-/// A few names in full, many by their number.
-fn nodes(names: &[&str]) -> String {
-    match names {
-        [only] => format!("node {only}"),
-        [first, .., last] if names.len() > 8 => {
-            format!("nodes {first} to {last}, {} of them alike", names.len())
+    /// The heading and the rows in three columns. Reasons begin in one column, below a value that
+    /// reaches into it, and go on in lines of their own.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {}", self.heading())?;
+        let width = self.rows.iter().map(|(what, ..)| what.chars().count());
+        let width = width.max().unwrap_or_default();
+        for (what, value, why) in &self.rows {
+            let mut left = format!("    {what:<width$}  {value}");
+            if left.chars().count() + 2 > WHY_AT {
+                writeln!(f, "{left}")?;
+                left.clear();
+            }
+            for line in wrapped(why, WIDTH - WHY_AT) {
+                writeln!(f, "{left:<WHY_AT$}{line}")?;
+                left.clear();
+            }
         }
-        _ => format!("nodes {}", names.join(", ")),
+        Ok(())
     }
-}
-
-fn article(kind: Kind) -> String {
-    let article = if kind == Kind::Embedded { "an" } else { "a" };
-    format!("{article} {}", kind.name())
-}
-
-/// A store's medium is another in each kind of rack.
-fn label(path: &Path) -> &str {
-    match path.rack {
-        Some(kind) => kind.name(),
-        None => path.what,
-    }
-}
-
-/// A heading and its rows in three columns. Reasons begin in one column, below a value that reaches
-/// into it, and go on in lines of their own.
-fn section(f: &mut fmt::Formatter<'_>, heading: &str, rows: &[Row<'_>]) -> fmt::Result {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    writeln!(f, "  {heading}")?;
-    let width = rows.iter().map(|(what, ..)| what.chars().count()).max();
-    let width = width.unwrap_or_default();
-    for (what, value, why) in rows {
-        let mut left = format!("    {what:<width$}  {value}");
-        if left.chars().count() + 2 > WHY_AT {
-            writeln!(f, "{left}")?;
-            left.clear();
-        }
-        for line in wrapped(why, WIDTH - WHY_AT) {
-            writeln!(f, "{left:<WHY_AT$}{line}")?;
-            left.clear();
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

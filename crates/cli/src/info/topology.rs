@@ -1,15 +1,15 @@
 //! Which switches a rack has, where its nodes hang, and what part of an index each switch has room
 //! for, with what that takes.
 
-use super::report::{ProgramsUse, SwitchUse};
 use super::{programs_use, switch_use};
+use crate::report::object;
 use crate::switch_shape;
 use rackweave_controller::Topology;
 use rackweave_programs::index::Index;
 use rackweave_rack::{ConfigError, RackConfig, switch_config_of};
 use rackweave_switch::Ledger;
 use serde::Serialize;
-use std::fmt;
+use serde_json::{Map, Value, json};
 
 /// The switches.
 #[derive(Clone, Debug, Serialize)]
@@ -17,17 +17,10 @@ pub struct TopologyReport {
     pub name: &'static str,
     pub switches: usize,
     pub cables: usize,
-    pub nodes: Vec<NodePlace>,
+    /// Where each node hangs.
+    pub nodes: Vec<Value>,
     /// Switches of one role have the same programs.
     pub roles: Vec<RoleReport>,
-}
-
-/// Where a node hangs.
-#[derive(Clone, Debug, Serialize)]
-pub struct NodePlace {
-    pub name: String,
-    pub switch: usize,
-    pub port: u16,
 }
 
 /// The switches of one role.
@@ -36,21 +29,10 @@ pub struct RoleReport {
     pub role: String,
     pub first: usize,
     pub last: usize,
-    pub programs: SwitchUse,
-    pub index: Option<IndexUse>,
-}
-
-/// The part of an index in each of them, and what it takes alone.
-#[derive(Clone, Debug, Serialize)]
-pub struct IndexUse {
-    pub queries: u32,
-    pub servers: u16,
-    pub fat_ranges: u16,
-    pub first_layer: u8,
-    pub layers: u8,
-    pub nodes: u16,
-    #[serde(flatten)]
-    pub takes: ProgramsUse,
+    /// What their programs use.
+    pub programs: Map<String, Value>,
+    /// The part of an index in each of them, and what it takes alone.
+    pub index: Option<Map<String, Value>>,
 }
 
 impl TopologyReport {
@@ -60,10 +42,9 @@ impl TopologyReport {
     /// If nodes cannot hang as they are to.
     pub fn of(config: &RackConfig) -> Result<Self, ConfigError> {
         let topology = config.topology()?;
-        let node = |(node, place): (_, rackweave_controller::topology::NodePlace)| NodePlace {
-            name: config.name_nodes(&format!("{node:?}")),
-            switch: place.switch,
-            port: place.port.0,
+        let node = |(node, place): (_, rackweave_controller::topology::NodePlace)| {
+            let name = config.name_nodes(&format!("{node:?}"));
+            json!({"name": name, "switch": place.switch, "port": place.port.0})
         };
         Ok(Self {
             name: config.switch.topology.name(),
@@ -97,85 +78,23 @@ fn roles(config: &RackConfig, topology: &Topology) -> Vec<RoleReport> {
     roles
 }
 
-fn index_use(config: &RackConfig, index: Index) -> Option<IndexUse> {
+fn index_use(config: &RackConfig, index: Index) -> Option<Map<String, Value>> {
     if !index.is_present() {
         return None;
     }
     let mut ledger = Ledger::default();
     index.declare(&mut ledger);
     let sizes = index.config();
-    Some(IndexUse {
-        queries: sizes.queries,
-        servers: sizes.servers,
-        fat_ranges: sizes.fat_ranges,
-        first_layer: sizes.first_layer,
-        layers: sizes.layers,
-        nodes: sizes.nodes,
-        takes: programs_use(config, &ledger),
-    })
-}
-
-impl fmt::Display for TopologyReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            switches,
-            cables,
-            ..
-        } = self;
-        writeln!(f, "Topology: {name}; switches {switches}, cables {cables}")?;
-        for role in &self.roles {
-            write!(f, "{role}")?;
-        }
-        if self.switches == 1 {
-            return Ok(());
-        }
-        for at in 0..self.switches {
-            let here = self.nodes.iter().filter(|node| node.switch == at);
-            let here: Vec<_> = here.map(|node| node.name.as_str()).collect();
-            if !here.is_empty() {
-                writeln!(f, "at switch {at}: {}", here.join(", "))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for RoleReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, last) = (self.first, self.last);
-        match first == last {
-            true => write!(f, "switch {first}")?,
-            false => write!(f, "switches {first} to {last}")?,
-        }
-        let programs = &self.programs.programs;
-        writeln!(
-            f,
-            ", {}: {}, {}",
-            self.role,
-            programs.stages(),
-            programs.bytes()
-        )?;
-        self.index.iter().try_for_each(|index| write!(f, "{index}"))
-    }
-}
-
-impl fmt::Display for IndexUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        if self.fat_ranges > 0 {
-            parts.push(format!("a fat root of {} ranges", self.fat_ranges));
-        }
-        for layer in self.first_layer..self.first_layer + self.layers {
-            parts.push(format!("layer {layer} of {} tree nodes", self.nodes));
-        }
-        if parts.is_empty() {
-            parts.push("first and last hop".into());
-        }
-        let (parts, bytes) = (parts.join(", "), self.takes.bytes());
-        writeln!(f, "the index of it: {parts}; {bytes}")?;
-        self.takes.write_table(f)
-    }
+    let mut part = object(json!({
+        "queries": sizes.queries,
+        "servers": sizes.servers,
+        "fat_ranges": sizes.fat_ranges,
+        "first_layer": sizes.first_layer,
+        "layers": sizes.layers,
+        "nodes": sizes.nodes,
+    }));
+    part.extend(programs_use(config, &ledger));
+    Some(part)
 }
 
 #[cfg(test)]
@@ -211,7 +130,13 @@ mod tests {
             let report = TopologyReport::of(&config).unwrap();
             let part = |role: &RoleReport| {
                 let index = role.index.as_ref().unwrap();
-                (role.first, role.last, index.fat_ranges > 0, index.layers)
+                let count = |name: &str| index[name].as_u64().unwrap();
+                (
+                    role.first,
+                    role.last,
+                    count("fat_ranges") > 0,
+                    count("layers"),
+                )
             };
             let parts: Vec<_> = report.roles.iter().map(part).collect();
             assert_eq!(parts, expected);
@@ -229,12 +154,16 @@ mod tests {
     fn a_rack_without_an_index_says_where_nodes_hang() {
         let mut config = RackConfig::default();
         config.switch.topology = TopologyName::Two;
-        let text = TopologyReport::of(&config).unwrap().to_string();
-        assert!(text.starts_with("Topology: two; switches 2, cables 1\nswitch 0, the first: "));
-        assert!(
-            text.ends_with("at switch 0: compute0, compute1\nat switch 1: storage0, storage1\n")
+        let report = TopologyReport::of(&config).unwrap();
+        assert_eq!((report.name, report.switches, report.cables), ("two", 2, 1));
+        let at = |at: usize| (&report.nodes[at]["name"], &report.nodes[at]["switch"]);
+        let places = [0, 2].map(at);
+        let expect = [("storage0", 1), ("compute0", 0)].map(|(n, at)| (n.into(), at.into()));
+        assert_eq!(
+            places,
+            [(&expect[0].0, &expect[0].1), (&expect[1].0, &expect[1].1)]
         );
-        assert!(!text.contains("index"), "{text}");
+        assert!(report.roles.iter().all(|role| role.index.is_none()));
         assert!(
             index_config(&config, rackweave_controller::topology::SwitchRole::First).servers == 0
         );

@@ -3,8 +3,8 @@
 pub use super::client::AskError;
 use super::client::{ask, choose};
 use super::snapshot::{SCHEMA, Snapshot};
-use crate::args::RackArgs;
 use crate::globals::Globals;
+use crate::globals::RackArgs;
 use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::HostedRack;

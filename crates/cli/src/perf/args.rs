@@ -2,8 +2,8 @@
 
 use super::initiator::Kind;
 use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
-use crate::args::{RackArgs, seconds};
 use crate::globals::Globals;
+use crate::globals::{RackArgs, seconds};
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

@@ -4,7 +4,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
 use crate::live::args::StatArgs;
 use crate::live::source::{AskError, LookError, Source};
 use crate::outcome::{CliError, Verdict};
@@ -39,7 +39,7 @@ pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
             Err(error) => return Err(error.into()),
         };
         report = StatReport::new(Some(&report.snapshot), now, args.all);
-        if globals.args.format == crate::args::Format::Text {
+        if globals.args.format == Format::Text {
             crate::output::line("")?;
         }
         crate::output::print(globals, "stat", &report)?;

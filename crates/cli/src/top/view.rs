@@ -147,7 +147,7 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
     let fitting: Vec<&&Section> = sections
         .iter()
         .take_while(|section| {
-            let least = section.brief_head().len() + usize::from(!section.brief.is_empty());
+            let least = section.brief_head().len() + usize::from(section.brief > 0);
             fixed += least;
             fixed <= room
         })
@@ -156,7 +156,7 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
         .iter()
         .map(|section| section.brief_head().len())
         .sum();
-    let wanted: Vec<usize> = fitting.iter().map(|section| section.brief.len()).collect();
+    let wanted: Vec<usize> = fitting.iter().map(|section| section.brief).collect();
     let all: usize = wanted.iter().sum();
     // Blank lines between sections, if there is room for all that there is.
     let gaps = fitting.len().saturating_sub(1);
@@ -168,11 +168,11 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
             lines.push(Line::default());
         }
         lines.extend(section.brief_head().iter().cloned());
-        let rows = section.brief.len();
-        if granted >= rows {
-            lines.extend(section.brief.iter().cloned());
-        } else if granted > 0 {
-            lines.extend(section.brief.iter().take(granted - 1).cloned());
+        let (rows, cut) = (section.brief, granted < section.brief);
+        // The last of them says how many more there are.
+        let shown = granted.min(rows) - usize::from(cut && granted > 0);
+        lines.extend(section.rows.iter().take(shown).cloned());
+        if cut && granted > 0 {
             let number = View::ALL.iter().position(|view| *view == section.view);
             let key = number.map_or(1, |number| number + 1);
             let more = format!("  and {} more: press {key}", rows - granted + 1);
@@ -187,7 +187,7 @@ fn allot(wanted: &[usize], mut room: usize) -> Vec<usize> {
     const FEW: usize = 2;
     const SOME: usize = 8;
     let mut granted = vec![0; wanted.len()];
-    for most in [FEW, SOME, usize::MAX] {
+    for most in [1, FEW, SOME, usize::MAX] {
         for (granted, &wanted) in granted.iter_mut().zip(wanted) {
             let more = wanted.min(most).saturating_sub(*granted).min(room);
             *granted += more;

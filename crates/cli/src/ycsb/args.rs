@@ -1,6 +1,6 @@
 //! Arguments of `ycsb`.
 
-use crate::args::RackArgs;
+use crate::globals::RackArgs;
 use clap::{Args, ValueEnum};
 use rackweave_workload::ycsb::{Distribution, Workload};
 use std::path::PathBuf;

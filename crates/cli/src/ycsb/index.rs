@@ -1,16 +1,12 @@
 //! YCSB over the index: what is asked for, and what there is to say of it.
 
 use super::args::{AccessArg, YcsbArgs};
-use super::report::{Report, Text, size};
+use super::report::finish;
 use super::{errors, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
-use crate::output;
-use rackweave_bench::index::{
-    Access, IndexOptions, IndexOutcome, Job, NetworkCounts, Outcome, embedded, simulated,
-};
+use rackweave_bench::index::{Access, IndexOptions, Job, Outcome, embedded, simulated};
 use rackweave_bench::ycsb::Nodes;
-use rackweave_endpoint::index::ReaderStatistics;
 use rackweave_rack::config::{Role, TopologyName};
 use serde_json::json;
 
@@ -33,9 +29,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let Some(outcome) = outcome.map_err(explain)? else {
         return Ok(Verdict::Failed);
     };
-    let report = report(args, &job, &outcome);
-    output::print(globals, "ycsb", &report)?;
-    Ok(Verdict::of(report.verified))
+    report(args, globals, &job, &outcome)
 }
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
@@ -107,7 +101,13 @@ fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     Ok(access)
 }
 
-fn report<'a>(args: &YcsbArgs, job: &'a Job, outcome: &'a Outcome) -> Report<'a, IndexOutcome> {
+/// Prints what was found.
+fn report(
+    args: &YcsbArgs,
+    globals: &Globals,
+    job: &Job,
+    outcome: &Outcome,
+) -> Result<Verdict, CliError> {
     let options = &job.options;
     let is_remote = options.access != Access::Local;
     let is_one_sided = options.access == Access::OneSided;
@@ -124,133 +124,6 @@ fn report<'a>(args: &YcsbArgs, job: &'a Job, outcome: &'a Outcome) -> Report<'a,
         "access": options.access,
         "reads_per_lookup": outcome.table.reads_per_lookup(),
     });
-    let text = Text {
-        over: format!("the index, access {}", options.access.name()),
-        setting: setting(job, outcome),
-        counts: counts(&outcome.table),
-    };
     let found = (&options.load, outcome);
-    Report::new(args, "index", found, parameters, derived, text)
-}
-
-fn setting(job: &Job, outcome: &Outcome) -> String {
-    let (options, load) = (&job.options, &job.options.load);
-    let mut text = format!(
-        "  {} records of {} bytes, tree nodes of {}\n",
-        outcome.records,
-        load.ycsb.record_size,
-        size(options.node_size.into()),
-    );
-    text += &match options.access {
-        Access::Local => format!("  threads of the storage node: {}\n", load.threads),
-        _ => format!(
-            "  compute nodes: {}, threads of each: {}, operations under way in each: {}; \
-             endpoints: {}, server threads of each: {}\n",
-            job.nodes.compute.len(),
-            load.threads,
-            load.depth,
-            outcome.table.endpoints.len(),
-            options.server_threads,
-        ),
-    };
-    if options.access == Access::OneSided {
-        let cache = size(options.cache_bytes);
-        text += &format!("  upper tree nodes kept by each thread: {cache} at most\n");
-    }
-    text
-}
-
-fn counts(found: &IndexOutcome) -> String {
-    let mut text = String::new();
-    if let Some(reader) = &found.reader {
-        let lookups = found.reads_per_lookup();
-        let lookups =
-            lookups.map_or_else(String::new, |reads| format!("{reads:.2} for a lookup; "));
-        text += &format!(
-            "READs: {} ({lookups}tree nodes {}, records {}, map versions {})\n",
-            reader.reads, reader.node_reads, reader.record_reads, reader.version_reads,
-        );
-        text += &format!(
-            "  torn {} and {} records, out of date {} and {} records, to the right {}, restarts \
-             {}, moved {}, cache {} of {}\n",
-            reader.torn,
-            reader.records_torn,
-            reader.stale,
-            reader.records_stale,
-            reader.followed,
-            reader.restarts,
-            reader.moved,
-            reader.cache_hits,
-            reader.cache_hits + reader.cache_misses,
-        );
-    }
-    if let (Some(network), Some(reader)) = (&found.network, &found.reader) {
-        text += &network_counts(network, reader);
-    }
-    if let Some(client) = &found.client {
-        text += &format!(
-            "requests: {}; moved {}, busy {}, maps fetched {}, instead of READs {}\n",
-            client.calls, client.moved, client.busy, client.maps_fetched, client.fallbacks,
-        );
-    }
-    for endpoint in &found.endpoints {
-        text += &format!(
-            "tree of {}: {} levels, {} tree nodes, {} of values; restarts {}, splits {}, merges \
-             {}; served {} lookups, {} writes, {} pages of scans\n",
-            endpoint.node,
-            endpoint.levels,
-            endpoint.tree_nodes,
-            size(endpoint.heap_bytes),
-            endpoint.restarts,
-            endpoint.splits,
-            endpoint.merges,
-            endpoint.gets,
-            endpoint.writes,
-            endpoint.scans,
-        );
-    }
-    let waits = found.waits;
-    text + &format!("changes that waited for another of their record: {waits}\n")
-}
-
-/// What the switches were given, and how far they led.
-fn network_counts(network: &NetworkCounts, reader: &ReaderStatistics) -> String {
-    let nodes: Vec<String> = network.nodes.iter().map(ToString::to_string).collect();
-    let all: u64 = network.by_depth.iter().sum();
-    let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-    let led = network
-        .by_depth
-        .iter()
-        .enumerate()
-        .map(|(depth, &queries)| {
-            let place = match depth {
-                0 => "the root".to_owned(),
-                1 => "below the fat root".to_owned(),
-                layer => format!("below layer {}", layer - 1),
-            };
-            format!("{place} {:.1} %", share(queries, all))
-        });
-    let asked = reader.network_queries;
-    let levels = reader.network_levels.iter().enumerate();
-    let levels = levels.filter(|(_, answers)| **answers > 0);
-    let levels = levels.map(|(level, &answers)| match level {
-        0 => format!("leaves {:.1} %", share(answers, asked)),
-        _ => format!("level {level} {:.1} %", share(answers, asked)),
-    });
-    format!(
-        "Switches: {} ranges in the fat root, tree nodes by layer {}; loaded {} times\n  queries \
-         led to: {}\n  first answers of {asked} queries: {}\n  to the right {}, astray {}, \
-         refused {}; dropped for an unknown queue pair {}, tree nodes gone before they were pinned \
-         {}\n",
-        network.ranges,
-        nodes.join(" + "),
-        network.loads,
-        led.collect::<Vec<_>>().join(", "),
-        levels.collect::<Vec<_>>().join(", "),
-        reader.network_followed,
-        reader.network_astray,
-        reader.network_refused,
-        network.unknown_pairs,
-        network.gone,
-    )
+    finish((args, globals), "index", found, parameters, derived)
 }

@@ -119,6 +119,15 @@ fn load(args: &YcsbArgs, seed: u64) -> Load {
     }
 }
 
+/// What is done in a phase.
+pub fn doing(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => "loading records",
+        Phase::Open => "reading the store",
+        Phase::Run => "running operations",
+    }
+}
+
 /// Does `work` with progress bars. Nothing if the user wanted an end before there was anything to
 /// report.
 fn with_progress<T>(
@@ -127,11 +136,7 @@ fn with_progress<T>(
 ) -> Result<Option<T>, YcsbError> {
     let mut bar: Option<(Phase, Progress)> = None;
     let outcome = work(&mut |phase, fraction| {
-        let name = match phase {
-            Phase::Load => "loading records",
-            Phase::Open => "reading the store",
-            Phase::Run => "running operations",
-        };
+        let name = doing(phase);
         globals.live.phase(name);
         if bar.as_ref().is_none_or(|(at, _)| *at != phase) {
             bar = Some((phase, Progress::new(globals, name)));

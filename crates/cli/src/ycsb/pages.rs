@@ -2,15 +2,12 @@
 //! pages.
 
 use super::args::YcsbArgs;
-use super::report::{Report, Text, size};
+use super::report::finish;
 use super::{errors, simulated_or, with_progress};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
-use crate::output;
 use rackweave_base::NodeId;
-use rackweave_bench::pages::{
-    Heap, Job, Medium, Outcome, PagesOptions, PagesOutcome, embedded, simulated,
-};
+use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded, simulated};
 use rackweave_bench::ycsb::{Nodes, YcsbError};
 use rackweave_rack::config::Role;
 use serde_json::json;
@@ -45,9 +42,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
         return outcome.map(|_| Verdict::Failed).map_err(explain);
     };
-    let report = report(args, &job, store, &outcome);
-    output::print(globals, "ycsb", &report)?;
-    Ok(Verdict::of(report.verified))
+    report(args, globals, (&job, &store), &outcome)
 }
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
@@ -90,17 +85,16 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
     })
 }
 
-fn report<'a>(
+/// Prints what was found.
+fn report(
     args: &YcsbArgs,
-    job: &'a Job,
-    store: String,
-    outcome: &'a Outcome,
-) -> Report<'a, PagesOutcome> {
+    globals: &Globals,
+    (job, store): (&Job, &str),
+    outcome: &Outcome,
+) -> Result<Verdict, CliError> {
     let (options, load, found) = (&job.options, &job.options.load, &outcome.table);
     let (nodes, pages) = (job.nodes.compute.len(), &found.pages);
     let frames = nodes as f64 * f64::from(options.frames());
-    let heap_to_buffers = found.heap_pages as f64 / frames;
-    let bytes_of = |pages: u64| pages * u64::from(options.page_size);
     let share = |part: u64| part as f64 / pages.fixes.max(1) as f64;
     let parameters = json!({
         "page_size_bytes": options.page_size,
@@ -110,62 +104,16 @@ fn report<'a>(
     });
     let derived = json!({
         "store": store,
-        "heap_to_buffers": heap_to_buffers,
+        "heap_to_buffers": found.heap_pages as f64 / frames,
         "shares": {
             "local": share(pages.local_hits + pages.joined),
             "memory": share(pages.memory_indexed + pages.memory_fallback),
             "storage": share(pages.storage_indexed + pages.storage_fallback),
         },
-        "written_bytes": bytes_of(pages.written),
+        "written_bytes": pages.written * u64::from(options.page_size),
     });
-    let setting = format!(
-        "  {} records of {} bytes in {} pages of {} ({}), in {store}\n  compute nodes: {nodes}, {} \
-         of buffer frames each; the heap is {heap_to_buffers:.1} times theirs\n  threads per node: \
-         {}, operations under way in each: {}; pages that the switch indexes: {}\n",
-        outcome.records,
-        load.ycsb.record_size,
-        found.heap_pages,
-        size(options.page_size.into()),
-        size(bytes_of(found.heap_pages)),
-        size(options.buffer_bytes),
-        load.threads,
-        load.depth,
-        found.indexed,
-    );
-    let mut counts = format!(
-        "{:<20}{:>10}{:>9}{:>12}{:>12}\n",
-        "pages served from", "pages", "share", "indexed", "fallback"
-    );
-    let memory = (pages.memory_indexed, pages.memory_fallback);
-    let storage = (pages.storage_indexed, pages.storage_fallback);
-    for (name, count, by) in [
-        ("local, verified", pages.local_hits, None),
-        ("joined", pages.joined, None),
-        ("remote memory", memory.0 + memory.1, Some(memory)),
-        ("SSD", storage.0 + storage.1, Some(storage)),
-    ] {
-        counts += &format!("  {name:<18}{count:>10}{:>8.1}%", share(count) * 100.0);
-        counts += &by.map_or_else(String::new, |(indexed, fallback)| {
-            format!("{indexed:>12}{fallback:>12}")
-        });
-        counts += "\n";
-    }
-    counts += &format!(
-        "  stale copies {}, conflicts {}, evicted {} clean and {} dirty, {} written home during the \
-         run and {} behind it\n",
-        pages.stale_copies,
-        pages.conflicts,
-        pages.evicted_clean,
-        pages.evicted_dirty,
-        size(bytes_of(pages.written)),
-        size(bytes_of(found.flushed)),
-    );
-    let text = Text {
-        over: "pages".into(),
-        setting,
-        counts,
-    };
-    Report::new(args, "pages", (load, outcome), parameters, derived, text)
+    let of = (load, outcome);
+    finish((args, globals), "pages", of, parameters, derived)
 }
 
 /// What the store lies in, and what that is called.

@@ -12,7 +12,7 @@ mod report;
 mod round;
 mod stage;
 
-use crate::args::ChaosArgs;
+use super::args::ChaosArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;

@@ -1,9 +1,32 @@
-//! When a run of YCSB ends: when its time is over, or the user wants an end.
+//! What a run of YCSB does, and when it ends: when its time is over, or the user wants an end.
 
 use crate::globals::Globals;
 use crate::progress::Progress;
-use rackweave_bench::ycsb::Phase;
+use crate::ycsb::doing;
+use rackweave_bench::ycsb::{Load, Phase};
+use rackweave_rack::RackConfig;
+use rackweave_workload::ycsb::{Workload, YcsbOptions};
 use std::time::{Duration, Instant};
+
+/// Operations of a worker under way at a time.
+const DEPTH: u16 = 8;
+
+/// More operations than any machine does in the time there is.
+const OPERATIONS: u64 = 1 << 36;
+
+/// Workload b, until a clock ends it.
+pub fn load(config: &RackConfig) -> Load {
+    Load {
+        ycsb: YcsbOptions {
+            workload: Workload::B,
+            operations: OPERATIONS,
+            seed: config.seed,
+            ..YcsbOptions::default()
+        },
+        depth: DEPTH,
+        ..Load::default()
+    }
+}
 
 /// Ends a run of YCSB in time, and shows how far it has come.
 pub struct Clock<'a> {
@@ -30,12 +53,7 @@ impl<'a> Clock<'a> {
     /// clock ends.
     pub fn goes_on(&mut self, phase: Phase, fraction: f64) -> bool {
         if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
-            let doing = match phase {
-                Phase::Load => "loading records",
-                Phase::Open => "reading the store",
-                Phase::Run => "running operations",
-            };
-            let what = format!("{}: {doing}", self.what);
+            let what = format!("{}: {}", self.what, doing(phase));
             self.bar = Some((phase, Progress::new(self.globals, what)));
         }
         let elapsed = match phase {

@@ -6,11 +6,11 @@ use super::room::Room;
 use super::scale::Scale;
 use super::tree::{self, TreePlan};
 use super::{Stage, SystemName, flows, messaging, sequencer};
-use crate::args::{DemoArgs, Format};
 use crate::capture::Recording;
 use crate::demo::Plan;
+use crate::demo::args::DemoArgs;
 use crate::demo::report::DemoReport;
-use crate::globals::Globals;
+use crate::globals::{Format, Globals};
 use crate::mode::EMBEDDED;
 use crate::outcome::CliError;
 use crate::output;
@@ -28,20 +28,6 @@ struct Plans {
     trees: Option<Result<TreePlan, CliError>>,
 }
 
-/// Says what happens, to people: nothing but the result belongs on standard output otherwise.
-struct Teller {
-    is_for_people: bool,
-}
-
-impl Teller {
-    fn say(&self, text: &str) -> Result<(), CliError> {
-        if self.is_for_people {
-            output::line(text)?;
-        }
-        Ok(())
-    }
-}
-
 /// Runs the systems that `args` names, or all.
 ///
 /// # Errors
@@ -52,11 +38,13 @@ pub(in crate::demo) fn run(
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
     let chosen = chosen(&args.systems);
-    let teller = Teller {
-        is_for_people: globals.args.format == Format::Text,
+    // What happens is for people: nothing but the result belongs on standard output otherwise.
+    let say = |text: &str| match globals.args.format {
+        Format::Text => output::line(text),
+        Format::Json => Ok(()),
     };
     let began = Instant::now();
-    teller.say(&heading(&plan.config))?;
+    say(&heading(&plan.config))?;
     let scale = Scale::new(plan.scale.get());
     let plans = Plans::new(plan, &chosen, scale);
     let room = Room::new(
@@ -67,7 +55,7 @@ pub(in crate::demo) fn run(
     )?;
     if let Some(words) = room.in_words() {
         let words = format!("Added to the configuration, for room for all: {words}.");
-        teller.say(&wrapped(&words, 2))?;
+        say(&wrapped(&words, 2))?;
     }
     let rack = EmbeddedRack::new(&room.config)?;
     let live = &globals.live;
@@ -92,7 +80,7 @@ pub(in crate::demo) fn run(
             break;
         }
         let (number, all, words) = (at + 1, chosen.len(), name.in_words());
-        teller.say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
+        say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
         live.phase(name.name());
         let started = Instant::now();
         let ran = guarded(|| run_one(name, &stage, &plans, &mut report));
@@ -104,16 +92,16 @@ pub(in crate::demo) fn run(
         system.seconds = started.elapsed().as_secs_f64();
         if name == SystemName::Flows {
             // They tell of themselves at length.
-            teller.say(&report.flows_in_words(&rack.switch_counters()))?;
-            teller.say(&system.verdict_in_words())?;
+            say(&report.flows_in_words(&rack.switch_counters()))?;
+            say(&system.verdict_in_words())?;
         } else {
-            teller.say(&system.in_words())?;
+            say(&system.in_words())?;
         }
         report.enter(system);
     }
     rack.set_tap(None);
     if let Some(recording) = recording {
-        report.capture = Some(recording.finish()?.into());
+        report.note_capture(recording.finish()?);
     }
     report.fill_counters(&rack.switch_counters());
     report.seconds = began.elapsed().as_secs_f64();

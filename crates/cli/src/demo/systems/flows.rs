@@ -6,7 +6,7 @@ use super::report::{Measure, SystemReport};
 use crate::demo::report::DemoReport;
 use crate::demo::{reference, run as flows};
 use crate::outcome::CliError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Runs it, and fills `report`.
 ///
@@ -15,15 +15,14 @@ use serde_json::json;
 pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
     let mut rack = stage.rack.clone().into();
     flows::run(&mut rack, stage.plan, stage.globals, report)?;
-    let mut system = SystemReport::new(SystemName::Flows);
-    if !stage.globals.interrupt.is_set() && report.result.is_some() {
+    let interrupted = stage.globals.interrupt.is_set();
+    if !interrupted && report.result.is_some() {
         stage.live.phase("flows: the check");
         let reference = reference(stage.plan, stage.globals);
         report.judge_balanced(&reference);
         report.judge(&reference, stage.plan.scale);
     }
-    system.interrupted = stage.globals.interrupt.is_set();
-    if system.interrupted {
+    if interrupted {
         // What flows say that were closed under way: the user knows.
         report.problems.clear();
     }
@@ -34,22 +33,23 @@ pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, C
     };
     let memcpy = report.memcpy_gigabytes_per_second.unwrap_or_default();
     let beside = |did: String, rate| Measure::alone(did, rate, "GB/s").beside("memcpy", memcpy);
-    if report.result.is_some() {
+    let rate = |run: &Value| run["gigabytes_per_second"].as_f64().unwrap_or_default();
+    let (balanced, replicated) = (&report.balanced, &report.replicated);
+    let shuffled = report.result.as_ref().map(|_| {
         let did = format!("TPC-H shuffle, {many} rows");
-        system.headline = Some(beside(did, report.gigabytes_per_second));
-    }
-    if let Some(balanced) = &report.balanced {
-        let did = "balanced, one node slow".into();
-        system.more.push(beside(did, balanced.gigabytes_per_second));
-    }
-    if let Some(replicated) = &report.replicated {
-        let did = format!("replicated to {} nodes", replicated.replicas.len());
-        system
-            .more
-            .push(beside(did, replicated.gigabytes_per_second));
-    }
+        beside(did, report.gigabytes_per_second)
+    });
+    let balanced_rate = balanced
+        .as_ref()
+        .map(|run| beside("balanced, one node slow".into(), rate(run)));
+    let replicated_rate = replicated.as_ref().map(|run| {
+        let nodes = run["replicas"].as_array().map_or(0, Vec::len);
+        beside(format!("replicated to {nodes} nodes"), rate(run))
+    });
+    let rates = [shuffled, balanced_rate, replicated_rate];
+    let mut system = SystemReport::found(SystemName::Flows, stage, rates.into_iter().flatten());
     // Judged, with both runs behind the shuffle.
-    let all = report.balanced.is_some() && report.replicated.is_some();
+    let all = balanced.is_some() && replicated.is_some();
     system.verified = report.verified && all;
     system.problems.clone_from(&report.problems);
     system.details = json!({

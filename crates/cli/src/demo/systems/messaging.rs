@@ -50,14 +50,13 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let small = small::rate(&mut rig, &source, span, interrupt)?;
     let copied = yardstick::messages_copied(SMALL_BYTES);
     let channel = yardstick::channel::<SMALL_BYTES>(&source.bytes);
-    let mut system = SystemReport::new(SystemName::Messaging);
     let rate = long.gigabytes_per_s();
-    let measure = Measure::alone("1 MiB each, read in place", rate, "GB/s");
-    system.headline = Some(measure.beside("memcpy", memcpy));
-    let measure = Measure::alone("64 bytes each", small.per_second(), "msg/s");
-    system.more = vec![measure.beside("memcpy", copied)];
+    let rates = [
+        Measure::alone("1 MiB each, read in place", rate, "GB/s").beside("memcpy", memcpy),
+        Measure::alone("64 bytes each", small.per_second(), "msg/s").beside("memcpy", copied),
+    ];
+    let mut system = SystemReport::found(SystemName::Messaging, stage, rates);
     system.verified = long.sound && small.sound;
-    system.interrupted = interrupt.is_set();
     for (what, sound) in [("long", long.sound), ("small", small.sound)] {
         if !sound {
             let problem = format!("a {what} message did not arrive as it was sent");

@@ -2,7 +2,7 @@
 //! machine can do without a rack.
 //!
 //! [`room`] makes a configuration that has room for all; [`course`] runs them and says what
-//! happens; a file for each system. [`yardstick`] has the limits, [`table`] the end.
+//! happens; a file for each system. [`yardstick`] has the limits, [`report`] the table at the end.
 
 mod clock;
 mod course;
@@ -13,7 +13,6 @@ mod report;
 mod room;
 mod scale;
 mod sequencer;
-mod table;
 mod tree;
 mod yardstick;
 
@@ -26,8 +25,7 @@ use scale::Scale;
 use serde::Serialize;
 
 pub(super) use course::run;
-pub use report::SystemReport;
-pub use table::Table;
+pub use report::{SystemReport, table};
 
 /// A system of the demo, in the order in which they run.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -70,7 +68,7 @@ impl SystemName {
 }
 
 /// What every system gets.
-struct Stage<'a> {
+pub struct Stage<'a> {
     rack: &'a EmbeddedRack,
     plan: &'a Plan,
     scale: Scale,

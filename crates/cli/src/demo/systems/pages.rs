@@ -3,7 +3,7 @@
 
 use super::Stage;
 use super::SystemName;
-use super::clock::Clock;
+use super::clock::{Clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
@@ -11,10 +11,9 @@ use crate::demo::Plan;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PageCounts, PagesOptions, embedded};
-use rackweave_bench::ycsb::{Load, Nodes};
+use rackweave_bench::ycsb::Nodes;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
-use rackweave_workload::ycsb::{Workload, YcsbOptions};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -26,12 +25,6 @@ const RECORDS: u64 = 200_000;
 
 /// The heap is so many times as large as all buffer frames together.
 const HEAP_TO_BUFFERS: u64 = 6;
-
-/// Operations of a worker under way at a time.
-const DEPTH: u16 = 8;
-
-/// More operations than any machine does in the time there is.
-const OPERATIONS: u64 = 1 << 36;
 
 /// What is to be done, and where the store lies.
 pub struct PagesPlan {
@@ -69,16 +62,7 @@ impl PagesPlan {
         };
         let entries = u64::from(config.switch.page_entries);
         let mut options = PagesOptions {
-            load: Load {
-                ycsb: YcsbOptions {
-                    workload: Workload::B,
-                    operations: OPERATIONS,
-                    seed: config.seed,
-                    ..YcsbOptions::default()
-                },
-                depth: DEPTH,
-                ..Load::default()
-            },
+            load: load(config),
             page_size: config.switch.page_size,
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
@@ -240,10 +224,9 @@ fn report(
     let moves = Moves::of(counts, alone, copied);
     let (name, limit) = moves.limit(outcome.operations);
     let did = format!("YCSB b, {nodes} nodes' pools");
-    let mut system = SystemReport::new(SystemName::Pages);
-    system.headline = Some(Measure::alone(did, rate, "op/s").beside(name, limit));
+    let measure = Measure::alone(did, rate, "op/s").beside(name, limit);
+    let mut system = SystemReport::found(SystemName::Pages, stage, [measure]);
     system.verified = outcome.is_verified() && outcome.operations > 0;
-    system.interrupted = stage.globals.interrupt.is_set();
     let errors = outcome.first_errors.iter();
     system.problems = errors
         .map(|error| format!("record {}: {}", error.key, error.reason))

@@ -1,9 +1,10 @@
-//! What a system did, and how that compares with what this machine can do.
+//! What a system did, and how that compares with what this machine can do; and the table that
+//! closes the demo.
 
-use super::SystemName;
-use crate::report::scaled;
+use super::{Stage, SystemName};
+use crate::report::{self, COLUMNS, scaled, wrapped};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A rate beside a limit of this machine that was measured in the same run.
 #[derive(Clone, Debug, Serialize)]
@@ -71,26 +72,20 @@ impl Measure {
         }
     }
 
-    /// Its rate with the unit.
-    pub fn rate_in_words(&self) -> String {
-        in_words(self.rate, self.unit)
-    }
-
-    /// Its ratio to the limit; small ones with a digit more.
-    pub fn ratio_in_words(&self) -> String {
-        match self.ratio {
-            None => String::new(),
-            Some(ratio) if ratio < 0.1 => format!("{ratio:.3}"),
-            Some(ratio) => format!("{ratio:.2}"),
-        }
-    }
-
-    /// Its limit with the unit and what it is.
-    pub fn limit_in_words(&self) -> String {
-        match (self.limit, self.limit_name) {
-            (Some(limit), Some(name)) => format!("{} {name}", in_words(limit, self.unit)),
-            _ => String::new(),
-        }
+    /// Its cells in a table; small ratios have a digit more.
+    fn cells(&self) -> [String; 4] {
+        let limit = self.limit.zip(self.limit_name);
+        let limit = limit.map(|(limit, name)| format!("{} {name}", in_words(limit, self.unit)));
+        let ratio = self.ratio.map(|ratio| match ratio {
+            ..0.1 => format!("{ratio:.3}"),
+            _ => format!("{ratio:.2}"),
+        });
+        [
+            self.did.clone(),
+            in_words(self.rate, self.unit),
+            limit.unwrap_or_default(),
+            ratio.unwrap_or_default(),
+        ]
     }
 }
 
@@ -99,7 +94,13 @@ fn in_words(number: f64, unit: &str) -> String {
     if unit.starts_with('G') {
         return format!("{number:.2} {unit}");
     }
-    format!("{}{unit}", scaled(number))
+    let text = scaled(number);
+    let (digits, prefix) = text.split_once(' ').unwrap_or((&text, ""));
+    // The table has no room for a fifth digit.
+    match digits.parse::<f64>() {
+        Ok(digits) if digits >= 100.0 => format!("{digits:.1} {prefix}{unit}"),
+        _ => format!("{text}{unit}"),
+    }
 }
 
 impl SystemReport {
@@ -126,24 +127,30 @@ impl SystemReport {
         }
     }
 
+    /// One that came to these rates, the headline first.
+    pub fn found(
+        name: SystemName,
+        stage: &Stage<'_>,
+        rates: impl IntoIterator<Item = Measure>,
+    ) -> Self {
+        let mut rates = rates.into_iter();
+        Self {
+            headline: rates.next(),
+            more: rates.collect(),
+            interrupted: stage.globals.interrupt.is_set(),
+            ..Self::new(name)
+        }
+    }
+
     /// All rates, the headline first.
-    pub fn measures(&self) -> impl Iterator<Item = &Measure> {
+    fn measures(&self) -> impl Iterator<Item = &Measure> {
         self.headline.iter().chain(&self.more)
     }
 
     /// What is said of it when it has ended: the rates, and the verdict.
     pub fn in_words(&self) -> String {
-        let mut text = String::new();
-        for measure in self.measures() {
-            let rate = measure.rate_in_words();
-            text += &format!("  {:<28}{rate:>14}", measure.did);
-            if measure.ratio.is_some() {
-                let ratio = measure.ratio_in_words();
-                text += &format!(", {ratio} of {}", measure.limit_in_words());
-            }
-            text.push('\n');
-        }
-        text + &self.verdict_in_words()
+        let rows = self.measures().map(|one| row(&HEADS[1..5], one.cells()));
+        rates(&rows.collect::<Vec<_>>()) + &self.verdict_in_words()
     }
 
     /// The same without the rates.
@@ -159,5 +166,94 @@ impl SystemReport {
             (false, false) => "NOT verified",
         };
         text + &format!("  {verdict}, {:.1} s", self.seconds)
+    }
+}
+
+/// What the limits are, by their names; docs/JSON.md says more.
+const LIMITS: [(&str, &str); 5] = [
+    ("memcpy", "one thread, no cache"),
+    ("copies", "of the pages that came from nodes, alone"),
+    ("store", "its pages by its medium alone"),
+    ("local", "as many threads at the tree"),
+    ("fetch_add", "as many threads"),
+];
+
+/// The columns of the table that closes the demo; those of a system's rates are between.
+const HEADS: [&str; 6] = [
+    "system",
+    "what was done",
+    "rate",
+    "limit of the machine",
+    "ratio",
+    "ok",
+];
+
+fn row<const N: usize>(heads: &[&str], cells: [String; N]) -> Map<String, Value> {
+    let heads = heads.iter().map(|&head| head.to_owned());
+    heads.zip(cells.map(Value::from)).collect()
+}
+
+fn rates(rows: &[Map<String, Value>]) -> String {
+    report::table(&rows.iter().collect::<Vec<_>>(), None)
+}
+
+/// The table that closes the demo: 80 columns, and few enough lines for one screen. Below it, what
+/// the limits are, remarks and problems.
+pub fn table(systems: &[SystemReport]) -> String {
+    let mut rows = Vec::new();
+    for system in systems {
+        let verdict = if system.verified { "yes" } else { "NO" };
+        let (mut name, mut verdict) = (system.name.name(), verdict);
+        let what = match system.interrupted {
+            true => "interrupted",
+            false => "failed",
+        };
+        let nothing = [what, "", "", ""].map(String::from);
+        let nothing = system.headline.is_none().then_some(nothing);
+        for cells in system.measures().map(Measure::cells).chain(nothing) {
+            let [did, rate, limit, ratio] = cells;
+            let cells = [name.into(), did, rate, limit, ratio, verdict.into()];
+            rows.push(row(&HEADS, cells));
+            (name, verdict) = ("", "");
+        }
+    }
+    let (rule, rates) = ("-".repeat(COLUMNS - 1), rates(&rows));
+    let (heads, rates) = rates.split_once('\n').unwrap_or_default();
+    let mut text = format!("{heads}\n{rule}\n{rates}{rule}\n");
+    let measures = || systems.iter().flat_map(SystemReport::measures);
+    let is_named = |name: &str| measures().any(|one| one.limit_name == Some(name));
+    let limits = LIMITS.iter().filter(|(name, _)| is_named(name));
+    let limits: Vec<_> = limits
+        .map(|(name, what)| format!("{name}: {what}"))
+        .collect();
+    if !limits.is_empty() {
+        text += &wrapped(&(limits.join("; ") + "."), 0);
+    }
+    for system in systems {
+        let problems = system.problems.iter();
+        let problems = problems.map(|problem| format!("problem: {problem}"));
+        for foot in system.remark.iter().cloned().chain(problems) {
+            text += &wrapped(&format!("{}: {foot}", system.name.name()), 0);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_its_columns_and_says_what_failed() {
+        let mut tree = SystemReport::new(SystemName::Tree);
+        let led = Measure::alone("YCSB b, led by the switch", 177_034.0, "op/s");
+        tree.headline = Some(led.beside("local", 617_300.0));
+        tree.more = vec![Measure::alone("shuffled", 0.98, "GB/s").beside("memcpy", 10.43)];
+        tree.verified = true;
+        tree.remark = Some("2.0 READs for a lookup".repeat(8));
+        let failed = SystemReport::failed(SystemName::Pages, "a page was lost ".repeat(20));
+        let text = table(&[tree, failed]);
+        assert!(text.lines().all(|line| line.len() < COLUMNS), "{text}");
+        insta::assert_snapshot!(text);
     }
 }

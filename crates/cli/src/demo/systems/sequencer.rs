@@ -63,14 +63,15 @@ fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> Sy
         let measure = Measure::alone(did, drawn.rate(), "/s");
         measure.beside("fetch_add", limit)
     };
-    let mut system = SystemReport::new(SystemName::Sequencer);
-    system.headline = Some(measure(format!("{clients} clients, the switch"), &switch));
-    system.more = vec![measure("the same, a host's word".into(), &hosted)];
+    let rates = [
+        measure(format!("{clients} clients, the switch"), &switch),
+        measure("the same, a host's word".into(), &hosted),
+    ];
+    let mut system = SystemReport::found(SystemName::Sequencer, stage, rates);
     let both = [&switch, &hosted];
     system.verified = both
         .iter()
         .all(|drawn| drawn.problem.is_none() && drawn.numbers > 0);
-    system.interrupted = stage.globals.interrupt.is_set();
     system.details = json!({
         "clients": clients,
         "calls": CALLS,

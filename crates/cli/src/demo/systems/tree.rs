@@ -6,14 +6,13 @@
 
 use super::Stage;
 use super::SystemName;
-use super::clock::Clock;
+use super::clock::{Clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use crate::demo::Plan;
 use crate::outcome::CliError;
 use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
-use rackweave_bench::ycsb::{Load, Nodes};
-use rackweave_workload::ycsb::{Workload, YcsbOptions};
+use rackweave_bench::ycsb::Nodes;
 use serde_json::{Value, json};
 
 /// Seconds of operations of those who come over the network, at scale factor 1.
@@ -27,12 +26,6 @@ const RECORDS: u64 = 500_000;
 
 /// Bytes of a record.
 const RECORD_BYTES: u32 = 104;
-
-/// Operations of a worker under way at a time.
-const DEPTH: u16 = 8;
-
-/// More operations than any machine does in the time there is.
-const OPERATIONS: u64 = 1 << 36;
 
 /// What is to be done.
 pub struct TreePlan {
@@ -50,22 +43,14 @@ impl TreePlan {
     pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
         let nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let mut load = load(config);
+        load.ycsb.records = scale.records(RECORDS);
+        load.ycsb.record_size = RECORD_BYTES;
         let job = |access| Job {
             config: config.clone(),
             nodes: nodes.clone(),
             options: IndexOptions {
-                load: Load {
-                    ycsb: YcsbOptions {
-                        workload: Workload::B,
-                        records: scale.records(RECORDS),
-                        operations: OPERATIONS,
-                        record_size: RECORD_BYTES,
-                        seed: config.seed,
-                        ..YcsbOptions::default()
-                    },
-                    depth: DEPTH,
-                    ..Load::default()
-                },
+                load: load.clone(),
                 access,
                 ..IndexOptions::default()
             },
@@ -129,19 +114,6 @@ fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliEr
 }
 
 fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
-    let mut system = SystemReport::new(SystemName::Tree);
-    system.interrupted = stage.globals.interrupt.is_set();
-    let all = || wide.iter().chain(led);
-    let is_verified = |ran: &Ran| ran.outcome.is_verified() && ran.outcome.operations > 0;
-    system.verified = all().count() == 5 && all().all(is_verified);
-    for ran in all() {
-        let (name, outcome) = (ran.access.name(), &ran.outcome);
-        let errors = outcome.first_errors.iter();
-        let errors = errors.map(|error| format!("{name}: record {}: {}", error.key, error.reason));
-        system.problems.extend(errors);
-        let failure = outcome.failure.map(|failure| format!("{name}: {failure}"));
-        system.problems.extend(failure);
-    }
     let of = |ran: &[Ran], access| {
         let found = ran.iter().find(|ran| ran.access == access);
         found.map(|ran| ran.outcome.clone())
@@ -157,9 +129,19 @@ fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
         measure(wide, Access::OneSided, "the same by READs"),
         measure(wide, Access::Rpc, "the same by requests"),
     ];
-    let mut measures = measures.into_iter().flatten();
-    system.headline = measures.next();
-    system.more = measures.collect();
+    let rates = measures.into_iter().flatten();
+    let mut system = SystemReport::found(SystemName::Tree, stage, rates);
+    let all = || wide.iter().chain(led);
+    let is_verified = |ran: &Ran| ran.outcome.is_verified() && ran.outcome.operations > 0;
+    system.verified = all().count() == 5 && all().all(is_verified);
+    for ran in all() {
+        let (name, outcome) = (ran.access.name(), &ran.outcome);
+        let errors = outcome.first_errors.iter();
+        let errors = errors.map(|error| format!("{name}: record {}: {}", error.key, error.reason));
+        system.problems.extend(errors);
+        let failure = outcome.failure.map(|failure| format!("{name}: {failure}"));
+        system.problems.extend(failure);
+    }
     let (led_run, read_run) = (of(led, Access::InNetwork), of(wide, Access::OneSided));
     if let (Some(led), Some(read)) = (&led_run, &read_run) {
         let times = led.throughput() / read.throughput();

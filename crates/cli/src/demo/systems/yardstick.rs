@@ -1,11 +1,12 @@
 //! What this machine can do without a rack: the limits that systems are compared with.
 
+use crate::medium::MediumQueue;
 use crate::memcpy;
 use crate::outcome::CliError;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use rackweave_base::{Instant as Moment, Memory, Rng};
-use rackweave_target::{Backend, Io, IoKind, Place};
+use rackweave_base::Rng;
+use rackweave_target::{Backend, IoKind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -109,19 +110,13 @@ pub fn medium(
 ) -> Result<MediumRates, CliError> {
     let pages = backend.blocks() * u64::from(backend.block_size()) / u64::from(page_size);
     let pages = pages.min(TRIED_BYTES / u64::from(page_size)).max(1);
-    let memory = Memory::new(depth * page_size as usize + (1 << 20));
     let mut rng = Rng::new(seed).fork("medium");
-    let mut trial = Trial {
-        backend,
-        page_size,
-        block: memory.allocate(depth * page_size as usize)?,
-        depth: depth as u64,
-    };
-    let mut bytes = vec![0; trial.block.len()];
+    let mut trial = MediumQueue::new(backend, page_size, depth)?;
+    let mut bytes = vec![0; trial.buffers.len()];
     for word in bytes.chunks_exact_mut(8) {
         word.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
-    trial.block.write(0, &bytes);
+    trial.buffers.write(0, &bytes);
     // Each page once, so that no read finds a hole.
     let (started, mut written) = (Instant::now(), 0);
     let writes = trial.run(IoKind::Write, |number| {
@@ -138,67 +133,6 @@ pub fn medium(
         (number < written).then_some(number)
     })?;
     Ok(MediumRates { reads, writes })
-}
-
-/// A medium that is tried.
-struct Trial<'a> {
-    backend: &'a mut dyn Backend,
-    page_size: u32,
-    /// A page for each request.
-    block: rackweave_base::Block,
-    depth: u64,
-}
-
-impl Trial<'_> {
-    /// Keeps the medium busy with the pages that `next` says for each number, until it says none.
-    /// Pages per second.
-    fn run(
-        &mut self,
-        kind: IoKind,
-        mut next: impl FnMut(u64) -> Option<u64>,
-    ) -> Result<f64, CliError> {
-        let started = Instant::now();
-        let now = || Moment::from_nanos(started.elapsed().as_nanos() as u64);
-        let blocks = self.page_size / self.backend.block_size();
-        let mut free: Vec<u64> = (0..self.depth).collect();
-        let (mut begun, mut ended, mut over) = (0, 0, false);
-        let mut done = Vec::new();
-        while !over || ended < begun {
-            while !over && let Some(slot) = free.pop() {
-                let Some(page) = next(begun) else {
-                    over = true;
-                    break;
-                };
-                let place = || Place {
-                    block: self.block.clone(),
-                    offset: (slot * u64::from(self.page_size)) as usize,
-                };
-                let io = Io {
-                    tag: slot,
-                    kind,
-                    block: page * u64::from(blocks),
-                    blocks,
-                    buffer: (kind != IoKind::WriteZeroes).then(place),
-                };
-                if self.backend.submit(now(), io).is_err() {
-                    free.push(slot);
-                    break;
-                }
-                begun += 1;
-            }
-            done.clear();
-            self.backend.poll(now(), &mut done);
-            for io in &done {
-                io.result.map_err(CliError::run)?;
-                free.push(io.tag);
-                ended += 1;
-            }
-            if done.is_empty() {
-                std::thread::yield_now();
-            }
-        }
-        Ok(ended as f64 / started.elapsed().as_secs_f64().max(1e-9))
-    }
 }
 
 #[cfg(test)]

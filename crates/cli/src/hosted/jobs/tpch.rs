@@ -2,8 +2,8 @@
 
 use super::meeting::Meetings;
 use super::{STOPPED, run};
-use crate::demo::work::{self, Worker};
 use crate::patience::Wish;
+use crate::tpch::{self as work, Worker};
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner, Producer};
 use rackweave_rack::hosted::{Job, RingName};
 use rackweave_workload::tpch::{

@@ -2,15 +2,14 @@
 
 use super::rig::{READER, Rig, page};
 use crate::globals::Globals;
+use crate::medium::MediumQueue;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
-use rackweave_base::{Instant, Memory, Rng};
+use rackweave_base::{Instant, Rng};
 use rackweave_endpoint::page_store::directory::{Answer, Mode, Op};
 use rackweave_rack::RackConfig;
 use rackweave_rack::services::BLOCK;
-use rackweave_target::{
-    Backend, DoubleWrite, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place,
-};
+use rackweave_target::{Backend, DoubleWrite, FileBackend, FileOptions, IoKind, MemoryBackend};
 use rackweave_wire::fabric::page::Source;
 use std::path::Path;
 use std::time::Duration;
@@ -109,65 +108,16 @@ impl Bench<'_> {
     /// The same file by the same queue of the kernel's, with no rack around it: pages per second
     /// that are read, or written. What was written is durable in the end.
     pub fn by_queue(&self, page_size: u32, file: File<'_>, kind: IoKind) -> Result<f64, CliError> {
-        let (mut backend, depth) = (file.open()?, self.depth);
-        let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
-        let buffers = memory
-            .allocate(depth as usize * page_size as usize)
-            .map_err(CliError::run)?;
-        let per_page = page_size / BLOCK;
-        let pages = backend.blocks() / u64::from(per_page);
+        let mut backend = file.open()?;
+        let pages = backend.blocks() / u64::from(page_size / BLOCK);
         let mut rng = Rng::new(7);
-        let mut done = Vec::new();
-        let (mut ended, mut under_way) = (0u64, 0);
-        let mut free: Vec<u64> = (0..u64::from(depth)).collect();
         let started = std::time::Instant::now();
-        loop {
-            let ends = started.elapsed() >= self.span || self.globals.interrupt.is_set();
-            while let (false, Some(tag)) = (ends, free.pop()) {
-                let io = Io {
-                    tag,
-                    kind,
-                    block: rng.below(pages) * u64::from(per_page),
-                    blocks: per_page,
-                    buffer: Some(Place {
-                        block: buffers.clone(),
-                        offset: tag as usize * page_size as usize,
-                    }),
-                };
-                if let Err(io) = backend.submit(Instant::ZERO, io) {
-                    free.push(io.tag);
-                    break;
-                }
-                under_way += 1;
-            }
-            if under_way == 0 {
-                break;
-            }
-            backend.poll(Instant::ZERO, &mut done);
-            for io in done.drain(..) {
-                io.result.map_err(CliError::run)?;
-                under_way -= 1;
-                ended += 1;
-                free.push(io.tag);
-            }
-            std::thread::yield_now();
-        }
-        let flush = Io {
-            tag: 0,
-            kind: IoKind::Flush,
-            block: 0,
-            blocks: 0,
-            buffer: None,
-        };
-        backend
-            .submit(Instant::ZERO, flush)
-            .expect("an idle queue accepts a request");
-        while done.is_empty() {
-            backend.poll(Instant::ZERO, &mut done);
-            std::thread::yield_now();
-        }
-        done[0].result.map_err(CliError::run)?;
-        Ok(ended as f64 / started.elapsed().as_secs_f64())
+        let mut queue = MediumQueue::new(&mut *backend, page_size, self.depth as usize)?;
+        let ends = || started.elapsed() >= self.span || self.globals.interrupt.is_set();
+        let per_second = queue.run(kind, |_| (!ends()).then(|| rng.below(pages)))?;
+        let seconds = started.elapsed().as_secs_f64();
+        queue.run(IoKind::Flush, |number| (number == 0).then_some(0))?;
+        Ok(per_second * seconds / started.elapsed().as_secs_f64())
     }
 
     /// How long shared fixes of pages in the node's own pool take, latch check at the switch

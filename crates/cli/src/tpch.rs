@@ -1,6 +1,5 @@
 //! The workers of TPC-H as programs: in a rack of this process and as jobs of hosted nodes.
 
-use super::fan_out::SLOWNESS;
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Turn};
 use rackweave_base::Duration;
@@ -18,6 +17,9 @@ const ROWS_PER_STEP_VIRTUAL: usize = 256;
 /// testbed's Xeon Gold 5120. They decide how busy the links of a simulated demo are, and no answer.
 const PUSH_ROW_PICOS: u64 = 26_000;
 const QUERY_ROW_PICOS: u64 = 15_000;
+
+/// A slow worker takes so many times as long for its rows as the others.
+const SLOWNESS: u32 = 4;
 
 /// A worker as a program.
 pub struct Worker<W> {
