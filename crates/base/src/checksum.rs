@@ -13,7 +13,7 @@ const LANES: [u64; 4] = [
     0x8ebc_6af0_9c88_c6e3,
     0x5899_65cc_7537_4cc3,
 ];
-/// Constants for the last fold; a lane without input must not make a product zero.
+/// Constants that differ from all of [`LANES`]: a lane without input must not make a product zero.
 const LAST: [u64; 2] = [0x1d8e_4e27_c47d_124f, 0x9e37_79b9_7f4a_7c15];
 const STEP: usize = 64;
 

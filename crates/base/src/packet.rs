@@ -48,7 +48,7 @@ pub enum Payload {
     Empty,
     /// Up to [`INLINE_MAX`] bytes in the packet itself.
     Inline(InlineBytes),
-    /// A buffer from a pool.
+    /// A buffer owned by the packet.
     Pooled(PoolBuffer),
     /// Bytes of a region, read when the receiving NIC stores them.
     Region(BlockRef),
