@@ -1,4 +1,4 @@
-//! Selects the pending connection to close when there are too many.
+//! Selects the pending connection to close if there are too many.
 
 use std::net::IpAddr;
 

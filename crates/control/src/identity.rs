@@ -82,8 +82,8 @@ impl Identity {
     /// together.
     ///
     /// # Errors
-    /// A file is missing, unreadable, damaged or of another rack or name; or the key can be read by
-    /// other users.
+    /// A file is missing, unreadable, corrupt, or of another rack or name; or the key can be read
+    /// by other users.
     pub fn load(dir: &Path, name: &str) -> Result<Identity, KeyError> {
         key_files::check_name(name)?;
         let files = Files::new(dir, name);

@@ -1,11 +1,11 @@
 //! The key files of a rack: their names and how they are created.
 //!
-//! | file | what | who needs it |
+//! | file | content | needed by |
 //! |---|---|---|
-//! | `authority.crt` | the certificate of the rack's authority | everyone |
-//! | `authority.key` | its private key | only who runs [`keygen`] |
-//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only where NAME runs |
-//! | `revoked` | the revoked keys, a line for each | everyone, above all the controller |
+//! | `authority.crt` | the certificate of the rack's authority | every process |
+//! | `authority.key` | its private key | only the machine that runs [`keygen`] |
+//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only the machine that runs NAME |
+//! | `revoked` | the revoked keys, a line for each | every process, above all the controller |
 //!
 //! All except the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
 //! distinguished name, so that a later [`keygen`] needs nothing but its key to sign for more names.

@@ -2,8 +2,8 @@
 //! such as a Linux vxlan device.
 //!
 //! A [`Hub`] is one socket for many ports of a switch, each a link to another peer; a node's end is
-//! a hub with one port. A datagram that is damaged, from an unknown sender, or has another network
-//! identifier is dropped and counted by reason.
+//! a hub with one port. A datagram that is corrupt, is from an unknown sender, or has another
+//! network identifier is dropped and counted by reason.
 //!
 //! The inner packets need a path whose MTU exceeds theirs by 50 bytes (70 over IPv6), as tunnel
 //! endpoints must not fragment (RFC 7348 4.3): datagrams are sent with "do not fragment", and a

@@ -43,7 +43,7 @@ pub struct UnixDatagram {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UnixCounters {
     /// Counts of packets sent to the peer. While no socket is bound to its path, the peer counts as
-    /// gone.
+    /// absent.
     pub send: SendCounters,
     /// Counts of packets received from the peer.
     pub receive: ReceiveCounters,

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 /// Datagram operations of a NIC. Nothing is retransmitted: a datagram may be lost, late, duplicated
-/// or damaged. Ethernet, IP and UDP headers tell only where it came from.
+/// or corrupted. Ethernet, IP and UDP headers tell only where it came from.
 pub trait Datagrams {
     /// Binds a port, so that datagrams for it are kept until they are received. Port 0 stands for
     /// any free port. Returns the port.

@@ -32,9 +32,9 @@ const FRAME_MAX: usize = 68;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Operation {
-    /// Who has the target's IP address?
+    /// Requests the Ethernet address of the target's IP address.
     Request = 1,
-    /// The sender has the sender's IP address.
+    /// States that the sender has the sender's IP address.
     Reply = 2,
 }
 

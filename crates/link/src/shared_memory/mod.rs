@@ -10,7 +10,7 @@
 //! half sent: a packet exists once the head has passed it. The link cannot detect that the other
 //! process has died; the code that learns of it calls [`SharedMemory::mark_peer_gone`]. An end that
 //! leaves in an orderly way announces it. Data from the other end is not trusted: an end that
-//! writes [`Nonsense`] is treated as gone.
+//! writes [`Nonsense`] is treated as closed.
 //!
 //! An end is woken by a datagram on a socket pair, one pair per direction. Every call passes its
 //! own non-blocking flag: the flags of an open file are shared by all holders of a descriptor,
@@ -201,7 +201,7 @@ impl SharedMemory {
         self.is_marked_gone = true;
     }
 
-    /// The invalid data because of which the other end is treated as gone, if any.
+    /// The invalid data because of which the other end is treated as closed, if any.
     pub fn nonsense(&self) -> Option<Nonsense> {
         self.nonsense
     }
@@ -221,7 +221,7 @@ impl SharedMemory {
         self.segment.epoch()
     }
 
-    /// Treats the other end as gone and reads nothing more from it.
+    /// Treats the other end as closed and reads nothing more from it.
     #[cold]
     fn give_up(&mut self, nonsense: Nonsense) {
         self.nonsense.get_or_insert(nonsense);
@@ -328,7 +328,7 @@ impl Link for SharedMemory {
         if self.is_peer_gone() {
             return self.capacity();
         }
-        // An end that writes invalid data counts as gone: every packet to it is accepted.
+        // An end that writes invalid data counts as closed: every packet to it is accepted.
         self.out.room().unwrap_or(self.segment.capacity()) as usize
     }
 

@@ -51,7 +51,7 @@ impl Engine {
                 pass.recirculate(EngineEvent::Done { lane, cookie });
             }
             (Syndrome::Ack { .. }, Some(Progress::Some)) => {}
-            (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer asks again
+            (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer reissues
             (Syndrome::Nak(NakCode::SequenceError), Some(_)) => {
                 pass.recirculate(EngineTask::Reissue {
                     lane,

@@ -97,8 +97,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Enters a lane that has no queue pair of its own: a group. `psn` is the PSN of the first
-    /// request of its members.
+    /// Enters a lane without a queue pair: a group. `psn` is the PSN of the first request of its
+    /// members.
     ///
     /// # Errors
     /// If its number is beyond the table.

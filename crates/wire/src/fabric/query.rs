@@ -7,10 +7,10 @@
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | flags, see below |
-//! | 1 | 1 | bits 7–4: the layer that is next; bits 3–0: depth, levels walked |
-//! | 2 | 2 | place in that layer; 0xffff: none, the walk is over |
-//! | 4 | 2 | the server that it was sent to |
-//! | 6 | 4 | index of the tree node that it has come to |
+//! | 1 | 1 | bits 7–4: the next layer; bits 3–0: depth, levels walked |
+//! | 2 | 2 | slot in that layer; 0xffff: none, the walk is over |
+//! | 4 | 2 | the server that it is addressed to |
+//! | 6 | 4 | index of the tree node that it has reached |
 //! | 10 | 2 | CRC-16 of bytes 0 to 9 (polynomial 0x1021, initially 0xffff) |
 //!
 //! Flags: bits 7 and 6 are the version, 1. Bit 5: a request over plain UDP. Bit 4: it has passed

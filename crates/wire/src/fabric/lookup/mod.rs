@@ -11,9 +11,9 @@
 //! | 0 | 2 | [`MAGIC`] |
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`Op`] |
-//! | 4 | 4 | tree node to begin at; zero: not filled in |
-//! | 8 | 8 | key; of a scan: the one at its near end |
-//! | 16 | 8 | number of the request, which its client never uses again |
+//! | 4 | 4 | tree node to start at; zero: not filled in |
+//! | 8 | 8 | key; in a scan: the key at its near end |
+//! | 16 | 8 | number of the request, which its client never reuses |
 //! | 24 | 8 | client: a number that no other client ever has |
 //! | 32 | 4 | check, see below |
 //! | 36 | | body |
@@ -22,8 +22,8 @@
 //! |---|---|---|
 //! | a write | 8, 2 | session, slot: see [`Once`] |
 //! | | | the value of an insert, update or put |
-//! | a scan | 8, 4, 1 | key at its far end, entries at most, 1 if it goes backward |
-//! | a question for the map | 4 | from which byte on |
+//! | a scan | 8, 4, 1 | key at its far end, maximum entries, 1 if backward |
+//! | a request for the map | 4 | offset of the first byte |
 //!
 //! | reply | bytes | content |
 //! |---|---|---|
@@ -31,7 +31,7 @@
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`Op`] with its highest bit set |
 //! | 4 | 2 | [`Status`] |
-//! | 6 | 1 | level at which the server began; 255: at the root |
+//! | 6 | 1 | level at which the server started; 255: the root |
 //! | 7 | 1 | zero |
 //! | 8 | 24 | key, number and client of the request |
 //! | 32 | 4 | check |

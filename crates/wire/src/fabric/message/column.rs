@@ -3,12 +3,12 @@
 //!
 //! | message | opcode | content |
 //! |---|---|---|
-//! | ask | [`ASK`] | [`Ask`]: which column, and which version of it is known already |
-//! | ask for a list | [`ASK_LIST`] | [`AskList`] |
+//! | ask | [`ASK`] | [`Ask`]: the column, and the version already known |
+//! | ask for the list | [`ASK_LIST`] | [`AskList`] |
 //! | column | [`COLUMN`] | [`ColumnHeader`] and the column's buffers |
-//! | unchanged | [`UNCHANGED`] | [`Unchanged`]: the version known is still the one served |
+//! | unchanged | [`UNCHANGED`] | [`Unchanged`]: the known version is still the one served |
 //! | list | [`LIST`] | [`ListHeader`] and as many [`ListEntry`] |
-//! | refused | [`REFUSED`] | [`Refused`]: why there is no answer |
+//! | refused | [`REFUSED`] | [`Refused`]: the reason for a refusal |
 //!
 //! All numbers are little-endian. Every message begins with the number of the request that it is or
 //! answers, of 32 bits, chosen by the requester; then comes [`LAYOUT`].

@@ -19,11 +19,11 @@
 //! | 0 | 4 | bytes that follow this number, [`HEADER_LEN`] - 4 to [`MESSAGE_MAX`] - 4 |
 //! | 4 | 4 | [`MAGIC`] |
 //! | 8 | 2 | [`Kind`] |
-//! | 10 | 2 | Hello and Refuse: the newest version that the sender speaks; else the one chosen |
+//! | 10 | 2 | Hello and Refuse: the newest version of the sender; otherwise the chosen one |
 //!
 //! | Hello | bytes | content |
 //! |---|---|---|
-//! | 12 | 2 | the oldest version that the sender speaks |
+//! | 12 | 2 | the oldest version that the sender supports |
 //! | 14 | 2 | zero |
 //! | 16 | 40 | terms |
 //!
@@ -31,15 +31,15 @@
 //!
 //! | terms | bytes | content |
 //! |---|---|---|
-//! | 0 | 8 | which rack the unit is in; zero: it does not say, any will do |
-//! | 8 | 8 | bytes of the longest message that it takes and sends, at least 1 |
+//! | 0 | 8 | the rack that the unit is in; zero: any rack |
+//! | 8 | 8 | maximum bytes of a message that it receives or sends, at least 1 |
 //! | 16 | 4 | bytes of each of its receive buffers: a multiple of 64, 1 KiB to 1 GiB |
 //! | 20 | 4 | its IP address |
 //! | 24 | 6 | its Ethernet address |
 //! | 30 | 2 | its MTU in bytes: 256, 512, 1024, 2048 or 4096 |
-//! | 32 | 1 | its receive buffers, 1 to 7 |
-//! | 33 | 1 | channels from compute to storage unit that it wants at most, 1 to 7 |
-//! | 34 | 1 | channels from storage to compute unit that it wants at most, 1 to 7 |
+//! | 32 | 1 | number of its receive buffers, 1 to 7 |
+//! | 33 | 1 | maximum channels from compute to storage unit that it wants, 1 to 7 |
+//! | 34 | 1 | maximum channels from storage to compute unit that it wants, 1 to 7 |
 //! | 35 | 5 | zero |
 //!
 //! | keys | bytes | content |
@@ -55,8 +55,8 @@
 //! | Refuse | bytes | content |
 //! |---|---|---|
 //! | 12 | 2 | [`RefusalCode`] |
-//! | 14 | 2 | the oldest version that the sender speaks |
-//! | 16 | 0 to 200 | why, in UTF-8 without control characters |
+//! | 14 | 2 | the oldest version that the sender supports |
+//! | 16 | 0 to 200 | the reason, in UTF-8 without control characters |
 //!
 //! **Versions.** Hello and Refuse keep their format in all future versions. The terms of a Hello
 //! whose newest version is above the receiver's may be followed by further bytes, which are

@@ -6,12 +6,12 @@
 //! describes their state. All entries of a unit's buffer info are written by its peer, none by
 //! itself:
 //!
-//! | entry | tells | word |
+//! | entry | content | word |
 //! |---|---|---|
 //! | 0 | whether the peer has closed the connection | [`Word::Closed`] |
-//! | 1 + j | what lies in this unit's receive buffer j | [`Word::Filled`] |
-//! | 8 | nothing: the peer writes here to see whether it can | – |
-//! | 9 + j | that the peer's receive buffer j is free | [`Word::Free`] |
+//! | 1 + j | the package in this unit's receive buffer j | [`Word::Filled`] |
+//! | 8 | none: the peer writes here to check that it can | – |
+//! | 9 + j | whether the peer's receive buffer j is free | [`Word::Free`] |
 //!
 //! An entry begins with its word, of eight bytes: bits 0 to 7 the state, bits 8 to 31 the package's
 //! number modulo 2^24, bits 32 to 63 a length or a reason. The rest of the entry is not used.

@@ -7,10 +7,10 @@
 //! | 0 | 16 × *n* | completions, by slot: the switch writes them |
 //! | 16 *n* | 16 × *n* | responses, by slot |
 //! | 32 *n* | 32 × *n* | scratch, by slot: an entry (16), result of a compare-and-swap (8) |
-//! | 64 *n* | 8 | generation: the controller counts it up when it has connected the channel afresh |
+//! | 64 *n* | 8 | generation: the controller increments it after it reconnects the channel |
 //! | 64 *n* + 8 | 8 | plea: a node whose connections have failed writes the generation here |
 //! | 64 *n* + 16 | 8 | generation of the connection to the memory server |
-//! | 64 *n* + 24 | 8 | plea for that connection alone |
+//! | 64 *n* + 24 | 8 | plea for that connection only |
 //! | 64 *n* + 32 | 16 × *s* | by store: address and key of its entries at the memory server |
 //!
 //! A node's buffer frames are followed by one more, the *spare*, in which the node examines homes;
@@ -124,8 +124,8 @@ pub const fn state_at(page_size: u32, frames: u32, frame: u32) -> u64 {
 /// |---|---|
 /// | 0 | as far as the node knows, the page in it is newer than its home |
 /// | 1 | the node has the page's latch |
-/// | 2 | the node has changed the page under the latch, which is on its way back |
-/// | 8–63 | the version, as of the latch word when the page was fixed |
+/// | 2 | the node has changed the page under the latch, which is being returned |
+/// | 8–63 | the version in the latch word when the page was fixed |
 ///
 /// The page's number is in the buffer frame's header, and so is the version of the bytes: if that
 /// version differs, a transfer has begun to replace the bytes.

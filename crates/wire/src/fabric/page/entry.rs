@@ -61,9 +61,9 @@ impl fmt::Display for LatchWord {
 /// |---|---|
 /// | 0–23 | buffer frame |
 /// | 24–39 | node |
-/// | 40 | a node caches it: node and buffer frame say where |
+/// | 40 | a node caches it, at this node and buffer frame |
 /// | 41 | the cached one is newer than the home |
-/// | 42 | a write to the home is under way |
+/// | 42 | a write to the home is in flight |
 /// | 43 | the newest version is lost |
 /// | 44–63 | how often it has moved, modulo 2^20 |
 ///
@@ -228,8 +228,8 @@ impl Place {
 /// | 0 | lock |
 /// | 1–47 | version |
 /// | 48–61 | the node that has the latch, plus one |
-/// | 62 | in doubt: that node has to find out whether its copy is the newest version |
-/// | 63 | the switch has the entry: ask there |
+/// | 62 | in doubt: that node must determine whether its copy is the newest version |
+/// | 63 | the switch has the entry |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FallbackLatch(pub u64);
 

@@ -3,11 +3,11 @@
 //! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | tag: page number and a magic ([`super::PageId::tag`]); or [`VOID`], or zero |
-//! | 8 | 8 | version: the latch word's, when the page was last unlatched after a change |
-//! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
+//! | 8 | 8 | version: that of the latch word when the page was last unlatched after a change |
+//! | 16 | 8 | checksum of everything after it, or zero while the page may be changing |
 //! | 24 | 8 | the store's identity |
-//! | 32 | 8 | LSN: where the page's last change is in the log of the engine above, or zero |
-//! | 40 | 8 | epoch: which page directory gave the version; those of one are of one order |
+//! | 32 | 8 | LSN: position of the page's last change in the log of the engine above, or zero |
+//! | 40 | 8 | epoch: the page directory that assigned the version; it orders its versions |
 //!
 //! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or none yet, and
 //! zero in a page that was never written. A node that drops a clean page voids the header before it

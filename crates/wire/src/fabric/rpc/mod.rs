@@ -9,15 +9,15 @@
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`MessageKind`] |
 //! | 4 | 2 | number of calls |
-//! | 6 | 2 | reply: grant, see below; else zero |
-//! | 8 | 8 | the server's incarnation; of a request: the one expected, or zero |
+//! | 6 | 2 | reply: grant, see below; otherwise zero |
+//! | 8 | 8 | the server's incarnation; in a request: the expected one, or zero |
 //!
 //! | call | bytes | content |
 //! |---|---|---|
 //! | 0 | 2 | slot of the client's window |
 //! | 2 | 2 | generation of the slot |
 //! | 4 | 2 | request: method; reply: [`Status`] |
-//! | 6 | 2 | length of what follows |
+//! | 6 | 2 | number of bytes that follow |
 //!
 //! The *grant* is the number of messages that the client may have sent on this connection so far,
 //! modulo 2^16: those that the server has read, plus one for each further receive request that the

@@ -25,10 +25,10 @@ const FLAG_KNOWN: u8 = 1;
 /// |---|---|---|
 /// | 0 | 4 | the request's number |
 /// | 4 | 1 | [`LAYOUT`] |
-/// | 5 | 1 | 1: a version is known already; else zero |
+/// | 5 | 1 | 1: a version is known already; otherwise zero |
 /// | 6 | 1 | bytes of the name |
 /// | 7 | 1 | zero |
-/// | 8 | 8 | the version known, or zero |
+/// | 8 | 8 | the known version, or zero |
 /// | 16 | | the name, in UTF-8 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask<'a> {

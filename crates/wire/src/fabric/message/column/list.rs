@@ -56,7 +56,7 @@ impl ListHeader {
 /// | 8 | 8 | rows |
 /// | 16 | 8 | rows that are null |
 /// | 24 | 8 | version |
-/// | 32 | 8 | bytes of all texts; zero if the values are no texts |
+/// | 32 | 8 | bytes of all texts; zero if the values are not texts |
 /// | 40 | | the name, in UTF-8 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListEntry<'a> {
