@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `authority.crt` | the certificate of the rack's authority | every process |
 //! | `authority.key` | its private key | only the machine that runs [`keygen`] |
-//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only the machine that runs NAME |
+//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only the machine of NAME |
 //! | `revoked` | the revoked keys, a line for each | every process, above all the controller |
 //!
 //! All except the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
