@@ -78,8 +78,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Loads `authority.crt`, `NAME.crt` and `NAME.key` from `dir`, and checks that they belong
-    /// together.
+    /// Loads `authority.crt`, `NAME.crt` and `NAME.key` from `dir`, and checks that they match.
     ///
     /// # Errors
     /// A file is missing, unreadable, corrupt, or of another rack or name; or the key can be read

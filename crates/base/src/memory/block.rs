@@ -19,7 +19,7 @@ struct Owned {
 }
 
 // SAFETY: the pointer stays valid while `arena` lives, and all access goes through atomics or raw
-// copies under the sharing rules in the module's head.
+// copies under the sharing rules in the module documentation.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}

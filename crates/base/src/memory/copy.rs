@@ -122,7 +122,7 @@ pub(super) unsafe fn fill_shared(target: *mut u8, value: u8, len: usize) {
 /// Before the bytes are published, [`fence_streaming`] must be called.
 ///
 /// # Safety
-/// `target` must be shared memory, valid for writes of as many bytes.
+/// `target` must be shared memory, valid for writes of as many bytes as `source` has.
 pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
     // Streaming stores need an aligned target. The bytes before and after the aligned part are
     // copied.

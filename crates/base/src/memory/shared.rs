@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The first eight bytes of an arena's segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"RWarena\n");
 
-/// The version of the layout in the module's head.
+/// The version of the layout in the module documentation.
 const VERSION: u32 = 1;
 
 /// Offset of the slot table.

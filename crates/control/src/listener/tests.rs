@@ -56,7 +56,7 @@ fn both_errors(dir: &Path, identity: Identity) -> (ControlError, ControlError) {
     })
 }
 
-/// A client that trusts the authority of `dir`, with the key of `shown`, if any.
+/// A client that trusts the authority of `dir`, with the key in `shown`, if any.
 fn client_config(dir: &Path, shown: Option<&Path>) -> ClientConfig {
     let file = |dir: &Path, name: &str| std::fs::read(dir.join(name)).expect("made");
     let certificate = |dir: &Path, name: &str| {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0      header: magic 8, version 4, capacity 4, epoch 8, length 8, attached 4
-//! 4096   words of the ring from the maker of the segment to whoever attaches
+//! 4096   words of the ring from the creator of the segment to the attaching end
 //! 8192   words of the ring back
 //! 12288  descriptors of the first ring, those of the second; then, from the next page on,
 //!        the copied payloads of the first ring, those of the second
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The first eight bytes of a link's segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"RWlink\n\0");
 
-/// The version of the layout in the module's head, of [`Words`] and of [`Descriptor`].
+/// The version of the layout in the module documentation, of [`Words`] and of [`Descriptor`].
 const VERSION: u32 = 1;
 
 /// Maximum packets that a link holds per direction.

@@ -11,7 +11,7 @@ use crate::register::Register;
 pub(super) struct Registers {
     /// t: the source lane of the transfer that writes on this target lane.
     pub owner: Register<u32>,
-    /// i: the PSN of the next request on the lane; of a doorbell lane, of the next doorbell.
+    /// i: the PSN of the next request on the lane; for a doorbell lane, of the next doorbell.
     pub next: Register<u32>,
     /// t: the PSN of the next WRITE on the lane.
     pub target_next: Register<u32>,

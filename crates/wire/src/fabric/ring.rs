@@ -29,7 +29,7 @@ pub const COMMIT_RECORD: u64 = 64;
 pub const SWITCH_WORD: u64 = 72;
 /// Offset of the first item.
 pub const ITEMS: u64 = 128;
-/// The largest number of slots: counters must tell a full ring from an empty one.
+/// The largest number of slots: counters must distinguish a full ring from an empty one.
 pub const SLOTS_MAX: u32 = 1 << 30;
 
 /// The contents of bits 16 to 31 of every word: "RW".

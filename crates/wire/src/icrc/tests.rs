@@ -49,7 +49,7 @@ fn all_kinds_of_payload_hash_alike() {
             assert_eq!(compute(&packet, &memory), Some(expect), "{len} bytes");
         }
     }
-    // More than a packet may carry: no peer can send it, but hashing must not fail on it.
+    // More bytes than a packet may carry: no peer can send it, but hashing must not fail on it.
     let mut packet = headers().packet(Payload::Empty);
     packet.payload = Payload::Region(block.reference(100, 5000).unwrap());
     assert_eq!(

@@ -82,7 +82,7 @@ impl FabricsCommand {
     /// Decodes the command of an entry.
     ///
     /// # Errors
-    /// If it is not a Fabrics command, or its type, format or size is unknown.
+    /// If it is not a Fabrics command, its type or format is unknown, or its size is reserved.
     pub fn parse(sqe: &Sqe) -> Result<Self, NvmeError> {
         if sqe.opcode != OPCODE {
             return Err(NvmeError::NotFabrics(sqe.opcode));

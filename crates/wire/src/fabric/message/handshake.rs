@@ -5,8 +5,8 @@
 //! Ethernet, which are in network byte order:
 //!
 //! ```text
-//! compute unit ── Hello ──▶ storage unit      what I am and which versions I speak
-//!              ◀── Offer ──                   what I am, in the version that we take
+//! compute unit ── Hello ──▶ storage unit      my terms and the versions that I support
+//!              ◀── Offer ──                   my terms, in the chosen version
 //!              ── Open ───▶                   my queue pairs, regions and keys
 //!              ◀── Accept ─                   mine; the connection is open
 //! ```

@@ -4,7 +4,7 @@
 //! then a heap of value records. Everything is made of little-endian 64-bit words.
 //!
 //! ```text
-//! tree node 0   superblock: what the tree looks like
+//! tree node 0   superblock: the description of the tree
 //! tree node 1   the root, always; its content moves to new children when the tree grows
 //! tree node 2…  inner tree nodes and leaves
 //! heap          value records, in units of 64 bytes
@@ -19,7 +19,7 @@
 //! word 3        low fence: the least key that belongs here
 //! word 4        last fence: the greatest key that belongs here
 //! word 5        the tree node to the right on the same level, or nothing
-//! word 6        the name of the tree xor the number of the tree node: who it is
+//! word 6        the name of the tree xor the number of the tree node: its identity
 //! word 7…       one bit per entry: whether its value is a reference into the heap
 //! then          entries of two words, in ascending order of key: key and value, or in an inner
 //!               tree node the least key of a child and the pointer to it
