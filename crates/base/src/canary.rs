@@ -1,8 +1,9 @@
 //! Planted bugs, to prove that the checkers can fail.
 //!
 //! Built without the `canary` feature, [`planted`] is the constant `false` and the bugs are not in
-//! the binary. With it, at most one bug is armed for the whole process, by `arm`. `cargo xtask
-//! canary` builds such a binary and demands that the checkers catch every bug listed here.
+//! the binary. With it, at most one bug is armed for the whole process, by `arm`.
+//! `cargo xtask canary` builds such a binary and requires that the checkers catch every bug listed
+//! here.
 
 crate::named! {
     /// A bug that can be planted, by system and name.
@@ -14,15 +15,15 @@ crate::named! {
         /// The switch publishes a producer's tail before the consumer has acknowledged the data.
         FlowsEarlyTail = "flows-early-tail",
         /// Transfers commit in the order in which they finish, not in the order in which they
-        /// began.
+        /// started.
         FlowsUnorderedCommit = "flows-unordered-commit",
-        /// The PSN offset of a lane is not renewed when a transfer starts.
+        /// The PSN offset of a lane is not updated when a transfer starts.
         TransferStaleOffset = "transfer-stale-offset",
-        /// A re-issued READ starts at the right PSN but at the first byte of the transfer.
+        /// A reissued READ starts at the right PSN but at the first byte of the transfer.
         TransferReissueFromStart = "transfer-reissue-from-start",
-        /// An acknowledgement of an earlier transfer counts for the one under way.
+        /// An acknowledgement of an earlier transfer counts for the one in flight.
         TransferStaleAcknowledge = "transfer-stale-acknowledge",
-        /// An acknowledgement counts for whatever the last owner of its target lane carries now.
+        /// An acknowledgement counts for the current transfer of the last owner of its target lane.
         TransferForeignAcknowledge = "transfer-foreign-acknowledge",
         /// After a restart of the switch, producer tails are taken from the producers alone.
         ControllerForgetsCommit = "controller-forgets-commit",
@@ -30,81 +31,81 @@ crate::named! {
         NicExecutesDuplicates = "nic-executes-duplicates",
         /// The NIC does not verify the ICRC.
         NicSkipsIcrc = "nic-skips-icrc",
-        /// End of stream is announced while items are still on their way.
+        /// End of stream is announced while items are still in flight.
         FlowsEarlyEnd = "flows-early-end",
-        /// A multicast transfer counts as done when its first member has everything.
+        /// A multicast transfer counts as done when its first member has every fragment.
         TransferFirstMember = "transfer-first-member",
-        /// Threads of a balanced flow take from a producer without its lock.
+        /// Threads of a balanced flow consume from a producer without its lock.
         FlowsNoProducerLock = "flows-no-producer-lock",
-        /// Transfers of one producer are published in any order, which only a restart can tell.
+        /// Transfers of one producer are published in any order, which only a restart reveals.
         FlowsAnyTurn = "flows-any-turn",
-        /// Replication looks for room at one consumer only.
+        /// Replication checks the free slots of one consumer only.
         FlowsFirstRoom = "flows-first-room",
-        /// Anybody can give a page's latch back.
+        /// Any node can release a page's latch.
         PagesUnlockAnyone = "pages-unlock-anyone",
-        /// The completion of a page request carries the latch word from when it was asked.
+        /// The completion of a page request carries the latch word from the time of the request.
         PagesStaleCompletion = "pages-stale-completion",
-        /// Nobody looks whether a buffer frame still holds the page that is read from it.
+        /// A read from a buffer frame does not check that the frame still holds the page.
         PagesNoHeaderCheck = "pages-no-header-check",
-        /// A flush ends without the storage having been asked to make durable what it has.
+        /// A flush ends without a request to the storage to make its data durable.
         PagesFlushNotDurable = "pages-flush-not-durable",
-        /// A page of which an older version is being written home is not written again after that.
+        /// A page whose older version is being written home is not written again afterwards.
         PagesOlderWriteLast = "pages-older-write-last",
-        /// A store that is opened leaves torn pages as the power cut left them.
+        /// Opening a store leaves torn pages as the power failure left them.
         PagesNoRecovery = "pages-no-recovery",
-        /// Who waits for a page from a dead node's memory is not told that it will not come.
+        /// A waiter for a page from a dead node's memory is not notified that the page will not
+        /// arrive.
         PagesDroppedTasks = "pages-dropped-tasks",
-        /// A connection of a living node that broke is not made afresh.
+        /// A broken connection of a live node is not reestablished.
         PagesNoRenewal = "pages-no-renewal",
-        /// The directory is made again without the latches that nodes have.
+        /// The directory is rebuilt without the latches that nodes hold.
         PagesRebuiltUnlatched = "pages-rebuilt-unlatched",
-        /// The directory is made again without the pages that were changed and not written home.
+        /// The directory is rebuilt without the pages that were changed and not written home.
         PagesRebuiltOlder = "pages-rebuilt-older",
-        /// A node that is taken for dead and lives is not cut off.
+        /// A live node that is considered dead is not cut off.
         PagesNotFenced = "pages-not-fenced",
-        /// A node never finds out whether it has the newest versions of pages in doubt.
+        /// A node never determines whether it has the newest versions of pages in doubt.
         PagesNoDoubt = "pages-no-doubt",
         /// A store serves nodes to which it is not open.
         PagesOpenToAll = "pages-open-to-all",
-        /// A page is handed out before its map, which has it in use, is durable.
+        /// A page is allocated before the map that marks it as used is durable.
         PagesEarlyAllocation = "pages-early-allocation",
-        /// A page whose header is zeroes is one that was never written.
+        /// A page with a header of zeroes counts as one that was never written.
         PagesDamageIsBlank = "pages-damage-is-blank",
-        /// Pages leave their node without asking the engine's log.
+        /// Pages leave their node without a check of the engine's log.
         PagesLogNotAsked = "pages-log-not-asked",
-        /// A remote reader takes a tree node whose cache lines are of different moments.
+        /// A remote reader accepts a tree node whose cache lines are from different moments.
         IndexNoTornCheck = "index-no-torn-check",
-        /// A tree node that is freed looks as if it lived.
+        /// A freed tree node still looks live.
         IndexNoEpochOnFree = "index-no-epoch-on-free",
-        /// A remote reader that has come to a tree node where its key is not says that it is
-        /// absent.
+        /// A remote reader that reaches a tree node without its key reports the key as absent.
         IndexMissingRestart = "index-missing-restart",
-        /// The switch answers a fetch-and-add that came twice with two numbers.
+        /// The switch answers a duplicate fetch-and-add with a second number.
         SequencerFreshDuplicate = "sequencer-fresh-duplicate",
-        /// After a restart of the switch a sequencer goes on where its last block began.
+        /// After a restart of the switch a sequencer continues at the start of its last block.
         SequencerForgetsLimit = "sequencer-forgets-limit",
-        /// A switch leads queries by the tables that were loaded last, active or not.
+        /// A switch routes queries by the tables that were loaded last, active or not.
         IndexHalfLoaded = "index-half-loaded",
-        /// A tree node that a switch leads to is split as if nobody led there.
+        /// A tree node that a switch routes to is split as if no switch routed to it.
         IndexUnpinnedSplit = "index-unpinned-split",
-        /// The switch fills in the key that a queue pair had before.
+        /// The switch fills in the previous key of a queue pair.
         IndexStaleRkey = "index-stale-rkey",
-        /// The word that tells of a package is written before the package.
+        /// The word that announces a package is written before the package.
         MessagingEarlyWord = "messaging-early-word",
-        /// A receive buffer is said to be free when its package is looked at, not when it is
+        /// A receive buffer is reported free when its package is inspected, not when it is
         /// released.
         MessagingEarlyFree = "messaging-early-free",
-        /// A receiver takes whatever package a word names.
+        /// A receiver accepts any package that a word names.
         MessagingAnySequence = "messaging-any-sequence",
-        /// What was made for a connection that does not come about is kept.
+        /// Resources of a connection that is never established are kept.
         MessagingHalfOpen = "messaging-half-open",
-        /// Nobody looks whether a silent peer still lives.
+        /// No check is made whether a silent peer is alive.
         MessagingNoPulse = "messaging-no-pulse",
     }
 }
 
 impl Canary {
-    /// The system whose chaos campaign must catch it: that of its name, or flows.
+    /// The system whose chaos campaign must catch the bug: the one in its name, or flows.
     pub fn system(self) -> &'static str {
         match self.name().split('-').next() {
             Some(system @ ("pages" | "index" | "sequencer" | "messaging")) => system,
@@ -112,7 +113,7 @@ impl Canary {
         }
     }
 
-    /// How the clients of an index have to read so that it is met, if that matters.
+    /// How the clients of an index must read so that the bug is triggered, if that matters.
     pub const fn access(self) -> Option<&'static str> {
         match self {
             Canary::IndexHalfLoaded | Canary::IndexUnpinnedSplit | Canary::IndexStaleRkey => {

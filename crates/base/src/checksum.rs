@@ -1,8 +1,8 @@
-//! The checksum of what lies on storage: 64 bits, four lanes of multiplications.
+//! The checksum of data on storage: 64 bits, computed by four lanes of multiplications.
 //!
-//! Each step multiplies two words to 128 bits and folds the halves together, as wyhash does; a lane
-//! carries what it has over to its next step. It finds damage, not malice. It is part of formats on
-//! storage (pages, the area of double writes), so it never changes.
+//! Each step multiplies two words to 128 bits and folds the halves together, as wyhash does; each
+//! lane carries its state to the next step. The checksum detects corruption, not deliberate
+//! changes. It is part of storage formats (pages, the double-write area), so it never changes.
 
 use crate::memory::SharedBytes;
 use core::ops::Range;
@@ -13,19 +13,19 @@ const LANES: [u64; 4] = [
     0x8ebc_6af0_9c88_c6e3,
     0x5899_65cc_7537_4cc3,
 ];
-/// None of the lanes': a lane that nothing went into must not make a product zero.
+/// Constants that differ from all of [`LANES`]: a lane without input must not make a product zero.
 const LAST: [u64; 2] = [0x1d8e_4e27_c47d_124f, 0x9e37_79b9_7f4a_7c15];
 const STEP: usize = 64;
 
-/// The checksum of a word and bytes, a multiple of eight, behind it. Never zero, which stands for
-/// none.
+/// The checksum of a word and the bytes after it, a multiple of eight. Never zero, which means no
+/// checksum.
 pub fn checksum(first: u64, bytes: &[u8]) -> u64 {
     checksum_of(first, bytes.len(), |range, copy| {
         copy.copy_from_slice(&bytes[range]);
     })
 }
 
-/// [`checksum`] of bytes that others may change meanwhile.
+/// [`checksum`] of bytes that others may change during the computation.
 pub fn checksum_shared(first: u64, bytes: SharedBytes<'_>) -> u64 {
     checksum_of(first, bytes.len(), |range, copy| {
         bytes.slice(range).copy_to(copy);
@@ -57,7 +57,7 @@ fn checksum_of(first: u64, len: usize, copy: impl Fn(Range<usize>, &mut [u8])) -
     sum.max(1)
 }
 
-/// The little-endian word at the beginning of at least eight bytes.
+/// The little-endian word at the start of at least eight bytes.
 #[inline]
 pub fn word(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];
@@ -65,7 +65,7 @@ pub fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// The product of two words, its halves folded together, as wyhash does.
+/// Multiplies two words and folds the halves of the product together, as wyhash does.
 #[inline]
 pub fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -103,7 +103,7 @@ mod tests {
         assert_ne!(checksum(0, &[]), 0);
     }
 
-    /// Stores are checked by it after years.
+    /// Existing stores depend on it, for years.
     #[test]
     fn it_never_changes() {
         let bytes: Vec<u8> = (0..200).collect();

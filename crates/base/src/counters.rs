@@ -1,7 +1,7 @@
 //! Counters by name.
 
-/// Makes a struct of counters that start at zero. It lists them by name, and those of several add
-/// up.
+/// Defines a struct of counters that start at zero. The struct lists its counters by name; several
+/// structs can be added.
 ///
 /// ```
 /// rackweave_base::counters! {

@@ -1,4 +1,4 @@
-//! Names of things, each its own type so that none can stand in for another.
+//! Identifiers, each a distinct type so that they cannot be confused.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Qpn(pub u32);
 
-/// A remote key: 32 bits that a peer must present to touch a region.
+/// A remote key: 32 bits that a peer must present to access a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Rkey(pub u32);
 
-/// A local key: 32 bits that name a region in a local work request.
+/// A local key: 32 bits that identify a region in a local work request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Lkey(pub u32);
 
-/// A node of the rack, by its place in the configuration.
+/// A node of the rack, by its index in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct NodeId(pub u16);
 

@@ -1,12 +1,12 @@
-//! What every other crate depends on.
+//! Basic types that every other crate depends on.
 //!
-//! Knows time as numbers ([`Instant`], [`Duration`]), seeded randomness ([`Rng`]), identifiers
+//! It has time as numbers ([`Instant`], [`Duration`]), seeded randomness ([`Rng`]), identifiers
 //! ([`ids`]), wrapping sequence numbers ([`Psn`]), deadlines ([`Timers`]), region memory
-//! ([`memory`]), the packet that travels between machines ([`packet`]) and the [`checksum`] of what
-//! lies on storage.
+//! ([`memory`]), the packet that travels between machines ([`packet`]) and the [`checksum`] of data
+//! on storage.
 //!
 //! It knows no protocol: not one header field is read or written here. It reads no clock and owns
-//! no thread. Start reading at [`packet`].
+//! no thread. Start with [`packet`].
 
 pub mod canary;
 pub mod checksum;

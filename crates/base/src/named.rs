@@ -1,6 +1,7 @@
 //! Enums with names.
 
-/// Makes an enum of which every variant has a name for users; a number may stand in brackets.
+/// Defines an enum in which every variant has a name for users; a number may be given in
+/// parentheses.
 ///
 /// ```
 /// rackweave_base::named! {
@@ -27,10 +28,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: [$type; [$($type::$variant),+].len()] = [$($type::$variant),+];
 
-            /// Its name.
+            /// The variant's name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)+

@@ -1,23 +1,24 @@
-//! The packet: what travels on links between NICs and the switch.
+//! The packet: the data that travels on links between NICs and the switch.
 //!
 //! A packet is a header area, owned and inline, and a payload. The header bytes are those of the
 //! wire, Ethernet first. The payload is empty, a few bytes inline, a buffer from a [`Pool`], or a
 //! reference to bytes of a region, which lets an in-process link move data without copying it.
 //!
-//! **Trains.** Where every link is in this process, one `Packet` may stand for several neighbouring
-//! fragments of a message that differ only in their PSN: all are full and in the middle of it. Its
-//! header is that of the first; the payload is that of all. NICs do the same between driver and
-//! hardware (segmentation and receive offload), for the same reason: a step of the machinery costs
-//! the same for one fragment as for many. `rackweave_wire::train` takes a train apart.
+//! **Trains.** Where every link is in this process, one `Packet` may represent several adjacent
+//! fragments of a message that differ only in their PSN: all are full and in the middle of the
+//! message. It has the header of the first fragment and the payload of all. NICs do the same
+//! between driver and hardware (segmentation and receive offload), for the same reason: a step of
+//! the machinery costs the same for one fragment as for many. `rackweave_wire::train` splits a
+//! train.
 
 use crate::memory::{BlockRef, Memory};
 use std::sync::{Arc, Mutex};
 
-/// The most header bytes of a packet: Ethernet with VLAN tag 18, IPv4 20, UDP 8, BTH 12, AtomicETH
-/// 28 make 86.
+/// Maximum header bytes of a packet: Ethernet with VLAN tag 18, IPv4 20, UDP 8, BTH 12, AtomicETH
+/// 28 add up to 86.
 pub const HEADER_MAX: usize = 88;
 
-/// The most payload bytes that travel inside the packet itself.
+/// Maximum payload bytes that are stored inside the packet itself.
 pub const INLINE_MAX: usize = 32;
 
 /// The largest payload of one packet in bytes: the largest RDMA MTU.
@@ -30,16 +31,16 @@ pub struct Packet {
     header_len: u8,
     pad_len: u8,
     pad: [u8; 3],
-    /// The end-to-end check value behind payload and pad, in wire order. `None` where the packet
-    /// has no such trailer or where every link on the way promises integrity.
+    /// The end-to-end check value after payload and pad, in wire order. `None` where the packet has
+    /// no such trailer or where every link on the path promises integrity.
     pub check: Option<[u8; 4]>,
-    /// What the packet carries behind its headers, without pad bytes.
+    /// What the packet carries after its headers, without pad bytes.
     pub payload: Payload,
-    /// Payload bytes of one fragment, if this stands for a train of them; zero otherwise.
+    /// Payload bytes of one fragment, if this is a train; zero otherwise.
     fragment_len: u16,
 }
 
-/// What a packet carries.
+/// The payload of a packet.
 #[derive(Clone, Debug, Default)]
 pub enum Payload {
     /// Nothing.
@@ -47,13 +48,13 @@ pub enum Payload {
     Empty,
     /// Up to [`INLINE_MAX`] bytes in the packet itself.
     Inline(InlineBytes),
-    /// A buffer of its own.
+    /// A buffer owned by the packet.
     Pooled(PoolBuffer),
     /// Bytes of a region, read when the receiving NIC stores them.
     Region(BlockRef),
 }
 
-/// A few bytes by value, aligned so that a word among them is stored as a word.
+/// A few bytes by value, aligned so that a word in them is stored as a word.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub struct InlineBytes {
@@ -79,7 +80,7 @@ impl Packet {
         packet
     }
 
-    /// A packet whose header is still to be written.
+    /// A packet whose header is yet to be written.
     pub fn with_payload(payload: Payload) -> Self {
         Self {
             header: [0; HEADER_MAX],
@@ -92,7 +93,7 @@ impl Packet {
         }
     }
 
-    /// Makes this a train of fragments of `fragment_len` payload bytes each.
+    /// Turns this packet into a train of fragments of `fragment_len` payload bytes each.
     ///
     /// # Panics
     /// If the payload is not at least two whole fragments.
@@ -111,7 +112,7 @@ impl Packet {
         }
     }
 
-    /// How many fragments this stands for: one, unless it is a train.
+    /// Number of fragments in this packet: one, unless it is a train.
     #[inline]
     pub fn fragments(&self) -> u32 {
         match self.fragment_len {
@@ -125,7 +126,7 @@ impl Packet {
         &self.header[..self.header_len as usize]
     }
 
-    /// The header bytes, to be changed in place.
+    /// The header bytes, mutable in place.
     pub fn header_mut(&mut self) -> &mut [u8] {
         &mut self.header[..self.header_len as usize]
     }
@@ -139,7 +140,8 @@ impl Packet {
         self.header_len = header.len() as u8;
     }
 
-    /// Lets `emit` write the header into the whole header area and keeps as many bytes as it says.
+    /// Lets `emit` write the header into the whole header area and keeps the number of bytes that
+    /// it returns.
     pub fn emit_header(&mut self, emit: impl FnOnce(&mut [u8; HEADER_MAX]) -> usize) {
         let len = emit(&mut self.header);
         assert!(len <= HEADER_MAX);
@@ -161,13 +163,12 @@ impl Packet {
     }
 
     /// Bytes on the wire as Ethernet counts them, without preamble and frame check sequence. A
-    /// check value is counted whether it is carried or left out by agreement.
+    /// check value is counted whether the packet has it or it is omitted by agreement.
     pub fn wire_len(&self) -> usize {
         self.header_len as usize + self.payload.len() + self.pad_len as usize + 4
     }
 
-    /// The same of all fragments that this stands for: each has headers and a check value of its
-    /// own.
+    /// Bytes on the wire of all fragments in this packet: each has its own headers and check value.
     #[inline]
     pub fn wire_len_total(&self) -> u64 {
         let around = self.header_len as usize + self.pad_len as usize + 4;
@@ -175,7 +176,7 @@ impl Packet {
     }
 
     /// Appends the packet's bytes to `bytes`. The check value is appended if the packet has one.
-    /// False if the payload refers to a block that is gone.
+    /// Returns false if the payload refers to a block that no longer exists.
     pub fn serialise(&self, memory: &Memory, bytes: &mut Vec<u8>) -> bool {
         bytes.extend_from_slice(self.header());
         let at = bytes.len();
@@ -195,7 +196,7 @@ impl Payload {
     /// A payload of up to [`INLINE_MAX`] bytes.
     ///
     /// # Panics
-    /// If there are more.
+    /// If there are more bytes than that.
     pub fn inline(bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;
@@ -237,8 +238,8 @@ impl Payload {
         self.len() == 0
     }
 
-    /// Copies the bytes into `target`, which must be as long. False if they are in a block that
-    /// is gone.
+    /// Copies the bytes into `target`, which must be as long. Returns false if they are in a block
+    /// that no longer exists.
     #[must_use]
     pub fn copy_to(&self, memory: &Memory, target: &mut [u8]) -> bool {
         match self {
@@ -255,8 +256,8 @@ impl Payload {
         }
     }
 
-    /// The first eight bytes as a little-endian number, or nothing if there are fewer or they are
-    /// in a block that is gone.
+    /// The first eight bytes as a little-endian number, or `None` if there are fewer or they are in
+    /// a block that no longer exists.
     pub fn first_word(&self, memory: &Memory) -> Option<u64> {
         let mut bytes = [0; 8];
         match self {
@@ -270,8 +271,8 @@ impl Payload {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// Copies the bytes into a block, as a NIC's DMA does. `target` must be as long as the
-    /// payload. False if either side's block is gone.
+    /// Copies the bytes into a block, as a NIC's DMA does. `target` must be as long as the payload.
+    /// Returns false if the block of either side no longer exists.
     #[must_use]
     pub fn store(&self, memory: &Memory, target: BlockRef) -> bool {
         match self {
@@ -282,7 +283,7 @@ impl Payload {
         }
     }
 
-    /// The bytes, where they are at hand: not for references into a region.
+    /// The bytes, if they are in this packet or a buffer: `None` for references into a region.
     pub fn as_slice(&self) -> Option<&[u8]> {
         match self {
             Self::Empty => Some(&[]),
@@ -292,14 +293,14 @@ impl Payload {
         }
     }
 
-    /// All bytes as a vector, or nothing if they are in a block that is gone.
+    /// All bytes as a vector, or `None` if they are in a block that no longer exists.
     pub fn to_vec(&self, memory: &Memory) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.len()];
         self.copy_to(memory, &mut bytes).then_some(bytes)
     }
 }
 
-/// A bounded stock of payload buffers, [`PAYLOAD_MAX`] bytes each. Clones share it.
+/// A bounded pool of payload buffers, [`PAYLOAD_MAX`] bytes each. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Mutex<Stock>>);
 
@@ -319,7 +320,7 @@ pub struct PoolBuffer {
 }
 
 impl Pool {
-    /// A pool of at most `limit` buffers, made when first needed.
+    /// A pool of at most `limit` buffers, allocated when first needed.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Stock {
             free: Vec::new(),
@@ -328,8 +329,8 @@ impl Pool {
         })))
     }
 
-    /// A buffer of `len` bytes whose contents `fill` writes; nothing if the pool is exhausted or
-    /// `fill` says no.
+    /// A buffer of `len` bytes whose contents `fill` writes; `None` if the pool is exhausted or
+    /// `fill` returns false.
     pub fn take(&self, len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Option<PoolBuffer> {
         assert!(len <= PAYLOAD_MAX);
         let bytes = {
@@ -351,7 +352,7 @@ impl Pool {
         fill(&mut buffer.bytes[..len]).then_some(buffer)
     }
 
-    /// The most bytes that the pool can hold.
+    /// Maximum bytes that the pool can hold.
     pub fn bytes_max(&self) -> usize {
         self.0.lock().expect("no holder of this lock panics").limit * PAYLOAD_MAX
     }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// A packet sequence number, always below 2^24.
 ///
-/// Two PSNs are compared within half the number space: `a` is before `b` if `b - a` modulo 2^24
-/// lies in 1..2^23.
+/// Two PSNs are compared within half the number space: `a` is before `b` if `b - a` modulo 2^24 is
+/// in 1..2^23.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
 pub struct Psn(u32);
@@ -49,7 +49,7 @@ impl Psn {
         ahead != 0 && ahead < Self::SPACE / 2
     }
 
-    /// Whether `self` lies in the `count` PSNs that start at `first`.
+    /// Whether `self` is one of the `count` PSNs that start at `first`.
     pub const fn is_within(self, first: Psn, count: u32) -> bool {
         self.distance_from(first) < count
     }

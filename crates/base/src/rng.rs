@@ -5,20 +5,20 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 /// A deterministic random number generator (xoshiro256++).
 ///
-/// A machine gets its own by [`Rng::fork`], so that what one machine draws never changes what
-/// another draws.
+/// Each machine gets its own generator by [`Rng::fork`], so the numbers drawn by one machine never
+/// affect those of another.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The generator of `seed`.
+    /// A generator seeded with `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A generator of its own for `name`, independent of how often `self` has been used since.
+    /// A separate generator for `name`, independent of how often `self` has been used since.
     pub fn fork(&mut self, name: &str) -> Self {
-        // FNV-1a: only has to tell names apart, and must never change between builds.
+        // FNV-1a: only has to distinguish names, and must never change between builds.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in name.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -62,8 +62,8 @@ impl Rng {
     }
 }
 
-/// Where keys, starting packet sequence numbers, tokens and identities come from: numbers that
-/// nobody can guess from any number of earlier ones.
+/// The source of keys, starting packet sequence numbers, tokens and identities: numbers that cannot
+/// be predicted from any number of earlier ones.
 #[derive(Debug)]
 pub struct KeyRng(Source);
 
@@ -74,13 +74,12 @@ enum Source {
 }
 
 impl KeyRng {
-    /// The system's generator, which is asked for every number, so that a fork of the process draws
-    /// others.
+    /// Uses the system's generator for every number, so that a forked process draws different ones.
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// Numbers that repeat with the seed, for simulations and tests: who knows it knows the keys.
+    /// Numbers determined by the seed, for simulations and tests: the seed reveals the keys.
     pub fn seeded(rng: Rng) -> Self {
         Self(Source::Seeded(rng))
     }
@@ -88,7 +87,7 @@ impl KeyRng {
     /// 64 random bits.
     ///
     /// # Panics
-    /// If the system has none to give.
+    /// If the system's generator fails.
     pub fn next_u64(&mut self) -> u64 {
         match &mut self.0 {
             Source::System => getrandom::u64().expect("the system gives random numbers"),

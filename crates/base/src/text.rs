@@ -1,8 +1,9 @@
-//! Fixed texts in values that travel between processes.
+//! Static texts in values that are exchanged between processes.
 //!
-//! An error says what was too small or out of range by a text of the program, `&'static str`, so it
-//! is `Copy` and costs nothing. When it comes out of a message, its text is kept for good: each
-//! text once, and not more or longer ones than any program of ours has.
+//! An error describes what was too small or out of range with a text of the program,
+//! `&'static str`, so it is `Copy` and costs nothing. When an error is decoded from a message, its
+//! text is kept for ever: each text once, with limits on number and length that no program of this
+//! project exceeds.
 //!
 //! ```
 //! # use serde::{Deserialize, Serialize};
@@ -20,27 +21,27 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// A text of the program. The name keeps serde from borrowing it from the message.
+/// A text of the program. The alias prevents serde from borrowing it from the message.
 pub type Text = &'static str;
 
-/// Texts that are kept at most, and bytes of one.
+/// Maximum number of texts kept, and maximum bytes of one.
 const TEXTS_MAX: usize = 1024;
 const BYTES_MAX: usize = 512;
 
 static KEPT: Mutex<Option<HashSet<Text>>> = Mutex::new(None);
 
-/// As a string.
+/// Serializes the text as a string.
 ///
 /// # Errors
-/// Those of the serializer.
+/// Errors of the serializer.
 pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     text.serialize(serializer)
 }
 
-/// Out of a string.
+/// Deserializes the text from a string.
 ///
 /// # Errors
-/// If it is none, too long, or there were too many different ones.
+/// If the value is not a string, is too long, or there are too many different texts.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
     keep(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }

@@ -1,7 +1,7 @@
-//! Time as a number of nanoseconds, given from outside.
+//! Time as a number of nanoseconds, passed in from outside.
 //!
-//! Machines never read a clock; they are told `now`. Under the simulator that is virtual time, in
-//! an embedded rack it is the time since the rack started.
+//! Machines never read a clock; the caller passes `now`. In the simulator this is virtual time, in
+//! an embedded rack the time since the rack started.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};
@@ -38,7 +38,7 @@ impl Instant {
 }
 
 impl Duration {
-    /// No time at all.
+    /// A span of zero length.
     pub const ZERO: Self = Self(0);
 
     /// A span of `nanos` nanoseconds.
@@ -72,7 +72,7 @@ impl Duration {
     }
 }
 
-/// Saturates at some 584 years, as a limit that never comes.
+/// Saturates at about 584 years, a limit that is never reached.
 impl From<core::time::Duration> for Duration {
     fn from(span: core::time::Duration) -> Self {
         Self(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))

@@ -7,9 +7,10 @@ const ABSENT: u32 = u32::MAX;
 /// At most one deadline per key, for keys in `0..capacity`.
 #[derive(Debug)]
 pub struct Timers {
-    /// Heap of (deadline, key), smallest first; ties by key, so that runs repeat exactly.
+    /// Heap of (deadline, key), smallest first; ties are ordered by key, so that runs are
+    /// reproducible.
     heap: Vec<(Instant, u32)>,
-    /// Where in the heap a key is, or `ABSENT`.
+    /// The position of each key in the heap, or `ABSENT`.
     place: Vec<u32>,
 }
 
@@ -56,7 +57,7 @@ impl Timers {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Takes out the key with the earliest deadline, if that is not after `now`.
+    /// Removes and returns the key with the earliest deadline, if that is not after `now`.
     pub fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let &(deadline, key) = self.heap.first()?;
         if deadline > now {

@@ -1,4 +1,4 @@
-//! A control connection that stands, and how a client makes one.
+//! An established control connection, and how a client creates one.
 
 use crate::hello::{MAGIC, Reply, one_line};
 use crate::identity::{Credential, Security, server_name};
@@ -17,33 +17,35 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a message may take from its first byte to its last, if the caller's limit is shorter.
-/// So a short limit, as for a poll, does not end a connection whose message came in two packets.
+/// How long a message may take from its first byte to its last, if the caller's limit is shorter. A
+/// short limit, as for a poll, therefore does not end a connection whose message arrives in two
+/// packets.
 pub const MESSAGE_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the other side may keep us from sending a message by not reading.
+/// How long the other side may block the sending of a message by not reading.
 pub const SEND_LIMIT: Duration = Duration::from_secs(10);
 
-/// A limit that no caller means; what is longer is cut to it, for time can be added only so often.
+/// A limit above any useful one; longer limits are reduced to it, because adding times may
+/// overflow.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
-/// What a client says in its hello besides its name and versions.
+/// The contents of a client's hello besides its name and versions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Introduction {
-    /// What it wants, for the layer above.
+    /// The client's purpose, for the layer above.
     pub purpose: String,
-    /// Which rack it takes this for: a name or a hash of the configuration.
+    /// The rack that the client expects: a name or a hash of the configuration.
     pub rack: String,
-    /// More for the layer above. The whole hello has at most [`HELLO_LEN_MAX`] bytes.
+    /// Further data for the layer above. The whole hello has at most [`HELLO_LEN_MAX`] bytes.
     pub body: Value,
 }
 
-/// A connection after hello and welcome, for either side. Everything blocks, within limits.
+/// A connection after hello and welcome, for either side. All calls block, within limits.
 ///
 /// After an error other than [`ControlError::Malformed`], or [`ControlError::TooLong`] of a message
-/// to be sent, the stream of messages is broken: the connection is shut, and every later call
-/// returns [`ControlError::Closed`]. Dropping it closes it at once; [`Connection::close`] in good
-/// order.
+/// to be sent, the stream of messages is unusable: the connection is shut down, and every later
+/// call returns [`ControlError::Closed`]. Dropping the connection closes it at once;
+/// [`Connection::close`] closes it in an orderly way.
 pub struct Connection {
     stream: Stream,
     inbound: MessageReader,
@@ -66,20 +68,20 @@ impl fmt::Debug for Connection {
 /// Ends a [`Connection`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Closer {
-    // Weak: the connection's socket closes when the connection goes, whoever still has a closer.
+    // Weak: the socket closes when the connection is dropped, even if a closer still exists.
     socket: Weak<TcpStream>,
 }
 
 impl Closer {
-    /// Shuts the connection. Whoever waits in one of its methods gets [`ControlError::Closed`] now.
-    /// Does nothing if the connection is gone.
+    /// Shuts down the connection. A thread that waits in one of its methods gets
+    /// [`ControlError::Closed`] at once. Has no effect if the connection has been dropped.
     pub fn close(&self) {
         if let Some(socket) = self.socket.upgrade() {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
 
-    /// Whether the connection is gone.
+    /// Whether the connection has been dropped.
     pub fn is_gone(&self) -> bool {
         self.socket.strong_count() == 0
     }
@@ -87,13 +89,13 @@ impl Closer {
 
 impl Connection {
     /// Connects to the controller at `addr` (`host:port` or a socket address) within `timeout`, and
-    /// says hello. Returns the connection and the body of the controller's welcome.
+    /// sends the hello. Returns the connection and the body of the controller's welcome.
     ///
-    /// Looking up a host name is the system's work and not bounded by `timeout`.
+    /// Looking up a host name is done by the system and not bounded by `timeout`.
     ///
     /// # Errors
-    /// Nobody there, not our protocol, keys that do not fit, no common version, a refusal, an
-    /// address that is not loopback without keys, or too long a hello.
+    /// No answer, another protocol, keys that do not match, no common version, a refusal, an
+    /// address that is not loopback without keys, or a hello that is too long.
     pub fn connect(
         addr: impl ToSocketAddrs + Display,
         security: &Security,
@@ -145,11 +147,12 @@ impl Connection {
         }
     }
 
-    /// Sends a message. Returns when the system has taken it, after [`SEND_LIMIT`] at the latest.
+    /// Sends a message. Returns once the system has accepted it, after [`SEND_LIMIT`] at the
+    /// latest.
     ///
     /// # Errors
-    /// A message that is too long or has no JSON form, and nothing was sent; a connection that
-    /// ended or is stuck.
+    /// The message is too long or has no JSON form (then nothing was sent), or the connection ended
+    /// or is stuck.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
         self.check_whole()?;
         let bytes = encode(message, MESSAGE_LEN_MAX, &self.peer())?;
@@ -158,12 +161,13 @@ impl Connection {
             .map_err(|trouble| self.broken(trouble, "to take a message", true))
     }
 
-    /// Waits up to `limit` for a message. None: nothing began to arrive. What has begun must be
-    /// complete by `limit`, or [`MESSAGE_GRACE`] after its first byte was read, if that is later.
+    /// Waits up to `limit` for a message. Returns `None` if no message began to arrive. A message
+    /// that began must be complete by `limit`, or [`MESSAGE_GRACE`] after its first byte was read,
+    /// if that is later.
     ///
     /// # Errors
-    /// A connection that ended, a message that stopped half-way, is too long, or not a `T` (the
-    /// next can then still be received).
+    /// The connection ended, or a message is incomplete, too long, or not a `T` (then the next
+    /// message can still be received).
     pub fn receive<T: DeserializeOwned>(
         &mut self,
         limit: Duration,
@@ -176,11 +180,12 @@ impl Connection {
     }
 
     /// Sends `question` and waits up to `limit` for the next message, its answer. The other side
-    /// must send nothing unasked.
+    /// must not send any other messages.
     ///
     /// # Errors
-    /// As [`Connection::send`] and [`Connection::receive`]; and no answer within `limit`, which
-    /// breaks the connection, for a late answer would be taken for that to the next question.
+    /// As for [`Connection::send`] and [`Connection::receive`]. If there is no answer within
+    /// `limit`, the connection is unusable, because a late answer would be taken for that to the
+    /// next question.
     pub fn request<Q: Serialize, A: DeserializeOwned>(
         &mut self,
         question: &Q,
@@ -193,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// The name that the other side has proved to bear, or without keys claimed.
+    /// The name that the other side has proved or, without keys, claimed.
     pub fn peer_name(&self) -> &str {
         &self.peer_name
     }
@@ -203,12 +208,12 @@ impl Connection {
         self.peer_addr
     }
 
-    /// The version of the protocol that both sides speak.
+    /// The version of the protocol in use by both sides.
     pub fn version(&self) -> u16 {
         self.version
     }
 
-    /// What the other side has shown of itself.
+    /// The credential that the other side has presented.
     pub fn credential(&self) -> Credential {
         Credential(self.stream.peer_certificate().cloned())
     }
@@ -220,15 +225,15 @@ impl Connection {
         }
     }
 
-    /// Ends the connection in good order: what was sent arrives, and the other side learns that
-    /// this is the end. Waits a moment for the other side to end too.
+    /// Closes the connection in an orderly way: sent messages arrive, and the other side learns
+    /// that the connection has ended. Waits briefly for the other side to close too.
     pub fn close(self) {
         if !self.is_broken {
             self.stream.close();
         }
     }
 
-    /// The next body; none if nothing has begun to arrive by `begin_by`.
+    /// The next body; `None` if no message has begun to arrive by `begin_by`.
     fn receive_body(&mut self, begin_by: Instant) -> Result<Option<Vec<u8>>, ControlError> {
         let mut deadline = begin_by;
         let mut had_begun = false;
@@ -281,7 +286,7 @@ impl Connection {
     }
 }
 
-/// When `limit` from now ends.
+/// The time `limit` from now.
 pub(crate) fn after(limit: Duration) -> Instant {
     Instant::now() + limit.min(FOR_EVER)
 }
@@ -303,7 +308,7 @@ pub(crate) fn first_body(
         match inbound.poll_body() {
             Ok(Some(body)) => return Ok(body),
             Ok(None) => {}
-            // A length that makes no sense is the start of some other protocol.
+            // An implausible length is the start of another protocol.
             Err(error) => {
                 return Err(ControlError::NotOurProtocol {
                     peer: peer.to_string(),
@@ -350,7 +355,7 @@ fn dial(
     Err(unreachable(last_error))
 }
 
-/// Under TLS, checks that the key that was shown still counts.
+/// Under TLS, checks that the presented key is still valid.
 pub(crate) fn check_key(
     stream: &Stream,
     security: &Security,
@@ -377,7 +382,7 @@ fn client_tls(security: &Security, peer: &str) -> Result<Option<rustls::Connecti
     Ok(Some(tls.into()))
 }
 
-/// The client's handshake: TLS, the hello, and the body of the answer.
+/// The client's handshake: performs TLS, sends the hello, and returns the body of the answer.
 fn exchange(
     stream: &mut Stream,
     inbound: &mut MessageReader,
@@ -390,8 +395,9 @@ fn exchange(
         .and_then(|()| stream.write_all(hello, deadline));
     match sent {
         Ok(()) => first_body(stream, inbound, peer, deadline),
-        // In TLS 1.3 a server that refuses our key says so after our part of the handshake is done:
-        // it may have closed before our hello, and its reason may still lie unread.
+        // In TLS 1.3 a server that refuses the client's key reports it after the client's part of
+        // the handshake is done: it may have closed before the hello, and its reason may still be
+        // unread.
         Err(Trouble::Ended) => match first_body(stream, inbound, peer, deadline) {
             Err(ControlError::Closed { .. }) | Ok(_) => Err(Trouble::Ended.about(peer, "", true)),
             Err(error) => Err(error),

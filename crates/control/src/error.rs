@@ -1,22 +1,22 @@
-//! What can go wrong with keys and connections, each in one line with its remedy.
+//! Errors of keys and connections, each in one line with a remedy.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why keys could not be made or loaded.
+/// Why keys could not be created or loaded.
 #[derive(Debug, Error)]
 pub enum KeyError {
-    /// A name that cannot name a file and a certificate.
+    /// A name that is not valid for a file and a certificate.
     #[error("no key can bear the name {name:?}: {rule}")]
     BadName {
         /// The name.
         name: String,
-        /// What a good name is.
+        /// The rule for valid names.
         rule: &'static str,
     },
-    /// A file is not there.
+    /// A file is missing.
     #[error(
         "{} is missing: make it with `rackweave keygen --config FILE`, and copy it here if that \
          was another machine",
@@ -35,7 +35,7 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A file or directory cannot be written.
@@ -43,10 +43,10 @@ pub enum KeyError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A private key that others may read or change.
+    /// A private key that other users may read or change.
     #[error(
         "{path} is open to others (mode {mode:o}): run `chmod 600 {path}`, or make a new key if \
          somebody may have read it",
@@ -58,7 +58,7 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// A directory for keys where others may put files.
+    /// A key directory in which other users may create files.
     #[error(
         "others may write in {path} (mode {mode:o}): run `chmod 700 {path}`, or choose another \
          directory for the keys",
@@ -80,17 +80,17 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// A file that does not hold what it should, or does not belong to the others.
+    /// A file with invalid contents, or one that does not match the others.
     #[error("{} {detail}: {remedy}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         detail: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// The authority's certificate is there, its key is not.
+    /// The authority's certificate exists, its key does not.
     #[error(
         "{path} is missing, and authority.crt without it signs nothing: run `rackweave keygen` \
          where the rack's keys were made, or remove authority.crt here to make new keys for all",
@@ -103,22 +103,22 @@ pub enum KeyError {
     /// The cryptographic library failed.
     #[error("cannot make a key or certificate: {detail}; this is no fault of any file")]
     Library {
-        /// What it said.
+        /// The library's error.
         detail: String,
     },
 }
 
-/// Why a control connection did not come about, or ended.
+/// Why a control connection was not established, or ended.
 ///
-/// `peer` is always the other side, in words fit for a message.
+/// `peer` is always the other side, in a form suitable for a message.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// Nobody answers at the address.
+    /// No process answers at the address.
     #[error("cannot reach {addr}: {error}; is `rackweave switch` running there?")]
     Unreachable {
         /// The address as given.
         addr: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The address cannot be listened on.
@@ -129,7 +129,7 @@ pub enum ControlError {
     Listen {
         /// The address as given.
         addr: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A connection without keys to or at an address that other machines can reach.
@@ -141,14 +141,14 @@ pub enum ControlError {
         /// The address.
         addr: SocketAddr,
     },
-    /// The other side understood, and said no.
+    /// The other side refused.
     #[error("{by} refused: {reason}: {remedy}")]
     Refused {
-        /// Who refused.
+        /// The side that refused.
         by: String,
-        /// Why, in its words.
+        /// The reason, as sent by that side.
         reason: String,
-        /// What to do, in its words.
+        /// The remedy, as sent by that side.
         remedy: String,
     },
     /// The other side's key was revoked.
@@ -157,7 +157,7 @@ pub enum ControlError {
         /// The other side.
         peer: String,
     },
-    /// Certificates that do not go together; either side's view.
+    /// Certificates that do not match, as seen by either side.
     #[error(
         "{peer} {detail}: give both sides keys from the same `rackweave keygen --config FILE`, \
          each its own"
@@ -165,10 +165,10 @@ pub enum ControlError {
     WrongKey {
         /// The other side.
         peer: String,
-        /// Whose key is wrong, and how.
+        /// Which key is wrong, and why.
         detail: String,
     },
-    /// What came is not the control protocol.
+    /// The received data is not the control protocol.
     #[error(
         "{peer} does not speak the control protocol ({detail}): check the address, and that both \
          sides or neither use keys"
@@ -176,10 +176,10 @@ pub enum ControlError {
     NotOurProtocol {
         /// The other side.
         peer: String,
-        /// What came instead.
+        /// What was received instead.
         detail: String,
     },
-    /// No version that both sides speak.
+    /// The two sides have no common version.
     #[error(
         "{peer} speaks version {min} to {max}, this side versions {} to {}: upgrade rackweave on \
          the older side",
@@ -189,9 +189,9 @@ pub enum ControlError {
     Version {
         /// The other side.
         peer: String,
-        /// The oldest version that it speaks.
+        /// The oldest version that it supports.
         min: u16,
-        /// The newest.
+        /// The newest version that it supports.
         max: u16,
     },
     /// A message above the limit, sent or received.
@@ -206,7 +206,7 @@ pub enum ControlError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A message that is not what it should be.
+    /// A message with invalid contents.
     #[error("a message with {peer} makes no sense: {detail}; do both sides run the same release?")]
     Malformed {
         /// The other side.
@@ -219,7 +219,7 @@ pub enum ControlError {
     TimedOut {
         /// The other side.
         peer: String,
-        /// At what.
+        /// The step that took too long.
         what: &'static str,
     },
     /// The connection has ended.
@@ -230,15 +230,15 @@ pub enum ControlError {
     Closed {
         /// The other side.
         peer: String,
-        /// Whether part of a message, or of the handshake, had come.
+        /// Whether part of a message, or of the handshake, had arrived.
         midway: bool,
     },
-    /// The system failed at the connection.
+    /// A system error on the connection.
     #[error("the connection with {peer} failed: {error}; check the network")]
     Io {
         /// The other side.
         peer: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }

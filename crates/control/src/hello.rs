@@ -1,28 +1,29 @@
-//! The first message of each side, and the rules by which the server judges the hello.
+//! The first message of each side, and the rules by which the server checks the hello.
 
 use crate::{ControlError, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What marks a hello as ours.
+/// The magic of a hello.
 pub(crate) const MAGIC: &str = "rackweave-control";
 
-/// What a client says of itself before anything else.
+/// The first message of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// Always `rackweave-control`.
     pub magic: String,
-    /// The oldest version that the client speaks.
+    /// The oldest version that the client supports.
     pub version_min: u16,
-    /// The newest version that the client speaks.
+    /// The newest version that the client supports.
     pub version_max: u16,
-    /// Who it is. Under TLS its certificate has been checked to name it.
+    /// The client's name. Under TLS its certificate has been checked to have this name.
     pub name: String,
-    /// What it wants, for the layer above.
+    /// The client's purpose, for the layer above.
     pub purpose: String,
-    /// Which rack it takes this for, for the layer above: a name or a hash of the configuration.
+    /// The rack that the client expects, for the layer above: a name or a hash of the
+    /// configuration.
     pub rack: String,
-    /// More for the layer above.
+    /// Further data for the layer above.
     pub body: Value,
 }
 
@@ -38,28 +39,28 @@ struct HelloHead {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// The client may go on.
+    /// The client is accepted.
     Welcome {
-        /// The version to speak.
+        /// The version to use.
         version: u16,
-        /// More from the layer above.
+        /// Further data from the layer above.
         body: Value,
     },
-    /// The server closes.
+    /// The client is refused; the server closes the connection.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
 }
 
 impl Hello {
-    /// Reads a hello from the body of `peer`'s first message. Returns it with the version to speak.
+    /// Reads a hello from the body of `peer`'s first message. Returns it with the version to use.
     ///
     /// # Errors
     /// [`ControlError::NotOurProtocol`] without the magic, [`ControlError::Version`] without a
-    /// common version, [`ControlError::Malformed`] if the rest is not as this version has it.
+    /// common version, [`ControlError::Malformed`] if the rest is not valid in this version.
     pub fn parse(body: &[u8], peer: &str) -> Result<(Hello, u16), ControlError> {
         let head = serde_json::from_slice::<HelloHead>(body)
             .ok()
@@ -68,7 +69,7 @@ impl Hello {
                 peer: peer.to_string(),
                 detail: "its first message is no hello".to_string(),
             })?;
-        // The version comes first: what else a hello holds is for the version to say.
+        // The version comes first: it determines the other contents of a hello.
         let version = head.version_max.min(PROTOCOL_VERSION);
         if version < head.version_min.max(PROTOCOL_VERSION_MIN) {
             return Err(ControlError::Version {
@@ -86,12 +87,12 @@ impl Hello {
 }
 
 impl Reply {
-    /// Reads the answer to our hello from the body of `peer`'s first message. Returns the version
-    /// to speak and the body of the welcome.
+    /// Reads the answer to this side's hello from the body of `peer`'s first message. Returns the
+    /// version to use and the body of the welcome.
     ///
     /// # Errors
     /// [`ControlError::Refused`], [`ControlError::Version`] with a version that this side does not
-    /// speak, [`ControlError::NotOurProtocol`] if it is no answer.
+    /// support, [`ControlError::NotOurProtocol`] if it is not an answer.
     pub fn parse(body: &[u8], peer: &str) -> Result<(u16, Value), ControlError> {
         let peer = peer.to_string();
         match serde_json::from_slice(body) {
@@ -118,7 +119,8 @@ impl Reply {
     }
 }
 
-/// `text` from the other side made fit for one line of a message: no control characters, not long.
+/// Makes `text` from the other side suitable for one line of a message: no control characters,
+/// limited length.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .take(500)
@@ -150,13 +152,13 @@ mod tests {
             (0, 9, "n 1"),
             (7, 9, "version 7 9"),
             (0, 0, "version 0 0"),
-            // A range that is none.
+            // An empty range.
             (9, 1, "version 9 1"),
         ] {
             let versions = format!(r#""version_min": {min}, "version_max": {max}"#);
             check(&format!("{{{magic}, {versions}, {rest}}}"), expect);
         }
-        // A version to come may have another shape, but for its head, and is still named.
+        // A future version may have another format except for its head, and is still reported.
         let head = format!(r#"{magic}, "version_min": 7, "version_max": 9"#);
         check(
             &format!(r#"{{{head}, "name": 5, "new": {{}}}}"#),

@@ -1,4 +1,5 @@
-//! Who this process is: its certificate and key, and the authority whose certificates it takes.
+//! The identity of this process: its certificate and key, and the authority whose certificates it
+//! accepts.
 
 use crate::error::KeyError;
 use crate::key_files::{self, Files, Fingerprint};
@@ -14,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all names in certificates end with.
+/// The suffix of all names in certificates.
 const DNS_SUFFIX: &str = "node.rackweave";
 
-/// What a name begins with that stands in hexadecimal digits.
+/// The prefix of a name that is written in hexadecimal digits.
 const DNS_HEX_MARK: &str = "hex--";
 
 /// How a control connection is secured.
@@ -25,15 +26,15 @@ const DNS_HEX_MARK: &str = "hex--";
 pub enum Security {
     /// TLS with keys on both sides.
     Tls(Identity),
-    /// Nothing, on loopback addresses only.
+    /// Unsecured, on loopback addresses only.
     Plain {
-        /// Who this side says it is.
+        /// The name that this side claims.
         name: String,
     },
 }
 
 impl Security {
-    /// Who this side is.
+    /// The name of this side.
     pub fn name(&self) -> &str {
         match self {
             Security::Tls(identity) => identity.name(),
@@ -41,8 +42,8 @@ impl Security {
         }
     }
 
-    /// Whether what the other side of a connection has shown counts, as of now. Without keys
-    /// everything does.
+    /// Whether the credential of the other side of a connection is valid now. Without keys every
+    /// one is.
     pub fn accepts(&self, shown: &Credential) -> bool {
         match (self, &shown.0) {
             (Security::Tls(identity), Some(certificate)) => identity.accepts(certificate),
@@ -52,7 +53,7 @@ impl Security {
     }
 }
 
-/// What the other side of a connection has shown of itself.
+/// The credential that the other side of a connection has presented.
 #[derive(Clone, Debug)]
 pub struct Credential(pub(crate) Option<CertificateDer<'static>>);
 
@@ -67,7 +68,7 @@ pub struct Identity {
     revoked: Arc<BTreeSet<Fingerprint>>,
 }
 
-/// Shows the name, and nothing of the key.
+/// Prints the name and no part of the key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
@@ -77,12 +78,11 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Loads `authority.crt`, `NAME.crt` and `NAME.key` from `dir`, and checks that they belong
-    /// together.
+    /// Loads `authority.crt`, `NAME.crt` and `NAME.key` from `dir`, and checks that they match.
     ///
     /// # Errors
-    /// A file is missing, unreadable, damaged or of another rack or name; or the key can be read by
-    /// others than its owner.
+    /// A file is missing, unreadable, corrupt, or of another rack or name; or the key can be read
+    /// by other users.
     pub fn load(dir: &Path, name: &str) -> Result<Identity, KeyError> {
         key_files::check_name(name)?;
         let files = Files::new(dir, name);
@@ -116,10 +116,10 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Puts an identity together of its parts.
+    /// Builds an identity from its parts.
     ///
     /// # Errors
-    /// What is wrong with the certificate.
+    /// Why the certificate is invalid.
     pub(crate) fn assemble(
         name: &str,
         authority: CertificateDer<'static>,
@@ -144,7 +144,7 @@ impl Identity {
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(unfit)?;
-        // Every connection proves itself anew.
+        // Every connection authenticates again.
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -163,24 +163,24 @@ impl Identity {
         })
     }
 
-    /// The name that the certificate bears.
+    /// The name in the certificate.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its certificate still counts after `more`.
+    /// Whether its certificate is still valid after `more`.
     pub(crate) fn lasts(&self, more: Duration) -> bool {
         signed(&self.certificate, &self.roots, more).is_ok()
     }
 
-    /// Whether a certificate that was shown counts, as of now.
+    /// Whether a presented certificate is valid now.
     fn accepts(&self, certificate: &CertificateDer<'_>) -> bool {
         signed(certificate, &self.roots, Duration::ZERO).is_ok() && !self.has_revoked(certificate)
     }
 
-    /// Whether the key in a certificate counts no more.
+    /// Whether the key in a certificate is revoked.
     pub(crate) fn has_revoked(&self, certificate: &CertificateDer<'_>) -> bool {
-        // What has no fingerprint is no certificate that anybody could have shown.
+        // Data without a fingerprint is not a certificate that a peer could have presented.
         key_files::fingerprint(certificate).is_none_or(|key| self.revoked.contains(&key))
     }
 
@@ -188,7 +188,7 @@ impl Identity {
         self.client.clone()
     }
 
-    /// This identity claiming another name, and showing what `client` shows, if given.
+    /// This identity claiming another name, and presenting the certificate of `client`, if given.
     #[cfg(test)]
     pub(crate) fn posing(mut self, name: &str, client: Option<ClientConfig>) -> Identity {
         self.name = name.to_string();
@@ -204,10 +204,10 @@ impl Identity {
 /// The DNS name by which certificates name `name`.
 ///
 /// A name of lower-case letters, digits and inner hyphens is the first label of
-/// `NAME.node.rackweave`. DNS names know no case and no underscore at all places, so every other
-/// name (and one that begins with `hex--`) is written as `hex--` and the name's bytes as lower-case
-/// hexadecimal digits, with a dot after every 50 digits that others follow: `N_1` is
-/// `hex--4e5f31.node.rackweave`. Different names thus have different DNS names.
+/// `NAME.node.rackweave`. DNS names ignore case and do not allow underscores everywhere, so every
+/// other name (and one that begins with `hex--`) is written as `hex--` and the name's bytes as
+/// lower-case hexadecimal digits, with a dot after every 50 digits that are followed by more: `N_1`
+/// is `hex--4e5f31.node.rackweave`. Different names thus have different DNS names.
 pub fn dns_name(name: &str) -> String {
     let is_plain = name
         .bytes()
@@ -229,7 +229,7 @@ pub fn dns_name(name: &str) -> String {
     format!("{mapped}.{DNS_SUFFIX}")
 }
 
-/// The name that a certificate for `name` bears, as rustls has it; none if no certificate can.
+/// The name in a certificate for `name`, as a rustls type; `None` if no certificate can have it.
 pub(crate) fn server_name(name: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(dns_name(name)).ok()
 }
@@ -242,12 +242,12 @@ pub(crate) fn certificate_names(certificate: &CertificateDer<'_>, name: &str) ->
     }
 }
 
-/// Why a certificate is not fit to be shown.
+/// Why a certificate cannot be presented.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// It has expired.
     Expired,
-    /// In words that follow its name.
+    /// Another reason, as text that follows the certificate's name.
     Other(String),
 }
 
@@ -257,7 +257,7 @@ impl From<String> for Unfit {
     }
 }
 
-/// Checks that `certificate` is one of the authority in `roots`, and is still so after `more`.
+/// Checks that `certificate` is signed by an authority in `roots`, and is still valid after `more`.
 fn signed(
     certificate: &CertificateDer<'_>,
     roots: &RootCertStore,
@@ -269,7 +269,7 @@ fn signed(
     verify_server_cert_signed_by_trust_anchor(&parsed, roots, &[], then, algorithms.all)
 }
 
-/// Checks that `certificate` is one of the authority in `roots` for `name`.
+/// Checks that `certificate` is signed by an authority in `roots` for `name`.
 fn check_own(
     name: &str,
     certificate: &CertificateDer<'_>,

@@ -1,6 +1,6 @@
-//! Key files as they are found: their names, how they are read, and which keys are revoked.
+//! Existing key files: their names, reading them, and the list of revoked keys.
 //!
-//! [`keys`](crate::keys) says what each file is.
+//! [`keys`](crate::keys) documents each file.
 
 use crate::error::KeyError;
 use rustls::pki_types::CertificateDer;
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The longest name that can have a key, in bytes.
+/// Maximum length in bytes of a name with a key.
 pub const NAME_LEN_MAX: usize = 60;
 
 /// The list of revoked keys.
@@ -20,11 +20,11 @@ pub(crate) const REVOKED_FILE: &str = "revoked";
 /// The name of the authority's files.
 const AUTHORITY_FILE: &str = "authority";
 
-/// The names of files that belong to the rack, and so to no owner of a key.
+/// The names of files that belong to the rack, and not to an owner of a key.
 pub const NAMES_RESERVED: [&str; 2] = [AUTHORITY_FILE, REVOKED_FILE];
 
-/// The longest file that is read, in bytes. Keys have some 700, a list of ten thousand revoked keys
-/// less than this.
+/// Maximum length of a file that is read, in bytes. Keys have about 700, a list of ten thousand
+/// revoked keys less than this.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// SHA-256 of a public key (the DER of its SubjectPublicKeyInfo).
@@ -41,7 +41,7 @@ pub(crate) fn digest(public_key: &[u8]) -> Option<Fingerprint> {
     digest.as_ref().try_into().ok()
 }
 
-/// The revoked keys in the list of `dir`; none if there is no list.
+/// The revoked keys in the list of `dir`; empty if there is no list.
 pub(crate) fn revoked(dir: &Path) -> Result<BTreeSet<Fingerprint>, KeyError> {
     let path = dir.join(REVOKED_FILE);
     if !exists(&path)? {
@@ -59,7 +59,7 @@ pub(crate) fn revoked(dir: &Path) -> Result<BTreeSet<Fingerprint>, KeyError> {
 }
 
 fn parse_fingerprint(hex: &str) -> Option<Fingerprint> {
-    // The parser of numbers takes signs.
+    // The number parser accepts signs.
     if !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
@@ -106,7 +106,7 @@ impl Files {
     }
 }
 
-/// Checks that `name` can name files and a certificate.
+/// Checks that `name` is valid for files and a certificate.
 pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
     let is_good = (1..=NAME_LEN_MAX).contains(&name.len())
         && name
@@ -125,12 +125,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
     })
 }
 
-/// The bytes of a key file, if it is a file of sensible length.
+/// The bytes of a key file, if it is a file of plausible length.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyError> {
     read_with(path, |_| Ok(()))
 }
 
-/// As [`read`], for a private key: nobody but its owner may have access to it.
+/// As [`read`], for a private key: only its owner may have access to it.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyError> {
     read_with(path, |mode| match mode & 0o7777 {
         mode if mode & 0o077 != 0 => Err(KeyError::Exposed {
@@ -154,7 +154,7 @@ fn read_with(
             error,
         },
     };
-    // Asked before opening, for a pipe would hold us up.
+    // Checked before opening, because opening a pipe would block.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(io::Error::other("not a file")));
     }

@@ -1,13 +1,13 @@
-//! The key files of a rack: what they are called and how they are made.
+//! The key files of a rack: their names and how they are created.
 //!
-//! | file | what | who needs it |
+//! | file | content | needed by |
 //! |---|---|---|
-//! | `authority.crt` | the certificate of the rack's authority | everyone |
-//! | `authority.key` | its private key | only who runs [`keygen`] |
-//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only where NAME runs |
-//! | `revoked` | the revoked keys, a line for each | everyone, above all the controller |
+//! | `authority.crt` | the certificate of the rack's authority | every process |
+//! | `authority.key` | its private key | only the machine that runs [`keygen`] |
+//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only the machine of NAME |
+//! | `revoked` | the revoked keys, a line for each | every process, above all the controller |
 //!
-//! All but the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
+//! All except the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
 //! distinguished name, so that a later [`keygen`] needs nothing but its key to sign for more names.
 //! Its certificate is valid until 2120. The certificate of a name is valid for [`LIFETIME`], or as
 //! long as the caller of [`keygen_for`] asks, and is renewed with the same key when a third of that
@@ -33,53 +33,53 @@ use std::time::{Duration, SystemTime};
 
 pub use crate::key_files::{NAME_LEN_MAX, NAMES_RESERVED};
 
-/// Default validity of a certificate.
+/// Default validity period of a certificate.
 pub const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How long before it is made a certificate becomes valid, as the clocks of machines differ.
+/// How long before its creation a certificate becomes valid, because the clocks of machines differ.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The distinguished name of every authority.
 const AUTHORITY_COMMON_NAME: &str = "Rackweave rack authority";
 
-/// What [`keygen`] did.
+/// The result of [`keygen`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeygenReport {
     /// The authority.
     pub authority: Outcome,
-    /// Each name in the order given.
+    /// The names, in the order given.
     pub names: Vec<(String, Outcome)>,
 }
 
-/// Whether a key was made or was there.
+/// Whether a key was created or existed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Key or certificate were missing and were made.
+    /// Key or certificate were missing and were created.
     Made,
-    /// Both were there, in order, and were not touched.
+    /// Both existed, were valid, and were not changed.
     Kept,
-    /// Both were there, and the certificate was about to expire or had: there is a new one for the
+    /// Both existed, and the certificate had expired or was about to: there is a new one for the
     /// same key.
     Renewed,
 }
 
-/// Makes the authority of a rack and a key for each of `names`, in `dir`, which is made if missing
-/// (mode 0700). What is there is kept. Private keys have mode 0600.
+/// Creates the authority of a rack and a key for each of `names`, in `dir`, which is created if
+/// missing (mode 0700). Existing files are kept. Private keys have mode 0600.
 ///
 /// Certificates last for [`LIFETIME`] from now on.
 ///
-/// Every file appears whole or not at all, a key before its certificate: after a crash, run it
-/// again. Two at a time in one directory wait for each other.
+/// Every file appears complete or not at all, a key before its certificate: after a crash, run it
+/// again. Concurrent calls on one directory wait for each other.
 ///
 /// # Errors
-/// A bad name; a directory that others may write in; a file that cannot be read or written, or that
-/// is there and not in order.
+/// An invalid name; a directory in which other users may write; a file that cannot be read or
+/// written, or that exists and is invalid.
 pub fn keygen(dir: &Path, names: &[&str]) -> Result<KeygenReport, KeyError> {
     keygen_for(dir, names, LIFETIME)
 }
 
-/// [`keygen`] with certificates that last for `lifetime` from now on; of those that are there, the
-/// ones that end within a third of it are renewed.
+/// [`keygen`] with certificates that last for `lifetime` from now on; existing ones that expire
+/// within a third of it are renewed.
 ///
 /// # Errors
 /// As for [`keygen`].
@@ -107,10 +107,10 @@ pub fn keygen_for(
 }
 
 /// Revokes the key of `name`: adds it to the list `revoked` and removes its files, so that the next
-/// [`keygen`] makes a new key. Also after a crash in between.
+/// [`keygen`] makes a new key. If a crash interrupts it, run it again.
 ///
 /// # Errors
-/// A bad name; no certificate of it here; a file that cannot be read or written.
+/// An invalid name; no certificate for it in `dir`; a file that cannot be read or written.
 pub fn revoke(dir: &Path, name: &str) -> Result<(), KeyError> {
     check_name(name)?;
     let _lock = lock(dir)?;
@@ -141,8 +141,8 @@ pub fn revoke(dir: &Path, name: &str) -> Result<(), KeyError> {
     files.remove()
 }
 
-/// Only one at a time changes the keys of a directory, in which nobody else may write. The lock
-/// goes when it is dropped, however the process ends.
+/// Ensures that only one process at a time changes the keys of a directory, in which no other user
+/// may write. The lock is released when it is dropped, however the process ends.
 fn lock(dir: &Path) -> Result<File, KeyError> {
     let lock = File::open(dir).map_err(|error| unwritable(dir, error))?;
     let metadata = lock.metadata().map_err(|error| unwritable(dir, error))?;
@@ -194,7 +194,7 @@ impl Authority {
         ))
     }
 
-    /// Sees to it that `name` has a key and a certificate.
+    /// Ensures that `name` has a key and a certificate.
     fn make(&self, dir: &Path, name: &str, lifetime: Duration) -> Result<Outcome, KeyError> {
         let files = Files::new(dir, name);
         // Left by a revocation that was interrupted.
@@ -310,13 +310,12 @@ fn library(error: rcgen::Error) -> KeyError {
     }
 }
 
-/// Writes a file that was not there, so that it is there whole or not at all, even after a power
-/// cut.
+/// Writes a new file so that it exists complete or not at all, even after a power failure.
 fn write_file(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     let write = || {
         let mut part = path.as_os_str().to_os_string();
         part.push(".part");
-        // Left by a run that was killed; the lock says that nobody is writing it.
+        // Left by a run that was killed; the lock ensures that no process is writing it.
         match fs::remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

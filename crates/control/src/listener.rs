@@ -1,4 +1,4 @@
-//! The server's side: listening, and telling strangers from clients without being held up.
+//! The server's side: listens, and separates clients from strangers without being blocked.
 
 use crate::connection::{after, check_key, first_body, is_loopback};
 use crate::hello::{Reply, one_line};
@@ -17,11 +17,11 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How many connections of one listener can be between accept and the end of their handshake. One
-/// more takes the place of the oldest from the address that has most of them.
+/// Maximum connections of one listener between accept and the end of their handshake. One more
+/// replaces the oldest from the address that has most of them.
 pub const HALF_OPEN_MAX: usize = 64;
 
-/// How long a client may take to accept our answer to its hello.
+/// How long a client may take to accept the answer to its hello.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// The controller's end of control connections.
@@ -33,12 +33,13 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `addr` (`host:port` or a socket address; port 0 takes a free one).
-    /// With keys, `security` must be the identity of [`CONTROLLER_NAME`](crate::CONTROLLER_NAME):
-    /// clients refuse any other.
+    /// Listens at `addr` (`host:port` or a socket address; port 0 chooses a free one). With keys,
+    /// `security` must be the identity of [`CONTROLLER_NAME`](crate::CONTROLLER_NAME): clients
+    /// refuse any other.
     ///
     /// # Errors
-    /// The address is taken or not ours, or not loopback and there are no keys.
+    /// The address is in use or not of this machine, or it is not a loopback address and there are
+    /// no keys.
     pub fn bind(
         addr: impl ToSocketAddrs + Display,
         security: Security,
@@ -65,15 +66,15 @@ impl Listener {
     /// The address listened on, with its port.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Waits up to `timeout` for somebody to connect. None: nobody came.
+    /// Waits up to `timeout` for a connection. Returns `None` if there was none.
     ///
     /// # Errors
-    /// What the system says, such as too many open files; wait a while before the next call.
+    /// The error of the system, such as too many open files; wait a while before the next call.
     pub fn accept(&self, timeout: Duration) -> io::Result<Option<Incoming>> {
         let deadline = after(timeout);
         if !wait_incoming(&self.socket, deadline)? {
@@ -89,19 +90,19 @@ impl Listener {
                     security: self.security().clone(),
                 }))
             }
-            // It gave up while it waited.
+            // The client gave up while it waited.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Whoever comes from now on is met with this: keys that were made anew, or revoked.
+    /// Uses `security` for all later connections: after keys were renewed or revoked.
     pub fn set_security(&self, security: Security) {
         *self.security() = security;
     }
 
-    /// Whether what somebody has shown counts, as of now.
+    /// Whether a presented credential is valid now.
     pub fn accepts(&self, shown: &Credential) -> bool {
         self.security().accepts(shown)
     }
@@ -110,35 +111,36 @@ impl Listener {
         self.security.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many were cut off before their handshake ended, because too many were half open.
+    /// Number of connections that were closed before their handshake ended, because too many were
+    /// half open.
     pub fn evicted(&self) -> u64 {
         self.half_open.lock().evicted
     }
 }
 
-/// Somebody who has connected and said nothing yet.
+/// A new connection from which nothing has been read yet.
 #[derive(Debug)]
 pub struct Incoming {
     socket: Arc<TcpStream>,
     addr: SocketAddr,
     security: Security,
-    // Until the end of `handshake`, also where that is to turn it away.
+    // Held until the end of `handshake`, even if that refuses the connection.
     _place: Place,
 }
 
 impl Incoming {
-    /// Where it comes from.
+    /// The client's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Does TLS, reads the hello and judges it, all by `deadline`. Meant for a thread of its own: a
-    /// stranger may keep it busy until then. Whoever fails has been told why, if it can understand,
-    /// and is cut off.
+    /// Performs TLS, reads the hello and checks it, all by `deadline`. Call it on a separate
+    /// thread: a stranger may keep it busy until then. A client that fails gets the reason, if it
+    /// can understand it, and is disconnected.
     ///
     /// # Errors
-    /// Not our protocol, keys that do not fit, a name that is not the certificate's, no common
-    /// version, or not in time.
+    /// Another protocol, keys that do not match, a name other than that of the certificate, no
+    /// common version, or a timeout.
     pub fn handshake(self, deadline: Instant) -> Result<(Hello, Pending), ControlError> {
         let peer = format!("the client at {}", self.addr);
         let broken = |trouble: Trouble| trouble.about(&peer, "over the handshake", true);
@@ -182,7 +184,8 @@ impl Incoming {
     }
 }
 
-/// A client whose hello has been read and not answered. Dropped, it finds the connection closed.
+/// A client whose hello has been read and not answered. If this is dropped, the connection is
+/// closed.
 pub struct Pending {
     stream: Stream,
     inbound: MessageReader,
@@ -201,15 +204,15 @@ impl fmt::Debug for Pending {
 }
 
 impl Pending {
-    /// Where it comes from.
+    /// The client's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Lets the client in, with `body` as answer to its hello.
+    /// Accepts the client, with `body` in the answer to its hello.
     ///
     /// # Errors
-    /// It is gone or stuck, or `body` is too long.
+    /// The client has disconnected or is stuck, or `body` is too long.
     pub fn welcome(mut self, body: Value) -> Result<Connection, ControlError> {
         let peer = format!("`{}` at {}", one_line(&self.name), self.addr);
         let reply = Reply::Welcome {
@@ -229,8 +232,8 @@ impl Pending {
         ))
     }
 
-    /// Tells the client why it cannot come in and what to do, and closes. Both texts are one line;
-    /// the client sees "… refused: `reason`: `remedy`".
+    /// Refuses the client with a reason and a remedy, and closes the connection. Both texts are one
+    /// line; the client sees "… refused: `reason`: `remedy`".
     pub fn refuse(self, reason: &str, remedy: &str) {
         refuse(self.stream, reason, remedy);
     }
@@ -255,12 +258,12 @@ fn check_name(
     Ok((hello, version))
 }
 
-/// Ends a connection after `error`, with a refusal where messages can be sent at all.
+/// Ends a connection after `error`, with a refusal if messages can be sent at all.
 fn turn_away(stream: Stream, error: &ControlError) {
     match error {
-        // It has had all the time that we have.
+        // The client has used all of its time.
         ControlError::TimedOut { .. } => {}
-        // An alert of TLS has said why.
+        // A TLS alert has reported the reason.
         _ if !stream.can_talk() => stream.close(),
         ControlError::Version { min, max, .. } => refuse(
             stream,
@@ -285,7 +288,8 @@ fn turn_away(stream: Stream, error: &ControlError) {
             &format!("cannot read the message: {detail}"),
             "run the same release of rackweave on both sides",
         ),
-        // A client that speaks TLS to a server without sees by any answer that this is none.
+        // A client that speaks TLS to a server without TLS can tell from any answer that the server
+        // does not.
         ControlError::NotOurProtocol { .. } => refuse(
             stream,
             "this is the control port of a rack, and the first message is no hello",
@@ -313,9 +317,9 @@ struct HalfOpen(Mutex<Places>);
 
 #[derive(Debug, Default)]
 struct Places {
-    /// In the order in which they came.
+    /// In the order of arrival.
     taken: Vec<Taken>,
-    /// How many have come.
+    /// Number of connections so far.
     came: u64,
     evicted: u64,
 }
@@ -327,7 +331,7 @@ struct Taken {
     socket: Weak<TcpStream>,
 }
 
-/// The place of one half-open connection.
+/// The entry of one half-open connection.
 #[derive(Debug)]
 struct Place {
     all: Arc<HalfOpen>,
@@ -359,13 +363,13 @@ impl HalfOpen {
 }
 
 impl Places {
-    /// Cuts off the oldest of the address that has most.
+    /// Disconnects the oldest connection of the address that has most.
     fn evict(&mut self) {
         let addresses: Vec<_> = self.taken.iter().map(|taken| taken.ip).collect();
         if let Some(at) = oldest_of_most(&addresses) {
             self.evicted += 1;
             if let Some(socket) = self.taken.remove(at).socket.upgrade() {
-                // Its thread finds the end, and goes.
+                // Its thread sees the end of the stream and returns.
                 let _ = socket.shutdown(Shutdown::Both);
             }
         }

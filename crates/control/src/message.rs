@@ -5,21 +5,21 @@ use crate::hello::one_line;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest body of a message, in bytes.
+/// Maximum length of the body of a message, in bytes.
 pub const MESSAGE_LEN_MAX: usize = 1 << 20;
 
-/// The longest body of a hello, in bytes: less, for it comes from strangers.
+/// Maximum length of the body of a hello, in bytes: smaller, because it comes from strangers.
 pub const HELLO_LEN_MAX: usize = 16 << 10;
 
 /// Bytes of the length before each body.
 const PREFIX_LEN: usize = 4;
 
-/// A body of more than the limit.
+/// A body that exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLong {
     /// Its length, in bytes.
     pub len: usize,
-    /// What was allowed, in bytes.
+    /// The limit, in bytes.
     pub limit: usize,
 }
 
@@ -44,22 +44,22 @@ pub fn encode<T: Serialize>(value: &T, limit: usize, peer: &str) -> Result<Vec<u
     }
 }
 
-/// The value that the body of a message from `peer` says.
+/// Decodes the value in the body of a message from `peer`.
 ///
 /// # Errors
-/// [`ControlError::Malformed`] if it says no `T`.
+/// [`ControlError::Malformed`] if it is not a `T`.
 pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T, ControlError> {
     serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
         peer: peer.to_string(),
-        // It quotes what came.
+        // The text quotes the received data.
         detail: one_line(&error.to_string()),
     })
 }
 
-/// Takes bytes as they come, gives bodies as they are complete.
+/// Accepts bytes as they arrive and returns bodies as they become complete.
 ///
-/// It holds what was handed in and not yet given out, and never sets memory aside for bytes that
-/// have only been announced.
+/// It holds the bytes that were passed in and not returned yet, and never allocates memory for
+/// bytes that have only been announced.
 #[derive(Debug)]
 pub struct MessageReader {
     bytes: Vec<u8>,
@@ -75,12 +75,12 @@ impl MessageReader {
         }
     }
 
-    /// From here on bodies may have `limit` bytes.
+    /// Sets the limit of later bodies to `limit` bytes.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Takes the next bytes of the stream.
+    /// Accepts the next bytes of the stream.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -88,7 +88,8 @@ impl MessageReader {
     /// The next complete body.
     ///
     /// # Errors
-    /// As soon as the length is known to be above the limit; the stream is of no use after that.
+    /// Reported as soon as the length is known to exceed the limit; the stream is unusable after
+    /// that.
     pub fn poll_body(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         let Some(prefix) = self.bytes.first_chunk::<PREFIX_LEN>() else {
             return Ok(None);
@@ -109,7 +110,7 @@ impl MessageReader {
         Ok(Some(body))
     }
 
-    /// Whether part of a message is here.
+    /// Whether part of a message has arrived.
     pub fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Bytes over a TCP connection, with TLS or without, every wait bounded by a deadline.
 //!
-//! The socket does not block: we wait for it with `poll`, so that a deadline holds over any number
-//! of reads, and a shutdown from another thread ends the wait.
+//! The socket is non-blocking: waits use `poll`, so that a deadline covers any number of reads, and
+//! a shutdown from another thread ends the wait.
 
 use crate::ControlError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,11 +13,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an end waits for the other side to end too, so that what was sent last is not lost to a
-/// reset by what the other side sent meanwhile.
+/// How long an end waits for the other side to close too. Otherwise data that the other side sent
+/// meanwhile could cause a reset, which would lose the last bytes sent.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// Why bytes did not pass.
+/// Why bytes were not transferred.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     TimedOut,
@@ -39,7 +39,7 @@ impl From<io::Error> for Trouble {
 }
 
 impl Trouble {
-    /// This as an error about `peer`, which took too long at `what` or ended `midway`.
+    /// Converts this to an error about `peer`, which took too long at `what` or ended `midway`.
     pub(crate) fn about(self, peer: &str, what: &'static str, midway: bool) -> ControlError {
         let peer = peer.to_string();
         match self {
@@ -51,7 +51,7 @@ impl Trouble {
     }
 }
 
-/// A connected socket, its TLS, and its end.
+/// A connected socket, its TLS, and the state of its end.
 pub(crate) struct Stream {
     socket: Arc<TcpStream>,
     tls: Option<Box<rustls::Connection>>,
@@ -64,7 +64,7 @@ impl Stream {
     ) -> io::Result<Stream> {
         let socket = socket.into();
         socket.set_nonblocking(true)?;
-        // Messages are small and answered: waiting for more to send with them costs time.
+        // Messages are small and answered: waiting to combine them with later ones would cost time.
         socket.set_nodelay(true)?;
         Ok(Stream {
             socket,
@@ -80,7 +80,7 @@ impl Stream {
         self.tls.is_some()
     }
 
-    /// Whether messages can be sent: TLS is done, or there is none.
+    /// Whether messages can be sent: the TLS handshake is done, or there is no TLS.
     pub(crate) fn can_talk(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
@@ -90,7 +90,7 @@ impl Stream {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
-    /// Does the TLS handshake, if there is TLS.
+    /// Performs the TLS handshake, if there is TLS.
     pub(crate) fn handshake(&mut self, deadline: Instant) -> Result<(), Trouble> {
         let Some(tls) = &mut self.tls else {
             return Ok(());
@@ -100,7 +100,7 @@ impl Stream {
             if !tls.is_handshaking() {
                 break;
             }
-            // Asked each time: bytes that come one by one must not get round it.
+            // Checked each time: bytes that arrive one by one must not evade the deadline.
             if Instant::now() >= deadline {
                 return Err(Trouble::TimedOut);
             }
@@ -111,7 +111,8 @@ impl Stream {
         flush(tls, &self.socket, deadline)
     }
 
-    /// Reads what there is, at least a byte. A deadline that has passed still takes what is there.
+    /// Reads the available bytes, at least one. Bytes that are available are read even after the
+    /// deadline.
     pub(crate) fn read(&mut self, chunk: &mut [u8], deadline: Instant) -> Result<usize, Trouble> {
         let Some(tls) = &mut self.tls else {
             return loop {
@@ -150,7 +151,8 @@ impl Stream {
                     Err(error) => return Err(error.into()),
                 },
                 Some(tls) => {
-                    // Takes what its buffer holds, and the buffer is empty again after the flush.
+                    // Accepts as much as its buffer holds; the buffer is empty again after the
+                    // flush.
                     let len = tls.writer().write(bytes)?;
                     flush(tls, &self.socket, deadline)?;
                     len
@@ -161,7 +163,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the connection so that what was sent arrives. Takes at most twice the linger time.
+    /// Closes the connection such that sent bytes arrive. Takes at most twice the linger time.
     pub(crate) fn close(mut self) {
         let until = Instant::now() + LINGER;
         if let Some(tls) = &mut self.tls {
@@ -182,7 +184,7 @@ impl Stream {
     }
 }
 
-/// Waits until `listener` has a connection. Returns whether it has.
+/// Waits until `listener` has a connection. Returns whether there is one.
 pub(crate) fn wait_incoming(listener: &TcpListener, deadline: Instant) -> io::Result<bool> {
     match wait(listener, PollFlags::IN, deadline) {
         Ok(()) => Ok(true),
@@ -191,7 +193,7 @@ pub(crate) fn wait_incoming(listener: &TcpListener, deadline: Instant) -> io::Re
     }
 }
 
-/// Whether the operation is to be tried again.
+/// Whether the operation should be retried.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -217,7 +219,7 @@ fn wait(socket: impl AsFd, flags: PollFlags, deadline: Instant) -> Result<(), Tr
     }
 }
 
-/// Sends what TLS wants sent.
+/// Sends the bytes that TLS has to send.
 fn flush(
     tls: &mut rustls::Connection,
     mut socket: &TcpStream,
@@ -234,7 +236,7 @@ fn flush(
     Ok(())
 }
 
-/// Hands TLS bytes from the socket. Returns their number: 0 at the end.
+/// Passes bytes from the socket to TLS. Returns their number: 0 at the end.
 fn fill(
     tls: &mut rustls::Connection,
     mut socket: &TcpStream,
@@ -248,7 +250,7 @@ fn fill(
             Err(error) => return Err(error.into()),
         };
         if let Err(error) = tls.process_new_packets() {
-            // The alert tells the other side why.
+            // The alert gives the other side the reason.
             let _ = flush(tls, socket, deadline);
             return Err(Trouble::Tls(error));
         }
@@ -256,7 +258,7 @@ fn fill(
     }
 }
 
-/// What a failure of TLS means for the user.
+/// Converts a TLS failure to an error for the user.
 fn tls_error(error: rustls::Error, peer: String) -> ControlError {
     use AlertDescription as Alert;
     use CertificateError as Bad;

@@ -1,4 +1,4 @@
-//! Two honest sides: messages there and back, their limits, and the end.
+//! Two correct sides: messages in both directions, their limits, and the end.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn hello_welcome_and_messages() {
             (PROTOCOL_VERSION, PROTOCOL_VERSION)
         );
 
-        // Both ways, several at once, the largest, in order.
+        // Both directions, several at once, the largest, in order.
         let large = "x".repeat(MESSAGE_LEN_MAX - 100);
         let questions = || {
             [
@@ -112,7 +112,7 @@ fn nothing_to_receive_is_no_error() {
         }
         server.send(&5).expect("sent");
         assert_eq!(client.receive(Duration::MAX).expect("received"), Some(5));
-        // A limit of nothing takes what is there, sooner or later.
+        // A limit of zero receives what has arrived, sooner or later.
         server.send(&6).expect("sent");
         loop {
             match client.receive::<u8>(Duration::ZERO).expect("no error") {
@@ -152,7 +152,7 @@ fn too_long_to_send() {
                 if len == MESSAGE_LEN_MAX + 1),
             "{error}"
         );
-        // Nothing was sent, and the longest that may be sent passes.
+        // Nothing was sent, and the longest allowed message passes.
         std::thread::scope(|scope| {
             scope.spawn(|| client.send(&text).expect("sent"));
             assert_eq!(server.receive(LONG).expect("received"), Some(text.clone()));
@@ -183,7 +183,7 @@ fn an_answer_that_does_not_come_ends_the_connection() {
             .request::<_, u8>(&2, LONG)
             .expect_err("the connection is broken");
         assert!(matches!(error, ControlError::Closed { .. }), "{error}");
-        // The other side learns of it, after what was sent.
+        // The other side learns of the end, after the sent messages.
         assert_eq!(server.receive(LONG).expect("received"), Some(1));
         let error = server.receive::<u8>(LONG).expect_err("the end");
         assert!(
@@ -196,7 +196,7 @@ fn an_answer_that_does_not_come_ends_the_connection() {
 #[test]
 fn the_end_comes_after_what_was_sent() {
     for (server, client) in both_ways("end") {
-        // However it ends, and with something unread at the side that ends it.
+        // For both kinds of end, with unread data at the side that ends it.
         for in_order in [true, false] {
             let (mut client, mut server) = pair(server.clone(), &client);
             client.send(&1).expect("sent");
@@ -231,7 +231,7 @@ fn a_closer_ends_a_wait() {
         });
         let error = server.receive::<u8>(LONG).expect_err("closed");
         assert!(matches!(error, ControlError::Closed { .. }), "{error}");
-        // A closer does not keep a connection open, and closes nothing that is gone.
+        // A closer does not keep a connection open, and has no effect on a dropped one.
         drop(client);
         closer.close();
     }

@@ -1,4 +1,4 @@
-//! Key files: made once, kept, added to, and refused when they are not in order.
+//! Key files: created once, kept, extended, and refused when they are invalid.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn a_second_run_keeps_and_adds() {
     let after = contents(&dir);
     assert_eq!(after.len(), before.len() + 2);
     assert!(before.iter().all(|file| after.contains(file)));
-    // The new key works with the old ones.
+    // The new key works together with the old ones.
     let (mut client, mut server) = pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n1"));
     client.send(&1).expect("sent");
     assert_eq!(server.receive(LONG).expect("received"), Some(1));
@@ -131,7 +131,7 @@ fn an_expired_certificate_is_told_and_renewed() {
         std::thread::sleep(Duration::from_millis(100));
     }
     check_load(&dir, "n0", &["n0.crt has expired", "rackweave keygen"]);
-    // One that was loaded when it was good is not let in any more.
+    // A key that was loaded while it was valid is no longer accepted.
     let server = serve_one(listener, LONG);
     connect(addr, &early).expect_err("too old");
     let error = server.join().unwrap().expect_err("too old");
@@ -145,7 +145,7 @@ fn an_expired_certificate_is_told_and_renewed() {
 fn a_revoked_key_opens_nothing_and_the_next_one_does() {
     let dir = keys("revoked");
     let (old, other) = (tls(&dir, "n0"), tls(&dir, "N_1"));
-    // Renewed: it is the key that is revoked, whatever certificates there are for it.
+    // Renewed: the key itself is revoked, whatever certificates exist for it.
     keygen_for(&dir, &["n0"], 5000 * DAY).expect("it is renewed");
     let (mut client, mut server) = pair(tls(&dir, CONTROLLER_NAME), &old);
     let shown = server.credential();
@@ -168,7 +168,7 @@ fn a_revoked_key_opens_nothing_and_the_next_one_does() {
     let report = keygen(&dir, &["n0"]).expect("a new one is made");
     assert_eq!(report.names[0].1, Outcome::Made);
     pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
-    // A controller's key is one like any other.
+    // A controller's key is a key like any other.
     revoke(&dir, CONTROLLER_NAME).expect("it is there");
     let error = revoke(&dir, CONTROLLER_NAME).expect_err("it has gone");
     assert!(matches!(error, KeyError::Missing { .. }), "{error}");
@@ -302,12 +302,12 @@ fn missing_and_damaged_files() {
             fs::write(&path, bad).expect("written");
             check_load(&dir, "n0", &parts);
         }
-        // Good base64, bad contents.
+        // Valid base64, invalid contents.
         let inside = text.replace("MI", "AA");
         assert_ne!(inside, text);
         fs::write(&path, inside).expect("written");
         check_load(&dir, "n0", &["rackweave keygen"]);
-        // That of another rack.
+        // The file of another rack.
         fs::copy(other.join(file), &path).expect("copied");
         check_load(&dir, "n0", &["rackweave keygen"]);
         fs::remove_file(&path).expect("it is there");

@@ -1,4 +1,5 @@
-//! Sides that are not honest, or not of this rack: each gets one clear error, nobody else notices.
+//! Sides that are malicious, or of another rack: each gets one clear error, and no other connection
+//! is affected.
 
 mod common;
 
@@ -62,7 +63,8 @@ fn read_message(socket: &mut TcpStream) -> Value {
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// A server that takes everybody, each on a thread, until `expected` handshakes have ended.
+/// A server that accepts every connection, each on a thread, until `expected` handshakes have
+/// ended.
 fn serve(
     listener: Listener,
     expected: usize,
@@ -89,7 +91,7 @@ fn serve(
 #[test]
 fn wrong_authority() {
     let (ours, theirs) = (keys("ours"), keys("theirs"));
-    // The client finds out first: it sees the server's certificate before it shows its own.
+    // The client detects it first: it gets the server's certificate before it presents its own.
     let (client, server) = both_errors(tls(&ours, CONTROLLER_NAME), &tls(&theirs, "n0"));
     assert!(matches!(client, ControlError::WrongKey { .. }), "{client}");
     assert!(
@@ -159,27 +161,28 @@ fn strangers_disturb_nobody() {
         b"\0\0\0\x02{}".to_vec(),
         message(&json!({"magic": "other", "version_min": 1, "version_max": 1})),
         vec![0xff; 100_000],
-        // The start of a TLS handshake, and no more of it than that it has no end.
+        // The start of a TLS handshake, without an end.
         [
             &[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..],
             &[0; 100_000],
         ]
         .concat(),
     ];
-    // A first byte that is none of a record of TLS, and makes a length that is none of a hello.
+    // A first byte that is not that of a TLS record, and gives a length that is not that of a
+    // hello.
     first_lines.extend((0..8).map(|n| [vec![0x80], garbage(seed + n, 3000)].concat()));
     for (server, client) in [
         (tls(&dir, CONTROLLER_NAME), tls(&dir, "n0")),
         (plain(CONTROLLER_NAME), plain("n0")),
     ] {
         let (listener, addr) = listen(server);
-        // One says nothing and stays; one closes at once; the others talk, and stay.
+        // One sends nothing and stays; one closes at once; the others send data and stay.
         let strangers = first_lines.len() + 2;
         let server = serve(listener, strangers + 1, LONG);
         let mut sockets = Vec::new();
         for line in &first_lines {
             let mut socket = TcpStream::connect(addr).expect("it listens");
-            // Cut off while it still talks, perhaps.
+            // Possibly disconnected while it still sends.
             let _ = socket.write_all(line);
             sockets.push(socket);
         }
@@ -187,7 +190,7 @@ fn strangers_disturb_nobody() {
         let silent = TcpStream::connect(addr).expect("it listens");
         let (mut good, _) = connect(addr, &client).expect("a good client comes in");
         assert_eq!(good.request::<_, u32>(&1, LONG).expect("answered"), 2);
-        // Each talker is cut off although it has not closed.
+        // Each sender is disconnected although it has not closed.
         for socket in &mut sockets {
             let _ = socket.read_to_end(&mut Vec::new());
         }
@@ -212,8 +215,8 @@ fn strangers_disturb_nobody() {
 #[test]
 fn who_dribbles_is_cut_off_at_the_deadline() {
     let dir = keys("dribble");
-    // A client hello of TLS that has no end, and a hello of ours: each byte would reset a time
-    // limit that is counted per read.
+    // A client hello of TLS that has no end, and a hello of this protocol: each byte would reset a
+    // time limit per read.
     let endless_tls = [
         &[0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc, 3, 3][..],
         &[0; 9000],
@@ -239,7 +242,7 @@ fn who_dribbles_is_cut_off_at_the_deadline() {
     }
 }
 
-/// As of a server with a thread for each who comes.
+/// Like a server with one thread per connection.
 fn serve_all<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     listener: &'scope Listener,
@@ -270,7 +273,8 @@ fn silent_strangers_lose_their_places_and_keep_nobody_out() {
         let mut silent = Vec::new();
         for round in 0..20 {
             silent.extend((0..16).map(|_| TcpStream::connect(addr).expect("it listens")));
-            // As many have a minute each: without eviction, nobody would come in before.
+            // All of these have a minute each: without eviction, no other client would be accepted
+            // before.
             let member = connect(addr, &plain("n0"));
             assert!(member.is_ok(), "round {round}: {member:?}");
         }
@@ -312,7 +316,7 @@ fn versions_from_the_future() {
     );
 }
 
-/// What `connect` makes of a server that answers a hello with `answer`.
+/// The error of `connect` with a server that answers a hello with `answer`.
 fn answered(answer: Vec<u8>) -> ControlError {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let addr: SocketAddr = listener.local_addr().expect("bound");
@@ -382,19 +386,19 @@ fn a_message_announced_too_long() {
 
 #[test]
 fn half_a_message() {
-    // The other side stops.
+    // The other side stops sending.
     let (mut socket, mut server) = bare_client();
     socket.write_all(b"\0\0").expect("sent");
     let error = loop {
         match server.receive::<Value>(SHORT) {
-            Ok(None) => {} // The two bytes are still on their way.
+            Ok(None) => {} // The two bytes are still in flight.
             Ok(Some(value)) => panic!("{value}"),
             Err(error) => break error,
         }
     };
     assert!(matches!(error, ControlError::TimedOut { .. }), "{error}");
 
-    // The other side ends.
+    // The other side closes the connection.
     let (mut socket, mut server) = bare_client();
     socket.write_all(b"\0\0\0\x05123").expect("sent");
     drop(socket);
@@ -406,7 +410,7 @@ fn half_a_message() {
         "{error}"
     );
 
-    // The other side goes on, after the limit but within the grace: no error, whatever the limit.
+    // The other side continues, after the limit but within the grace: no error, whatever the limit.
     let (mut socket, mut server) = bare_client();
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -1,5 +1,5 @@
-//! What passing a packet costs: through the ring on one thread and across two, by reference, in one
-//! process and as between two.
+//! The cost of passing a packet: through the ring on one thread and across two, by reference, in
+//! one process and as between two processes.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rackweave_base::memory::Origin;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as Clock};
 
 const CAPACITY: usize = 256;
 
-/// A packet as transfers are made of: 58 header bytes and a reference to a kilobyte.
+/// A packet of a typical transfer: 58 header bytes and a reference to a kilobyte.
 fn packet(memory: &Memory) -> Packet {
     let block = memory.allocate(1024).expect("the arena is large enough");
     Packet::new(
@@ -69,7 +69,7 @@ fn one_thread_over<L: Link>(
     group.finish();
 }
 
-/// Sends `count` packets from one thread to another; the time until the last one arrived.
+/// Sends `count` packets from one thread to another; returns the time until the last one arrived.
 fn pass<L: Link>(count: u64, packet: &Packet, (mut a, mut b): (L, L)) -> Duration {
     std::thread::scope(|scope| {
         let started = Clock::now();

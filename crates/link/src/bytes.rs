@@ -1,9 +1,9 @@
 //! Packets as bytes, for the links that leave the process.
 //!
-//! Knows how a [`Packet`] becomes the bytes of an Ethernet packet and back, whatever carries them.
-//! A RoCEv2 packet comes back in its parts: headers, payload, pad, check value. Anything else (ARP,
-//! IPv6, a management datagram) comes back *raw*: its first bytes fill the header area and the
-//! rest is the payload, so that it serialises to what it was.
+//! Converts a [`Packet`] to the bytes of an Ethernet packet and back, for any carrier. A RoCEv2
+//! packet is parsed into its parts: headers, payload, pad, check value. Any other packet (ARP,
+//! IPv6, a management datagram) is kept *raw*: its first bytes fill the header area and the rest is
+//! the payload, so that it serialises to the same bytes.
 
 use crate::seal_if_missing;
 use rackweave_base::packet::{HEADER_MAX, INLINE_MAX, PAYLOAD_MAX, Pool};
@@ -13,36 +13,36 @@ use rackweave_wire::{Headers, ethernet, parse_bytes_with, train};
 /// The Ethernet type of IPv6.
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 
-/// The most bytes before the Ethernet payload: the header with a VLAN tag.
+/// Maximum bytes before the Ethernet payload: the header with a VLAN tag.
 pub(crate) const ETHERNET_MAX: usize = ethernet::LEN + ethernet::VLAN_LEN;
 
-/// Why bytes are no packet that a link could hand on.
+/// Why bytes are not a packet that a link can deliver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unreadable {
     /// Not even a whole Ethernet header.
     Runt,
-    /// More than a packet can hold, or more than the link carries.
+    /// Longer than a packet can hold, or than the link carries.
     TooLong,
-    /// RoCEv2 headers whose lengths, pad or check value disagree with the bytes behind them.
+    /// RoCEv2 headers whose lengths, pad or check value disagree with the bytes after them.
     Malformed,
 }
 
-/// How many packets were received at one end of a link, and why others were not.
+/// Counts of packets received at one end of a link, and of packets dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiveCounters {
-    /// Packets handed on.
+    /// Packets delivered.
     pub received: u64,
-    /// Packets dropped because they exceed the link's MTU or what a packet can hold.
+    /// Packets dropped because they exceed the link's MTU or the capacity of a packet.
     pub too_long: u64,
     /// Packets dropped because they are shorter than an Ethernet header.
     pub runts: u64,
-    /// Packets dropped because their RoCEv2 headers disagree with the bytes behind them.
+    /// Packets dropped because their RoCEv2 headers disagree with the bytes after them.
     pub malformed: u64,
 }
 
 impl ReceiveCounters {
-    /// The packet of these bytes, which a link with this MTU received; nothing, and counted, if
-    /// there is none. The payload lies where [`packet_of`] puts it.
+    /// Parses bytes that a link with this MTU received; returns `None`, and counts the reason, if
+    /// they are not a packet. The payload is stored as by [`packet_of`].
     pub(crate) fn take(&mut self, bytes: &[u8], mtu: usize, pool: &Pool) -> Option<Packet> {
         let packet = if fits(bytes, mtu) {
             packet_of(bytes, pool)
@@ -60,9 +60,9 @@ impl ReceiveCounters {
     }
 }
 
-/// Hands the bytes of every Ethernet packet that `packet` stands for to `send`, in order, each with
-/// its check value. `scratch` is where they are put together. Returns how many could not be made,
-/// because their payload is in a block that is gone.
+/// Passes the bytes of every Ethernet packet that `packet` represents to `send`, in order, each
+/// with its check value. `scratch` is the buffer in which they are assembled. Returns how many
+/// could not be built, because their payload is in a block that no longer exists.
 pub(crate) fn for_each_frame(
     mut packet: Packet,
     memory: &Memory,
@@ -93,15 +93,16 @@ pub(crate) fn fits(bytes: &[u8], mtu: usize) -> bool {
     bytes.len() <= header_len + mtu
 }
 
-/// The packet of these bytes, from the Ethernet header on. Padding behind an IP packet is cut off.
-/// The payload lies in a buffer of `pool`, or in one of its own while the pool is empty: what was
-/// received is not lost for want of a buffer, and receivers hold few packets at a time.
+/// Parses a packet from the Ethernet header on. Padding after an IP packet is removed. The payload
+/// is in a buffer of `pool`, or in a separate allocation while the pool is empty: a received packet
+/// is not lost for lack of a buffer, and receivers hold few packets at a time.
 fn packet_of(bytes: &[u8], pool: &Pool) -> Result<Packet, Unreadable> {
     let keep = |payload: &[u8]| pooled(payload, pool);
     if let Ok(packet) = parse_bytes_with(bytes, keep) {
         return Ok(packet);
     }
-    // Handed on raw, such a packet could pass for one whose check value was left out by agreement.
+    // Delivered raw, such a packet could be taken for one whose check value is omitted by
+    // agreement.
     if Headers::parse(bytes).is_ok() {
         return Err(Unreadable::Malformed);
     }
@@ -125,8 +126,8 @@ fn pooled(bytes: &[u8], pool: &Pool) -> Payload {
         .map_or_else(|| Payload::copied(bytes), Payload::Pooled)
 }
 
-/// The bytes of a packet up to where its IP header says that it ends; nothing if the bytes end
-/// within the Ethernet header.
+/// The bytes of a packet up to the end given by its IP header; `None` if the bytes end within the
+/// Ethernet header.
 fn without_padding(bytes: &[u8]) -> Option<&[u8]> {
     let view = ethernet::parse(bytes)?;
     let word = |at: usize| {
@@ -165,7 +166,7 @@ mod tests {
         block
     }
 
-    /// The bytes of a sound RoCEv2 packet with a payload of `len` bytes.
+    /// The bytes of a valid RoCEv2 packet with a payload of `len` bytes.
     fn roce(memory: &Memory, len: usize) -> Vec<u8> {
         let payload = Payload::copied(&vec![9; len]);
         frames(conformance::packet(memory, 7, payload), memory).0[0].clone()
@@ -239,7 +240,8 @@ mod tests {
         assert_eq!(check(&[0; 13]), Unreadable::Runt);
         let too_long = vec![0xff; HEADER_MAX + PAYLOAD_MAX + 1];
         assert_eq!(check(&too_long), Unreadable::TooLong);
-        // Sound headers and nothing behind them: without its check value, it must not pass.
+        // Valid headers and nothing after them: without its check value, the packet must be
+        // rejected.
         let bytes = roce(&memory, 0);
         assert_eq!(check(&bytes[..bytes.len() - 4]), Unreadable::Malformed);
         assert_eq!(check(&roce(&memory, 64)[..100]), Unreadable::Malformed);

@@ -1,12 +1,12 @@
-//! Captures: what passes on links or at the ports of a switch, in a [`crate::pcapng`] file.
+//! Captures: packets on links or at the ports of a switch, in a [`crate::pcapng`] file.
 //!
-//! [`CaptureTap`] makes the file and belongs to one thread; [`SharedCapture`] is a handle to one
-//! for many; [`Capture`] is a link that records what passes through it. Packets are always written
-//! as whole RoCEv2 packets: where the links at hand leave the ICRC out, it is computed for the
-//! file. A packet whose payload is gone is cut behind its headers and says so.
+//! [`CaptureTap`] creates the file and belongs to one thread; [`SharedCapture`] is a handle to one
+//! for several threads; [`Capture`] is a link that records its packets. Packets are always written
+//! as whole RoCEv2 packets: where links omit the ICRC, it is computed for the file. A packet whose
+//! payload no longer exists is cut after its headers and has a comment that says so.
 //!
 //! A capture never stops the rack. When the file is full or cannot be written, recording ends and
-//! [`SharedCapture::finish`] tells.
+//! [`SharedCapture::finish`] reports the reason.
 
 mod link;
 #[cfg(test)]
@@ -23,26 +23,26 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The name that captures bear in their section header.
+/// The name that captures have in their section header.
 const APPLICATION: &str = "Rackweave";
 
 /// The comment of a packet that could not be kept whole.
 const PAYLOAD_GONE: &str = "payload left out: its memory block is gone";
 
-/// Bytes that wait before the system is asked to write.
+/// Bytes that are buffered before they are passed to the system.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// How a capture is made.
+/// Options of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CaptureOptions {
-    /// Names of the ports, in the order of their numbers. A port beyond them is called by its
-    /// number.
+    /// Names of the ports, in the order of their numbers. A port without a name here is shown by
+    /// its number.
     pub ports: Vec<String>,
-    /// The most bytes that the file may have. Packets beyond it are counted and left out.
+    /// Maximum bytes of the file. Packets beyond it are counted and left out.
     pub bytes_max: Option<u64>,
 }
 
-/// What a finished capture holds.
+/// Summary of a finished capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CaptureSummary {
     /// Packets in the file.
@@ -53,42 +53,42 @@ pub struct CaptureSummary {
     pub left_out: u64,
 }
 
-/// Why a capture could not be made or is not complete.
+/// Why a capture could not be created or is not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The file could not be made.
+    /// The file could not be created.
     #[error(
         "cannot create the capture file {}: {source}; check that the folder exists and may be \
          written to", path.display()
     )]
     Create {
-        /// Where it was to be.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The bound leaves no room even for the descriptions of the ports.
+    /// The bound leaves no space even for the descriptions of the ports.
     #[error(
         "a capture of {ports} ports does not even start within {bytes_max} bytes; raise the bound"
     )]
     BoundTooSmall {
-        /// How many ports were to be described.
+        /// Number of ports to describe.
         ports: usize,
         /// The bound.
         bytes_max: u64,
     },
-    /// Writing failed; what came before may be in the file.
+    /// Writing failed; earlier packets may be in the file.
     #[error(
         "the capture ended after {packets} packets because the file could not be written: \
          {source}; check the space on its disk"
     )]
     Write {
-        /// Packets handed over before.
+        /// Packets recorded before.
         packets: u64,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It was finished before.
+    /// The capture was finished before.
     #[error("the capture was already finished")]
     Finished,
 }
@@ -121,10 +121,10 @@ pub struct SharedCapture {
     memory: Memory,
 }
 
-/// Where a shared capture writes.
+/// The output of a shared capture.
 struct Sink(Box<dyn Write + Send>);
 
-/// The bytes of a packet as the file shows them.
+/// The bytes of a packet as written to the file.
 #[derive(Debug, Default)]
 struct Picture {
     bytes: Vec<u8>,
@@ -135,8 +135,8 @@ struct Picture {
 impl Picture {
     fn take(&mut self, packet: &Packet, memory: &Memory) {
         self.bytes.clear();
-        // The payload is copied first and hashed then, so that both see the same bytes even if
-        // the region is being written to.
+        // The payload is first copied and then hashed, so that both see the same bytes even if the
+        // region is being written to.
         let Some(payload) = packet.payload.to_vec(memory) else {
             self.bytes.extend_from_slice(packet.header());
             self.wire_len = packet.wire_len() as u32;
@@ -157,8 +157,8 @@ impl Picture {
     }
 }
 
-/// The check value that belongs to a query between two switches, if links leave it out: that of the
-/// READ without the header of the query, which the lengths count.
+/// The check value of a query between two switches, if links omit it: that of the READ without the
+/// query header, which the lengths include.
 fn check_of_carried(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
     if query::sort(packet.header()) != Some(query::Kind::Carried) {
         return None;
@@ -172,7 +172,7 @@ fn check_of_carried(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
 }
 
 impl<W: Write> CaptureTap<W> {
-    /// Starts a capture that is written to `out` in small pieces: give it a buffer.
+    /// Starts a capture that is written to `out` in small pieces: it should be buffered.
     ///
     /// # Errors
     /// If the ports do not fit the bound, or writing fails.
@@ -207,8 +207,8 @@ impl<W: Write> CaptureTap<W> {
         })
     }
 
-    /// Records `packet` at `port`; `dropped` is why the switch dropped it, if it did. An error is
-    /// kept for [`Self::finish`].
+    /// Records `packet` at `port`; `dropped` is the reason if the switch dropped it. An error is
+    /// reported by [`Self::finish`].
     pub fn record(
         &mut self,
         now: Instant,
@@ -217,7 +217,7 @@ impl<W: Write> CaptureTap<W> {
         packet: &Packet,
         dropped: Option<&str>,
     ) {
-        // The file shows what would be on a cable: each fragment of a train.
+        // The file contains what would be on a cable: each fragment of a train.
         match train::split(packet) {
             Ok(packets) => packets.for_each(|p| self.record_one(now, port, direction, &p, dropped)),
             Err(_) => self.record_one(now, port, direction, packet, dropped),
@@ -241,7 +241,7 @@ impl<W: Write> CaptureTap<W> {
         self.picture = picture;
     }
 
-    /// Hands everything recorded so far to the system. An error is kept for [`Self::finish`].
+    /// Passes everything recorded so far to the system. An error is reported by [`Self::finish`].
     pub fn flush(&mut self) {
         if let State::Open(writer) | State::Full(writer) = &mut self.state
             && let Err(error) = writer.flush()
@@ -250,7 +250,7 @@ impl<W: Write> CaptureTap<W> {
         }
     }
 
-    /// Ends the capture and says what it holds.
+    /// Ends the capture and returns its summary.
     ///
     /// # Errors
     /// If writing failed at any time, or the capture was finished before.
@@ -317,7 +317,7 @@ impl<W: Write> CaptureTap<W> {
         }
     }
 
-    /// Ends recording: because the bound is reached, or with an error.
+    /// Ends recording because the bound is reached, or with an error.
     fn fail(&mut self, error: WriteError) {
         let state = core::mem::replace(&mut self.state, State::Finished);
         self.state = match (error, state) {
@@ -356,7 +356,7 @@ fn into_io(error: WriteError) -> io::Error {
 }
 
 impl SharedCapture {
-    /// Starts a capture in a new file at `path`; a file that is there is replaced.
+    /// Starts a capture in a new file at `path`; an existing file is replaced.
     ///
     /// # Errors
     /// If the file cannot be created or written, or the ports do not fit the bound.
@@ -376,7 +376,7 @@ impl SharedCapture {
         )
     }
 
-    /// Starts a capture that goes to `out`, which should be buffered.
+    /// Starts a capture that is written to `out`, which should be buffered.
     ///
     /// # Errors
     /// If writing fails or the ports do not fit the bound.
@@ -404,12 +404,12 @@ impl SharedCapture {
         self.tap().record(now, port, direction, packet, dropped);
     }
 
-    /// Hands everything recorded so far to the system; an error is kept for [`Self::finish`].
+    /// Passes everything recorded so far to the system; an error is reported by [`Self::finish`].
     pub fn flush(&self) {
         self.tap().flush();
     }
 
-    /// Ends the capture for all who hold it; what they record afterwards is ignored.
+    /// Ends the capture for all holders; packets recorded afterwards are ignored.
     ///
     /// # Errors
     /// If writing failed at any time, or the capture was finished before.

@@ -1,7 +1,7 @@
-//! What every pair of links must do, whatever it is made of.
+//! The conformance suite that every pair of links must pass.
 //!
-//! [`run`] is for links that call themselves lossless; [`run_lossy`] demands only what remains of
-//! the contract when packets may vanish. Both panic with what was expected, as tests do.
+//! [`run`] is for links that declare themselves lossless; [`run_lossy`] checks only the part of the
+//! contract that holds when packets may be lost. Both panic with the expected result, as tests do.
 
 use crate::{Link, Properties, wait};
 use core::net::Ipv4Addr;
@@ -13,11 +13,10 @@ use rackweave_wire::{
 };
 use std::time::Duration;
 
-/// How often a receiver asks again before the packet counts as lost. For links through the system,
-/// which take their time.
+/// Number of polls before a packet counts as lost, for links through the system, which are slow.
 const PATIENCE: usize = 10_000;
 
-/// The most packets that a test sends in a row: links may have any amount of room.
+/// Maximum packets that a test sends in a row: links may have any capacity.
 const BATCH_MAX: u32 = 1024;
 
 /// The smallest RDMA MTU in bytes.
@@ -26,17 +25,17 @@ const RDMA_MTU_MIN: usize = 256;
 /// Bytes of the ICRC.
 const CHECK_LEN: usize = 4;
 
-/// The most bytes of region memory that a test uses.
+/// Maximum bytes of region memory that a test uses.
 pub const ARENA_LIMIT: usize = 1 << 20;
 
-/// The longest that a system takes to carry a packet from one socket to another.
+/// Maximum time that a system takes to carry a packet from one socket to another.
 #[cfg(test)]
 const CARRIED_WITHIN: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// The longest that a test sleeps when it should be woken.
+/// Maximum time that a test sleeps when it should be woken.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// A pair of links, the time, and what their packets are made of.
+/// A pair of links, the time, and the memory of their packets.
 struct Bench<A, B> {
     a: A,
     b: B,
@@ -44,7 +43,7 @@ struct Bench<A, B> {
     memory: Memory,
 }
 
-/// Runs the whole suite. `make` gives a fresh pair whose payloads `memory` resolves.
+/// Runs the whole suite. `make` creates a new pair whose payloads `memory` resolves.
 ///
 /// # Panics
 /// If the links do not conform.
@@ -53,7 +52,7 @@ pub fn run<A: Link, B: Link>(make: impl FnMut(&Memory) -> (A, B)) {
 }
 
 /// Runs the whole suite as [`run`] does, each test with an arena from `memory`, for links that need
-/// an arena of their kind. It must have room for [`ARENA_LIMIT`] bytes.
+/// an arena of their kind. It must have space for [`ARENA_LIMIT`] bytes.
 ///
 /// # Panics
 /// If the links do not conform.
@@ -72,8 +71,8 @@ pub fn run_in<A: Link, B: Link>(
     sleepers_are_woken(&mut fresh());
 }
 
-/// Runs what holds for lossy links too: what arrives was sent, and is whole; promised room is
-/// there.
+/// Runs the tests that hold for lossy links too: what arrives was sent, and is intact; announced
+/// space is available.
 ///
 /// # Panics
 /// If the links do not conform.
@@ -84,7 +83,7 @@ pub fn run_lossy<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
     idle_links_want_nothing(&mut fresh());
 }
 
-/// A sound RoCEv2 packet with its ICRC. `sequence` is its PSN, by which tests know it again.
+/// A valid RoCEv2 packet with its ICRC. `sequence` is its PSN, by which tests identify it.
 pub fn packet(memory: &Memory, sequence: u32, payload: Payload) -> Packet {
     let headers = Headers {
         ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
@@ -132,7 +131,7 @@ impl<A: Link, B: Link> Bench<A, B> {
         )
     }
 
-    /// What `b` receives, with as much patience and virtual time as it takes.
+    /// What `b` receives, with as many polls and as much virtual time as needed.
     fn receive_at_b(&mut self) -> Option<Packet> {
         receive(&mut self.b, &mut self.a, &mut self.now)
     }
@@ -141,8 +140,8 @@ impl<A: Link, B: Link> Bench<A, B> {
         receive(&mut self.a, &mut self.b, &mut self.now)
     }
 
-    /// Sends packets from `a` until there is no room, or [`BATCH_MAX`], numbered from `first` on.
-    /// Returns how many.
+    /// Sends packets from `a` until the link is full, or [`BATCH_MAX`], numbered from `first` on.
+    /// Returns their number.
     fn fill(&mut self, first: u32) -> u32 {
         let mut sent = 0;
         while sent < BATCH_MAX && self.a.room() > 0 {
@@ -153,7 +152,7 @@ impl<A: Link, B: Link> Bench<A, B> {
         sent
     }
 
-    /// Demands that `b` receives exactly the packets numbered `first..first + count`.
+    /// Asserts that `b` receives exactly the packets numbered `first..first + count`.
     fn drain(&mut self, first: u32, count: u32) {
         for expect in first..first + count {
             let packet = self.receive_at_b().expect("a lossless link loses nothing");
@@ -162,8 +161,8 @@ impl<A: Link, B: Link> Bench<A, B> {
     }
 }
 
-/// Asks `poll` until it gives something, for as long as a busy system may take to carry a packet
-/// from one socket to another: it may leave that to a thread of its own.
+/// Calls `poll` until it returns something, for as long as a busy system may take to carry a packet
+/// from one socket to another: it may use a separate thread for that.
 #[cfg(test)]
 pub(crate) fn patiently<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let until = std::time::Instant::now() + CARRIED_WITHIN;
@@ -176,7 +175,7 @@ pub(crate) fn patiently<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Receives at `end`, moving `now` on to whatever time either end waits for.
+/// Receives at `end`, advancing `now` to the time that either end waits for.
 fn receive(end: &mut dyn Link, other: &mut dyn Link, now: &mut Instant) -> Option<Packet> {
     for _ in 0..PATIENCE {
         if let Some(packet) = end.receive(*now) {
@@ -189,7 +188,7 @@ fn receive(end: &mut dyn Link, other: &mut dyn Link, now: &mut Instant) -> Optio
         {
             *now = (*now).max(due);
         }
-        // The other end may have delayed packets to send on. These tests never make both ends
+        // The other end may have delayed packets to forward. These tests never make both ends
         // receive at once, so what it receives here must be nothing.
         assert!(
             other.receive(*now).is_none(),
@@ -327,7 +326,8 @@ fn idle_links_want_nothing<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     assert!(bench.a.receive(bench.now).is_none() && bench.b.receive(bench.now).is_none());
 }
 
-/// Whoever sleeps by the rules wakes for a packet, whether it came before or after lying down.
+/// A thread that sleeps by the rules wakes for a packet, whether it arrived before or after the
+/// thread fell asleep.
 fn sleepers_are_woken<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     if bench.b.wake_fd().is_none() {
         return;
@@ -374,7 +374,7 @@ fn what_arrives_was_sent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         let mut sent = Vec::new();
         for packet in packets {
             sent.push(fixed_bytes_of(&packet, &bench.memory));
-            // Without room it is dropped or given back, which is the same to this test.
+            // A full link drops or returns it, which makes no difference to this test.
             let _given_back = bench.a.send(bench.now, packet);
         }
         while let Some(packet) = bench.receive_at_b() {
@@ -389,8 +389,8 @@ fn what_arrives_was_sent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     }
 }
 
-/// Packets with every kind of payload, with and without pad, up to the largest for `mtu`.
-/// The block keeps the bytes of the packets that refer to a region.
+/// Packets with every kind of payload, with and without pad, up to the largest for `mtu`. The block
+/// holds the bytes of the packets that refer to a region.
 fn every_kind_of_packet(memory: &Memory, mtu: usize) -> (Block, Vec<Packet>) {
     let headers_max = HEADER_MAX - ETHERNET_LEN + CHECK_LEN;
     let len_max = PAYLOAD_MAX.min(mtu.saturating_sub(headers_max));
@@ -415,7 +415,7 @@ fn every_kind_of_packet(memory: &Memory, mtu: usize) -> (Block, Vec<Packet>) {
     (block, packets)
 }
 
-/// The bytes of a packet but for byte 4 of the BTH: switches may change it on the way, so nothing
+/// The bytes of a packet except byte 4 of the BTH: switches may change that byte, so nothing
 /// protects it.
 fn fixed_bytes_of(packet: &Packet, memory: &Memory) -> Vec<u8> {
     let mut bytes = bytes_of(packet, memory);

@@ -1,12 +1,12 @@
-//! A link that fails as told: it loses, duplicates, reorders and corrupts what is sent through it.
+//! A link that injects faults: it loses, duplicates, reorders and corrupts what is sent through it.
 //!
-//! It wraps one end of a link and harms what that end sends. Each fault draws from a generator of
-//! its own, so that changing the rate of one does not move the others, and a run is repeated
-//! exactly by its seed. What stays on the link for longer than its sender may keep the bytes (a
-//! delayed packet, a second copy) and what is changed has its payload copied out first: region
-//! memory is never touched.
+//! It wraps one end of a link and affects the packets that this end sends. Each fault uses its own
+//! generator, so that changing the rate of one does not affect the others, and a run is
+//! reproducible from its seed. A packet that stays on the link longer than its sender may keep the
+//! bytes (a delayed packet, a second copy), or that is changed, has its payload copied out first:
+//! region memory is never modified.
 //!
-//! The switch of the cable and the counters can be reached from elsewhere by a [`FaultHandle`].
+//! The switch of the cable and the counters can be accessed from elsewhere by a [`FaultHandle`].
 
 mod config;
 #[cfg(test)]
@@ -22,13 +22,13 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The most packets that wait at a time to be overtaken. What would exceed it is not delayed.
+/// Maximum packets delayed at a time. Further packets are not delayed.
 pub const DELAYED_MAX: usize = 256;
 
-/// The most packets that one `receive` throws away while the cable is cut.
+/// Maximum packets that one `receive` discards while the cable is cut.
 const DISCARDED_MAX: usize = 1024;
 
-/// How often what went wrong.
+/// Counts of injected faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounters {
     /// Packets lost.
@@ -39,14 +39,14 @@ pub struct FaultCounters {
     pub reordered: u64,
     /// Packets with a bit flipped.
     pub corrupted: u64,
-    /// Packets that met a cut cable, in either direction.
+    /// Packets dropped at a cut cable, in either direction.
     pub partitioned: u64,
-    /// Delayed packets that the inner link refused when their time came, although it had room when
-    /// they were taken.
+    /// Delayed packets that the inner link refused when their time came, although it had space when
+    /// they were accepted.
     pub refused: u64,
 }
 
-/// Reaches the cable of a [`Fault`] from elsewhere. Clones reach the same one.
+/// Controls the cable of a [`Fault`] from elsewhere. Clones control the same one.
 #[derive(Clone, Debug)]
 pub struct FaultHandle(Arc<Shared>);
 
@@ -61,7 +61,7 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// A link around `inner` that fails as its configuration says.
+/// A link around `inner` that injects faults according to its configuration.
 #[derive(Debug)]
 pub struct Fault<L> {
     inner: L,
@@ -71,16 +71,16 @@ pub struct Fault<L> {
     duplicate: Rng,
     reorder: Rng,
     corrupt: Rng,
-    /// How many more packets the current burst takes.
+    /// Packets that the current burst still drops.
     burst_left: u32,
-    /// Delayed packets by the time at which they go on; equal times in the order of sending.
+    /// Delayed packets by the time of their release; equal times are in the order of sending.
     delayed: VecDeque<(Instant, Packet)>,
     shared: Arc<Shared>,
 }
 
 impl FaultHandle {
-    /// Cuts the cable (`true`) or mends it. A cut cable drops everything, both ways, and what is
-    /// under way on it when its time comes.
+    /// Cuts the cable (`true`) or mends it. A cut cable drops everything in both directions, and
+    /// delayed packets when their time comes.
     pub fn set_down(&self, down: bool) {
         self.0.down.store(down, Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl FaultHandle {
         self.0.down.load(Ordering::Relaxed)
     }
 
-    /// How often what went wrong so far.
+    /// The counts of injected faults.
     pub fn counters(&self) -> FaultCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         FaultCounters {
@@ -108,7 +108,7 @@ impl<L: Link> Fault<L> {
     /// Wraps `inner`. `memory` resolves payloads that must be copied out.
     ///
     /// # Errors
-    /// If the configuration makes no sense.
+    /// If the configuration is invalid.
     pub fn new(
         inner: L,
         config: FaultConfig,
@@ -130,11 +130,11 @@ impl<L: Link> Fault<L> {
         })
     }
 
-    /// Changes the rates from the next packet on. Whether the link is called lossless and whether
-    /// it asks for check values changes with them, and machines may have looked before.
+    /// Changes the rates from the next packet on. Whether the link is lossless and whether it needs
+    /// check values changes with them, and machines may have read these properties before.
     ///
     /// # Errors
-    /// If the configuration makes no sense; the old one stays.
+    /// If the configuration is invalid; the old one remains.
     pub fn set_config(&mut self, config: FaultConfig) -> Result<(), FaultError> {
         config.check()?;
         self.config = config;
@@ -156,12 +156,12 @@ impl<L: Link> Fault<L> {
         self.shared.down.load(Ordering::Relaxed)
     }
 
-    /// How often what went wrong so far.
+    /// The counts of injected faults.
     pub fn counters(&self) -> FaultCounters {
         self.handle().counters()
     }
 
-    /// A handle to the cable and the counters, to be kept elsewhere.
+    /// A handle to the cable and the counters, for use elsewhere.
     pub fn handle(&self) -> FaultHandle {
         FaultHandle(self.shared.clone())
     }
@@ -171,7 +171,7 @@ impl<L: Link> Fault<L> {
         &self.inner
     }
 
-    /// Sends on the delayed packets whose time has come.
+    /// Forwards the delayed packets whose time has come.
     fn release(&mut self, now: Instant) {
         while self.delayed.front().is_some_and(|(due, _)| *due <= now) {
             let Some((_, packet)) = self.delayed.pop_front() else {
@@ -197,7 +197,7 @@ impl<L: Link> Fault<L> {
         true
     }
 
-    /// Sends `packet`, for which there is room, at once or later.
+    /// Sends `packet`, for which there is space, at once or later.
     #[expect(clippy::result_large_err, reason = "as in `Link::send`")]
     fn pass(&mut self, now: Instant, mut packet: Packet) -> Result<(), Packet> {
         if !self.reorder.chance(self.config.reorder) || self.delayed.len() == DELAYED_MAX {
@@ -214,7 +214,8 @@ impl<L: Link> Fault<L> {
         Ok(())
     }
 
-    /// Gives `packet` a payload of its own. One whose block is gone stays as it is.
+    /// Gives `packet` its own copy of the payload. A packet whose block no longer exists is left
+    /// unchanged.
     fn copy_out(&self, packet: &mut Packet) {
         if matches!(packet.payload, Payload::Region(_))
             && let Some(bytes) = packet.payload.to_vec(&self.memory)
@@ -223,17 +224,17 @@ impl<L: Link> Fault<L> {
         }
     }
 
-    /// Flips one random bit behind the Ethernet header, unless that would make a packet sound that
-    /// an earlier link has damaged.
+    /// Flips one random bit after the Ethernet header, unless that would make a packet valid that
+    /// an earlier link has corrupted.
     ///
-    /// A second flip of the same bit would. In between a switch may have overwritten the field, or
-    /// have taken the damaged packet for another kind of packet. With one flip a packet, that would
-    /// happen once in as many packets as a packet has bits, where a check of 32 bits promises once
-    /// in 2^32. At the error rates of real links, one packet in a million or fewer, that does not
-    /// matter; here one in twenty may be damaged.
+    /// A second flip of the same bit would do so. In between, a switch may have overwritten the
+    /// field, or have taken the corrupted packet for another kind of packet. With one flip per
+    /// packet, the probability would be one over the number of bits of a packet, where a check of
+    /// 32 bits promises one in 2^32. At the error rates of real links, one packet in a million or
+    /// fewer, that does not matter; here one in twenty may be corrupted.
     ///
-    /// A packet without check value gets one first: it comes from a link that promised integrity,
-    /// and whoever sends on to a link that does not must seal it.
+    /// A packet without check value gets one first: it comes from a link that guarantees integrity,
+    /// and a sender to a link that does not must seal it.
     fn harm(&mut self, packet: &mut Packet) {
         let Some(bytes) = packet.payload.to_vec(&self.memory) else {
             return;
@@ -258,13 +259,13 @@ impl<L: Link> Fault<L> {
     }
 }
 
-/// Whether `packet` is one of RoCEv2 in which a receiver sees no damage.
+/// Whether `packet` is a RoCEv2 packet in which a receiver detects no corruption.
 fn is_sound(packet: &Packet, memory: &Memory) -> bool {
     Headers::of(packet).is_ok() && icrc::verify(packet, memory) != icrc::Verdict::Wrong
 }
 
-/// Flips bit `bit` of `packet`, counted from `skipped` header bytes on, over payload, pad and
-/// check value. `payload` are the payload's bytes.
+/// Flips bit `bit` of `packet`, counted from `skipped` header bytes on, over payload, pad and check
+/// value. `payload` has the bytes of the payload.
 fn flip(packet: &mut Packet, mut payload: Vec<u8>, skipped: usize, bit: usize) {
     let (mut at, mask) = (bit / 8, 1 << (bit % 8));
     let header = &mut packet.header_mut()[skipped..];
@@ -307,8 +308,8 @@ impl<L: Link> Link for Fault<L> {
         if !self.config.harms_delivery() && self.delayed.is_empty() {
             return self.inner.send(now, packet);
         }
-        // What is taken must fit even after all that waits has gone on; a packet that is given
-        // back draws no fate.
+        // An accepted packet must fit even after all delayed packets have been forwarded; a packet
+        // that is returned draws no random numbers.
         let room = self.room();
         if room == 0 {
             return Err(packet);
@@ -348,7 +349,7 @@ impl<L: Link> Link for Fault<L> {
 
     fn room(&self) -> usize {
         if self.is_down() {
-            // A cut cable takes anything.
+            // A cut cable accepts every packet.
             return self.inner.room().max(1);
         }
         self.inner.room().saturating_sub(self.delayed.len())

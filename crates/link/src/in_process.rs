@@ -1,28 +1,29 @@
 //! A link inside one process: two rings of packets, one for each direction.
 //!
-//! Packets pass by value, their payloads mostly by reference to region memory, so sending costs no
-//! copy of data and no allocation. The link is lossless and promises integrity: it asks for no
-//! ICRC. The ends may live on two threads.
+//! Packets are passed by value, their payloads mostly by reference to region memory, so sending
+//! costs no copy of data and no allocation. The link is lossless and guarantees integrity: it needs
+//! no ICRC. The ends may be on two threads.
 
 use crate::ring::{Consumer, Producer, ring};
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet};
 
 /// The largest Ethernet payload: one RDMA MTU of 4096 bytes and its headers fit in a jumbo packet
-/// of the customary size.
+/// of the usual size.
 pub const MTU: usize = 9000;
 
 /// One end of a link inside the process.
 ///
-/// When the other end is dropped, the cable hangs loose: what is sent goes nowhere, what was sent
-/// before can still be received.
+/// After the other end is dropped, packets sent are discarded; packets that it sent before can
+/// still be received.
 #[derive(Debug)]
 pub struct InProcess {
     out: Producer<Packet>,
     back: Consumer<Packet>,
 }
 
-/// Both ends of a link that holds up to `capacity` packets each way, rounded up to a power of two.
+/// Creates both ends of a link that holds up to `capacity` packets per direction, rounded up to a
+/// power of two.
 pub fn pair(capacity: usize) -> (InProcess, InProcess) {
     let (there, at_b) = ring(capacity);
     let (back, at_a) = ring(capacity);
@@ -39,7 +40,7 @@ pub fn pair(capacity: usize) -> (InProcess, InProcess) {
 }
 
 impl InProcess {
-    /// How many packets the link holds each way.
+    /// Number of packets that the link holds per direction.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
     }
@@ -49,7 +50,7 @@ impl Link for InProcess {
     #[inline]
     fn send(&mut self, _now: Instant, packet: Packet) -> Result<(), Packet> {
         if self.out.is_consumer_gone() {
-            // Nobody would ever make room again, and a sender must not wait for a dead peer.
+            // No slot would ever become free again, and a sender must not wait for a dead peer.
             drop(packet);
             return Ok(());
         }

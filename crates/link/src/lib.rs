@@ -1,19 +1,19 @@
 //! Links that carry packets between NICs and the switch, and the wrappers around them.
 //!
-//! Knows how a packet gets from one end of a cable to the other, and nothing of what it says: no
-//! protocol field is judged here. Faults and captures are links wrapped around links, so no
-//! protocol code ever asks whether a fault is planned or a capture is running.
+//! The crate carries a packet from one end of a cable to the other and does not interpret it: no
+//! protocol field is checked here. Faults and captures are links wrapped around links, so protocol
+//! code never has to ask whether a fault is injected or a capture is running.
 //!
 //! * [`in_process`]: two rings of packets, for racks inside one process.
-//! * [`fault`]: loses, duplicates, reorders and corrupts what is sent through it.
-//! * [`capture`]: writes what passes to a [`pcapng`] file, which Wireshark opens.
-//! * `shared_memory`: rings between two processes of one host.
-//! * [`unix`]: Unix datagrams, between processes of a machine or to QEMU.
+//! * [`fault`]: loses, duplicates, reorders and corrupts the packets sent through it.
+//! * [`capture`]: writes passing packets to a [`pcapng`] file, which Wireshark reads.
+//! * `shared_memory`: rings between two processes on one host.
+//! * [`unix`]: Unix datagrams, between processes on one machine or to QEMU.
 //! * [`udp`]: UDP with VXLAN framing, between machines.
 //! * [`packet_socket`]: AF_PACKET on a network interface.
 //! * `conformance`: the suite that every pair of links must pass.
 //!
-//! Start reading at [`Link`].
+//! Start with [`Link`].
 
 mod bytes;
 pub mod capture;
@@ -56,16 +56,15 @@ pub use shared_memory::{AttachError, SharedMemory};
 pub use udp::{Hub, HubConfig, PeerRule, UdpCounters, UdpError};
 pub use unix::{UnixCounters, UnixDatagram, UnixError};
 
-/// What a link can do and promises.
+/// The capabilities and guarantees of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Properties {
-    /// The most bytes of Ethernet payload that a packet may have: everything behind the Ethernet
-    /// header.
+    /// Maximum Ethernet payload of a packet in bytes: everything after the Ethernet header.
     pub mtu: usize,
-    /// Whether every packet taken arrives, once and in order. A lossless link without room gives
-    /// the packet back.
+    /// Whether every accepted packet arrives, once and in order. A lossless link that is full
+    /// returns the packet.
     pub lossless: bool,
-    /// Whether packets need their ICRC. False only if the link promises integrity.
+    /// Whether packets need their ICRC. False only if the link guarantees integrity.
     pub check_needed: bool,
 }
 
@@ -74,7 +73,7 @@ pub trait Link: Send {
     /// Sends `packet` towards the other end.
     ///
     /// # Errors
-    /// Gives the packet back if there is no room. A lossy link may instead drop it and say `Ok`.
+    /// Returns the packet if the link is full. A lossy link may instead drop it and return `Ok`.
     #[expect(
         clippy::result_large_err,
         reason = "boxing the packet would cost an allocation"
@@ -84,34 +83,36 @@ pub trait Link: Send {
     /// The next packet from the other end.
     fn receive(&mut self, now: Instant) -> Option<Packet>;
 
-    /// How many packets `send` surely takes now. It may look at what the other end last did, which
-    /// is dearer than sending: ask once per batch.
+    /// Number of packets that `send` is guaranteed to accept now. It may read state of the other
+    /// end, which costs more than sending: call it once per batch.
     fn room(&self) -> usize;
 
-    /// When the passing of time alone will give `receive` or `send` something to do. A link that
-    /// delays nothing says `None`.
+    /// The time at which `receive` or `send` will have something to do without any other event.
+    /// `None` for a link that delays nothing.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// What the link can do and promises.
+    /// The capabilities and guarantees of the link.
     fn properties(&self) -> Properties;
 
-    /// Readable when something may have arrived, if a thread can sleep on the link at all: between
-    /// [`Self::prepare_sleep`] and [`Self::end_sleep`], with [`wait::sleep`].
+    /// A descriptor that is readable when something may have arrived, or `None` if a thread cannot
+    /// sleep on the link. Use it between [`Self::prepare_sleep`] and [`Self::end_sleep`], with
+    /// [`wait::sleep`].
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Says that the caller is about to sleep on [`Self::wake_fd`]. False if there is something to
-    /// do already: a packet has come, or room for which `send` asked in vain. Then it must not.
+    /// Announces that the caller is about to sleep on [`Self::wake_fd`]. Returns false if there is
+    /// something to do already: a packet has arrived, or there is space after a failed `send`. Then
+    /// the caller must not sleep.
     fn prepare_sleep(&mut self) -> bool {
         true
     }
 
-    /// Says that the caller is awake again, whatever woke it.
+    /// Announces that the caller is awake again, for any reason.
     fn end_sleep(&mut self) {}
 
-    /// Whether the other end is known to be gone: it sends no more and takes no more. What it sent
-    /// before can still be received.
+    /// Whether the other end is known to have left: it neither sends nor receives any more. Packets
+    /// that it sent before can still be received.
     fn is_peer_gone(&self) -> bool {
         false
     }
@@ -158,8 +159,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
     }
 }
 
-/// Gives a RoCEv2 packet without check value its ICRC, as a NIC does whose link promises nothing.
-/// Other packets have none, and one whose payload is gone cannot get it.
+/// Gives a RoCEv2 packet without check value its ICRC, as a NIC does whose link guarantees nothing.
+/// Other packets have no ICRC, and it cannot be computed for a payload that no longer exists.
 fn seal_if_missing(packet: &mut Packet, memory: &Memory) {
     if packet.check.is_none() && Headers::parse(packet.header()).is_ok() {
         let _gone = !icrc::seal(packet, memory);

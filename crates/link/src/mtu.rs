@@ -1,4 +1,4 @@
-//! Which RDMA MTU fits a link.
+//! Computes the RDMA MTU that fits a link.
 
 use crate::Properties;
 
@@ -6,16 +6,16 @@ use crate::Properties;
 const RDMA_MTU_MIN: usize = 256;
 const RDMA_MTU_MAX: usize = 4096;
 
-/// How many bytes of Ethernet payload are set aside for what surrounds the RDMA payload. IPv4 20,
-/// UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4 make 64; Linux's rxe sets 80 aside, and so must
-/// we, for two ends that look at one cable must come to the same RDMA MTU.
+/// Bytes of Ethernet payload reserved for the headers and trailer around the RDMA payload. IPv4 20,
+/// UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4 make 64; Linux's rxe reserves 80, and this crate
+/// must do the same, because both ends of a cable must compute the same RDMA MTU.
 const HEADERS_MAX: usize = 80;
 
 /// The smallest MTU of a link that carries RDMA packets.
 pub const MTU_MIN: usize = RDMA_MTU_MIN + HEADERS_MAX;
 
 /// The largest RDMA MTU (256 to 4096, in powers of two) whose packets fit an Ethernet payload of
-/// `mtu` bytes; nothing if not even the smallest does.
+/// `mtu` bytes; `None` if not even the smallest does.
 pub const fn rdma_mtu(mtu: usize) -> Option<u32> {
     let mut rdma_mtu = RDMA_MTU_MAX;
     while rdma_mtu >= RDMA_MTU_MIN {
@@ -28,7 +28,7 @@ pub const fn rdma_mtu(mtu: usize) -> Option<u32> {
 }
 
 impl Properties {
-    /// The largest RDMA MTU whose packets the link carries, as [`rdma_mtu`] says.
+    /// The largest RDMA MTU whose packets the link carries, as computed by [`rdma_mtu`].
     pub const fn rdma_mtu(&self) -> Option<u32> {
         rdma_mtu(self.mtu)
     }

@@ -1,5 +1,5 @@
-//! For tests that need network interfaces of their own: a test that runs itself again, in a
-//! process within a fresh network namespace, which takes its interfaces with it when it ends.
+//! For tests that need their own network interfaces: such a test runs itself again in a process in
+//! a new network namespace, whose interfaces disappear when that process ends.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -7,17 +7,17 @@ use std::process::{Child, Command};
 /// Set in the inner process.
 const MARK: &str = "RACKWEAVE_TEST_NAMESPACE";
 
-/// What a cable between two interfaces needs of the system.
+/// The command that checks for what a cable between two interfaces needs.
 pub(crate) const NEEDS_VETH: &str = "ip link add name probe type veth";
 
-/// Runs `body` in a fresh network namespace, in a process of its own, after the commands of
-/// `set_up`. `name` is the full name of the calling test. Says why and returns where the command
-/// `needs` cannot be run in one.
+/// Runs `body` in a new network namespace, in a separate process, after the commands of `set_up`.
+/// `name` is the full name of the calling test. If the command `needs` cannot be run in such a
+/// namespace, prints the reason and returns.
 pub(crate) fn within(name: &str, needs: &str, set_up: &[&str], body: impl FnOnce()) {
     if std::env::var_os(MARK).is_some() {
         return body();
     }
-    // As root, and else as root of a user namespace.
+    // As root, otherwise as root of a user namespace.
     let ways = [&["-n"][..], &["-U", "-r", "-n"]];
     let Some(way) = ways.iter().find(|way| run(way, needs).is_ok()) else {
         let why = run(ways[1], needs).unwrap_err();
@@ -33,7 +33,7 @@ pub(crate) fn within(name: &str, needs: &str, set_up: &[&str], body: impl FnOnce
     assert!(output.contains("1 passed"), "{name} is no test: {output}");
 }
 
-/// Runs a shell script in a fresh namespace; gives what it printed.
+/// Runs a shell script in a new namespace and returns its output.
 fn run(way: &[&str], script: &str) -> Result<String, String> {
     output(Command::new("unshare").args(way).args(["sh", "-c", script]))
 }
@@ -48,8 +48,8 @@ fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// A second network namespace within the first: another machine, as it were. It goes when this is
-/// dropped.
+/// A second network namespace within the first: in effect another machine. It is removed when this
+/// is dropped.
 pub(crate) struct OtherMachine(Child);
 
 impl OtherMachine {
@@ -63,26 +63,26 @@ impl OtherMachine {
         other
     }
 
-    /// The process by which commands name the namespace.
+    /// The process id by which commands refer to the namespace.
     fn id(&self) -> String {
         self.0.id().to_string()
     }
 
-    /// Moves an interface of ours there.
+    /// Moves an interface of this namespace there.
     pub(crate) fn take(&self, interface: &str) {
         let arguments = ["link", "set", interface, "netns", &self.id()];
         let moved = output(Command::new("ip").args(arguments));
         moved.unwrap_or_else(|why| panic!("ip {}: {why}", arguments.join(" ")));
     }
 
-    /// A command to be run there by the shell.
+    /// A command for the shell to run there.
     pub(crate) fn command(&self, script: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.id(), "-n", "bash", "-c", script]);
         command
     }
 
-    /// Runs a command there and demands that it succeeds.
+    /// Runs a command there and asserts that it succeeds.
     pub(crate) fn run(&self, script: &str) {
         output(&mut self.command(script)).unwrap_or_else(|why| panic!("{script}: {why}"));
     }

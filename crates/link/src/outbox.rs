@@ -1,5 +1,5 @@
-//! What waits to leave through a socket that takes no more at the moment, and what became of the
-//! rest. One for each end of a link over the system.
+//! The queue of packets for a socket that accepts no more at the moment, and the counts of all
+//! others. Each end of a link over the system has one.
 
 use crate::bytes;
 use rackweave_base::{Duration, Instant, Memory, Packet};
@@ -7,29 +7,29 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 
-/// How many packets wait here when the system takes no more.
+/// Maximum packets in the queue.
 pub(crate) const QUEUE_MAX: usize = 64;
 
-/// How long to wait before offering the system a packet again that it refused. No descriptor tells
-/// for all kinds of sockets when there is room again.
+/// Time before a packet that the system refused is offered again. No descriptor reports free space
+/// for all kinds of sockets.
 const RETRY: Duration = Duration::from_micros(100);
 
-/// How many packets were sent at one end of a link, and why others were not.
+/// Counts of packets sent at one end of a link, and of packets dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendCounters {
-    /// Packets handed to the system.
+    /// Packets passed to the system.
     pub sent: u64,
-    /// Packets dropped because nobody is there at the other end.
+    /// Packets dropped because the other end does not exist.
     pub peer_gone: u64,
     /// Packets dropped because the system refused them: no route, interface down, not permitted.
     pub refused: u64,
-    /// Packets dropped because they exceed the link's MTU or that of the way.
+    /// Packets dropped because they exceed the link's MTU or the path MTU.
     pub too_long: u64,
-    /// Packets dropped because their payload's memory block is gone.
+    /// Packets dropped because their payload's memory block no longer exists.
     pub payload_gone: u64,
 }
 
-/// Packets that the system refused for now, in order, and when to offer them again.
+/// Packets that the system refused temporarily, in order, and the time of the next attempt.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     mtu: usize,
@@ -40,8 +40,8 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one for packets of at most `mtu` bytes of Ethernet payload; `memory` resolves
-    /// theirs.
+    /// An empty queue for packets with at most `mtu` bytes of Ethernet payload; `memory` resolves
+    /// their payloads.
     pub(crate) fn new(mtu: usize, memory: Memory) -> Self {
         Self {
             mtu,
@@ -52,21 +52,21 @@ impl Outbox {
         }
     }
 
-    /// How many packets [`Outbox::send`] surely takes. A train takes the room of its fragments.
+    /// Number of packets that [`Outbox::send`] is guaranteed to accept. A train takes one slot per
+    /// fragment.
     pub(crate) fn room(&self) -> usize {
         QUEUE_MAX.saturating_sub(self.queue.len())
     }
 
-    /// When to call [`Outbox::flush`] again.
+    /// The time to call [`Outbox::flush`] again.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Sends `packet` through `offer`, which hands bytes to the system, or keeps it to be sent
-    /// later.
+    /// Sends `packet` through `offer`, which passes bytes to the system, or queues it.
     ///
     /// # Errors
-    /// Gives the packet back if there is no room.
+    /// Returns the packet if the queue is full.
     #[expect(clippy::result_large_err, reason = "as in `Link::send`")]
     pub(crate) fn send(
         &mut self,
@@ -96,7 +96,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Offers the waiting packets again.
+    /// Offers the queued packets again.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
@@ -114,7 +114,7 @@ impl Outbox {
     }
 }
 
-/// Counts what became of a packet. False if the system may take it later.
+/// Counts the result of sending a packet. Returns false if the system may accept it later.
 fn is_done(result: io::Result<()>, counters: &mut SendCounters) -> bool {
     let counter = match result.map_err(|error| Errno::from_io_error(&error)) {
         Ok(()) => &mut counters.sent,
@@ -133,7 +133,7 @@ mod tests {
     use crate::conformance;
     use rackweave_base::Payload;
 
-    /// Sends a packet into a system that answers as given; returns what was counted.
+    /// Sends a packet through a system that returns `answer`; returns the counters.
     fn check(answer: Errno) -> SendCounters {
         let memory = Memory::new(1 << 16);
         let mut outbox = Outbox::new(1500, memory.clone());
@@ -194,7 +194,7 @@ mod tests {
             assert_eq!(taken.is_ok(), number < QUEUE_MAX as u32);
         }
         let due = outbox.retry_at().expect("packets wait");
-        // The next packet finds the way free again.
+        // The next packet can be sent again.
         let packet = conformance::packet(&memory, 99, Payload::Empty);
         let free = |bytes: &[u8]| {
             let packet = rackweave_wire::parse_bytes(bytes).unwrap();

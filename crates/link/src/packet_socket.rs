@@ -1,17 +1,18 @@
-//! A link over a network interface: AF_PACKET, whole Ethernet packets in and out (`packet(7)`).
+//! A link over a network interface: AF_PACKET, which receives and sends whole Ethernet packets
+//! (`packet(7)`).
 //!
 //! The interface is made promiscuous while the link lives, by a membership of its socket, so that
-//! nothing is left behind however the process ends. It should belong to the link alone:
+//! the setting is removed however the process ends. The interface should be used by the link only:
 //!
-//! * The system's own IP stack hears what the link hears. Give the interface no address that a
-//!   node uses, or the system answers the node's packets with "port unreachable".
-//! * Packets with a VLAN tag are not received: the system takes the tag off before the link sees
-//!   the packet, which would then pass for one without. Tagged packets can be sent.
-//! * Receive offloads that merge packets (GRO, LRO) must not touch RoCEv2. They leave UDP alone
-//!   unless told otherwise (`ethtool -k`, `rx-udp-gro-forwarding`). What they merge of other
-//!   protocols exceeds the MTU, and is dropped and counted.
-//! * Senders on the same machine may leave checksums to a device that does not exist. RoCEv2 has
-//!   no UDP checksum, so that only others' packets are concerned, which pass as they are.
+//! * The system's own IP stack receives the same packets as the link. Give the interface no address
+//!   that a node uses, otherwise the system answers the node's packets with "port unreachable".
+//! * Packets with a VLAN tag are not received: the system removes the tag before the link gets the
+//!   packet, which would then look untagged. Tagged packets can be sent.
+//! * Receive offloads that merge packets (GRO, LRO) must not be applied to RoCEv2. They do not
+//!   apply to UDP unless so configured (`ethtool -k`, `rx-udp-gro-forwarding`). Merged packets of
+//!   other protocols exceed the MTU, and is dropped and counted.
+//! * Senders on the same machine may leave checksums to a device that does not exist. RoCEv2 has no
+//!   UDP checksum, so this affects only packets of other protocols, which are passed unchanged.
 
 mod error;
 mod system;
@@ -33,36 +34,36 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The shortest Ethernet packet in bytes, without frame check sequence (IEEE 802.3 4A.4.2).
 const LEN_MIN: usize = 60;
 
-/// A link over a network interface. It is lossy, as networks are.
+/// A link over a network interface. It is lossy, like any network.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
     mtu: usize,
     pool: Pool,
     outbox: Outbox,
-    /// Where a packet is received: one byte more than the longest that is taken, so that a longer
-    /// one shows.
+    /// The receive buffer: one byte more than the longest accepted packet, so that a longer one is
+    /// detected.
     buffer: Vec<u8>,
     counters: PacketSocketCounters,
 }
 
-/// How often what happened at an interface.
+/// Event counts of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketSocketCounters {
-    /// What was sent.
+    /// Counts of packets sent.
     pub send: SendCounters,
-    /// What was received. Packets that the system dropped because the link did not look are not
-    /// among them.
+    /// Counts of packets received. Packets that the system dropped because the link was not polled
+    /// are not included.
     pub receive: ReceiveCounters,
 }
 
 impl PacketSocket {
-    /// Opens an interface. Its MTU becomes that of the link. `memory` resolves payloads that are
-    /// sent, `pool` holds those received.
+    /// Opens an interface. Its MTU becomes that of the link. `memory` resolves payloads to send,
+    /// `pool` holds received ones.
     ///
     /// # Errors
-    /// If there is no such interface, it is down or no Ethernet, its MTU carries no RDMA MTU, or
-    /// the process may not open it.
+    /// If there is no such interface, it is down or not Ethernet, its MTU is too small for any RDMA
+    /// MTU, or the process may not open it.
     pub fn open(interface: &str, memory: Memory, pool: Pool) -> Result<Self, PacketSocketError> {
         let found = system::interface(interface)
             .map_err(|source| error::not_found(interface, source, &system::interfaces()))?;
@@ -79,13 +80,13 @@ impl PacketSocket {
         })
     }
 
-    /// How often what happened so far.
+    /// The event counts.
     pub fn counters(&self) -> PacketSocketCounters {
         self.counters
     }
 }
 
-/// Hands a packet to the system, filled up to the shortest that Ethernet knows.
+/// Passes a packet to the system, padded to the minimum length of Ethernet.
 fn offer(socket: &OwnedFd, frame: &[u8]) -> io::Result<()> {
     let mut padded = [0; LEN_MIN];
     let frame = match padded.get_mut(..frame.len()) {
@@ -122,7 +123,8 @@ impl Link for PacketSocket {
                     }
                 }
                 Err(Errno::INTR) => {}
-                // Nothing there; or the interface went down, which is said once and may pass.
+                // Nothing was received; or the interface went down, which is reported once and may
+                // be temporary.
                 Err(_) => return None,
             }
         }

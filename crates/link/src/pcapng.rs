@@ -3,7 +3,7 @@
 //!
 //! A file is one section: its header, one description per interface, and packets. Numbers are
 //! little-endian, times are nanoseconds since the start of the run. The interfaces of a capture are
-//! the ports of the switch, and a packet's direction is as the switch sees it.
+//! the ports of the switch, and a packet's direction is from the point of view of the switch.
 
 #[cfg(test)]
 mod tests;
@@ -27,11 +27,11 @@ const OPTION_PACKET_FLAGS: u16 = 2;
 /// Times count units of ten to the minus this many seconds.
 const RESOLUTION_NANOSECONDS: u8 = 9;
 
-/// The most bytes of a name or comment; an option's length has 16 bits, and a longer text helps
-/// nobody.
+/// Maximum bytes of a name or comment; an option's length has 16 bits, and a longer text is not
+/// useful.
 const TEXT_MAX: usize = 1024;
 
-/// Which way a packet went through a port, as the switch sees it.
+/// The direction of a packet through a port, from the point of view of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// Into the switch.
@@ -44,20 +44,20 @@ pub enum Direction {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterfaceId(pub u32);
 
-/// One packet as a file keeps it.
+/// One packet in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// When it passed.
+    /// The time at which it passed.
     pub at: Instant,
-    /// Where it passed.
+    /// The interface that it passed.
     pub interface: InterfaceId,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
     /// Its bytes, from the Ethernet header on, as far as they are known.
     pub bytes: &'a [u8],
-    /// How many bytes it had on the wire.
+    /// Its length on the wire in bytes.
     pub wire_len: u32,
-    /// What to say about it.
+    /// A comment on it.
     pub comment: Option<&'a str>,
 }
 
@@ -76,9 +76,9 @@ pub enum WriteError {
     /// The packet's interface was never described.
     #[error("interface {interface} is not described; there are {described}")]
     UnknownInterface {
-        /// The interface asked for.
+        /// The interface requested.
         interface: u32,
-        /// How many there are.
+        /// Number of described interfaces.
         described: u32,
     },
 }
@@ -87,7 +87,7 @@ pub enum WriteError {
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
-    /// The block being made, kept for its capacity.
+    /// The block being built, kept to reuse its capacity.
     block: Vec<u8>,
     interfaces: u32,
     bytes: u64,
@@ -167,7 +167,7 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Hands everything written so far to the system.
+    /// Passes everything written so far to the system.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -175,7 +175,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Flushes, and gives back what was written to.
+    /// Flushes, and returns the underlying writer.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -192,7 +192,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.put(&kind.to_le_bytes());
-        // The length; `end` knows it.
+        // Placeholder for the length, which `end` fills in.
         self.put(&[0; 4]);
     }
 

@@ -1,24 +1,24 @@
-//! A bounded ring for one producer and one consumer, each on a thread of its own if need be.
+//! A bounded ring for one producer and one consumer, which may be on different threads.
 //!
 //! The head counts the items ever pushed, the tail those ever popped; both wrap at the end of
-//! `usize`, and the slot of a counter is its low bits. Each end owns its counter and keeps a copy
-//! of the other's, which it renews only when the copy says that the ring is full or empty: while
-//! both ends work in batches, the cache lines of the counters travel once per batch. Nothing is
-//! allocated after the ring is made.
+//! `usize`, and the slot of a counter is given by its low bits. Each end owns its counter and keeps
+//! a copy of the other's, which it reloads only when the copy shows a full or empty ring: while
+//! both ends work in batches, the cache lines of the counters are transferred once per batch.
+//! Nothing is allocated after the ring is created.
 //!
-//! `tests/loom_ring.rs` runs it under every order of accesses that the memory model allows.
+//! `tests/loom_ring.rs` runs this code under every order of accesses that the memory model allows.
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;
 
-/// The most items that a ring can be made for.
+/// Maximum capacity of a ring.
 pub const CAPACITY_MAX: usize = 1 << 20;
 
 /// The end that pushes.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     head: usize,
-    /// The tail when last looked at; the true one may be further.
+    /// The tail when last loaded; the actual one may be ahead.
     tail_seen: usize,
 }
 
@@ -26,12 +26,12 @@ pub struct Producer<T> {
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
     tail: usize,
-    /// The head when last looked at; the true one may be further.
+    /// The head when last loaded; the actual one may be ahead.
     head_seen: usize,
 }
 
-/// Keeps what is inside on cache lines of its own. Two lines, because the processors that fetch
-/// lines in pairs would otherwise still share.
+/// Keeps its content on separate cache lines. It uses two lines, because processors that fetch
+/// lines in pairs would otherwise still share them.
 #[repr(C, align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
@@ -43,14 +43,14 @@ struct Shared<T> {
     tail: OwnLine<AtomicUsize>,
 }
 
-// SAFETY: a slot is touched only by the end to which the counters assign it: by the producer while
-// it is not in `tail..head`, by the consumer while it is. The release store of a counter hands the
-// slot over and the acquire load takes it. So items only ever move between threads.
+// SAFETY: a slot is accessed only by the end to which the counters assign it: by the producer while
+// it is not in `tail..head`, by the consumer while it is. The release store of a counter passes the
+// slot on and the acquire load receives it. So items only move between threads.
 unsafe impl<T: Send> Sync for Shared<T> {}
-// SAFETY: as above; whoever drops the last end drops the items that are left.
+// SAFETY: as above; the thread that drops the last end drops the remaining items.
 unsafe impl<T: Send> Send for Shared<T> {}
 
-/// A ring of `capacity` items, rounded up to a power of two, at least one and at most
+/// Creates a ring of `capacity` items, rounded up to a power of two, at least one and at most
 /// [`CAPACITY_MAX`].
 pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.clamp(1, CAPACITY_MAX).next_power_of_two();
@@ -82,7 +82,7 @@ impl<T> Producer<T> {
     /// Pushes `item`.
     ///
     /// # Errors
-    /// Gives the item back if the ring is full.
+    /// Returns the item if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         let capacity = self.shared.slots.len();
@@ -93,9 +93,9 @@ impl<T> Producer<T> {
             }
         }
         self.shared.slot(self.head).with_mut(|slot| {
-            // SAFETY: fewer than `capacity` items lie between tail and head, so this slot is not
-            // one of them; the consumer left it before the tail was loaded, and we are the only
-            // producer.
+            // SAFETY: there are fewer than `capacity` items between tail and head, so this slot is
+            // not one of them; the consumer left it before the tail was loaded, and this is the
+            // only producer.
             unsafe { (*slot).write(item) };
         });
         self.head = self.head.wrapping_add(1);
@@ -103,18 +103,19 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// How many items `push` takes before it needs the consumer. Reads the consumer's cache line.
+    /// Number of items that `push` accepts before the consumer must pop one. Reads the consumer's
+    /// cache line.
     pub fn room(&self) -> usize {
         let tail = self.shared.tail.0.load(Ordering::Acquire);
         self.shared.slots.len() - self.head.wrapping_sub(tail)
     }
 
-    /// How many items the ring can hold.
+    /// Number of items that the ring can hold.
     pub fn capacity(&self) -> usize {
         self.shared.slots.len()
     }
 
-    /// Whether the consumer has been dropped: nobody will pop again.
+    /// Whether the consumer has been dropped: no item will be popped again.
     #[inline]
     pub fn is_consumer_gone(&self) -> bool {
         self.shared.consumer_gone.load(Ordering::Acquire)
@@ -132,8 +133,8 @@ impl<T> Consumer<T> {
             }
         }
         let item = self.shared.slot(self.tail).with_mut(|slot| {
-            // SAFETY: the slot lies between tail and head, so the producer wrote it before the
-            // head was stored; the tail passes it just below, so it is read once.
+            // SAFETY: the slot is between tail and head, so the producer wrote it before the head
+            // was stored; the tail passes it just below, so it is read once.
             unsafe { (*slot).assume_init_read() }
         });
         self.tail = self.tail.wrapping_add(1);
@@ -141,7 +142,7 @@ impl<T> Consumer<T> {
         Some(item)
     }
 
-    /// How many items wait. Reads the producer's cache line.
+    /// Number of items in the ring. Reads the producer's cache line.
     pub fn len(&self) -> usize {
         self.shared
             .head
@@ -150,12 +151,12 @@ impl<T> Consumer<T> {
             .wrapping_sub(self.tail)
     }
 
-    /// Whether no item waits. Reads the producer's cache line.
+    /// Whether the ring is empty. Reads the producer's cache line.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the producer has been dropped. What it pushed before can still be popped.
+    /// Whether the producer has been dropped. Items that it pushed before can still be popped.
     pub fn is_producer_gone(&self) -> bool {
         self.shared.producer_gone.load(Ordering::Acquire)
     }
@@ -177,7 +178,8 @@ impl<T> Drop for Producer<T> {
 
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
-        // First the word, then the broom: what is pushed between the two waits for `Shared`.
+        // Set the flag first, then drop the items: an item pushed in between is dropped with
+        // `Shared`.
         self.shared.consumer_gone.store(true, Ordering::Release);
         while self.pop().is_some() {}
     }
@@ -189,7 +191,7 @@ impl<T> Drop for Shared<T> {
         let mut tail = self.tail.0.load(Ordering::Acquire);
         while tail != head {
             self.slot(tail).with_mut(|slot| {
-                // SAFETY: the slots of `tail..head` hold items, and no end is left to take them.
+                // SAFETY: the slots of `tail..head` hold items, and no end is left to pop them.
                 unsafe { (*slot).assume_init_drop() };
             });
             tail = tail.wrapping_add(1);
@@ -220,7 +222,7 @@ mod tests {
         for (asked, given) in [(0, 1), (1, 1), (3, 4), (64, 64)] {
             assert_eq!(ring::<u8>(asked).0.capacity(), given);
         }
-        // Miri would take minutes to free so many slots.
+        // Miri would need minutes to free this many slots.
         if !cfg!(miri) {
             assert_eq!(ring::<()>(usize::MAX).0.capacity(), CAPACITY_MAX);
         }

@@ -1,5 +1,5 @@
-//! What the ring is made of, in two versions: the real one, and the one in which `loom` watches
-//! every access and tries every order of them.
+//! The synchronisation types of the ring, in two versions: the real ones, and those in which `loom`
+//! observes every access and tries every order of them.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -13,7 +13,7 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering
 #[cfg(not(loom))]
 pub(crate) use std::sync::Arc;
 
-/// `core`'s cell with the access by closure that `loom`'s has.
+/// The cell of `core` with the closure-based access of the cell of `loom`.
 #[cfg(not(loom))]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 

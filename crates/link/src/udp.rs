@@ -1,20 +1,20 @@
-//! Links over UDP with VXLAN framing (RFC 7348): between machines, and to whatever speaks VXLAN, a
-//! Linux vxlan device for one.
+//! Links over UDP with VXLAN framing (RFC 7348): between machines, and to any other VXLAN endpoint,
+//! such as a Linux vxlan device.
 //!
 //! A [`Hub`] is one socket for many ports of a switch, each a link to another peer; a node's end is
-//! a hub with one port. What reaches the socket from nobody known, with another network identifier
-//! or damaged is dropped and counted by reason.
+//! a hub with one port. A datagram that is corrupt, is from an unknown sender, or has another
+//! network identifier is dropped and counted by reason.
 //!
-//! The inner packets need a way whose MTU exceeds theirs by 50 bytes (70 over IPv6), as tunnel
+//! The inner packets need a path whose MTU exceeds theirs by 50 bytes (70 over IPv6), as tunnel
 //! endpoints must not fragment (RFC 7348 4.3): datagrams are sent with "do not fragment", and a
-//! peer behind too narrow a way is refused where the system knows of it.
+//! peer on a path with too small an MTU is refused if the system knows that MTU.
 //!
 //! Packets may be [sealed](Hub::sealed_port). Without that, a sender that can spoof a port's
 //! address can send packets as that port.
 //!
-//! Ports may be polled by several threads, as whoever finds a datagram leaves it where its port
-//! looks. But who *sleeps* on a port must poll all the others of its hub too, for one socket wakes
-//! them all.
+//! Several threads may poll ports: a thread that receives a datagram puts it into the inbox of its
+//! port. But a thread that *sleeps* on a port must also poll all other ports of its hub, because
+//! one socket wakes them all.
 
 mod challenge;
 mod error;
@@ -43,59 +43,59 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How many datagrams are taken from the socket at once.
+/// Maximum datagrams read from the socket at once.
 const BATCH: usize = 64;
 
-/// How many packets wait for a port that does not look.
+/// Maximum packets queued for a port that is not polled.
 const INBOX_MAX: usize = 512;
 
-/// Bytes that the system may hold for the socket each way, if it lets us.
+/// Requested size of the socket's send and receive buffers in bytes.
 const SOCKET_BYTES: usize = 4 << 20;
 
 /// The largest Ethernet payload: a UDP datagram over IPv4 has at most 65507 bytes.
 const MTU_MAX: usize = 65_507 - vxlan::LEN - ETHERNET_MAX - SEAL_LEN;
 
-/// What a hub is made of.
+/// The configuration of a hub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HubConfig {
     /// The address and port of the socket. Port 0 lets the system choose.
     pub bind: SocketAddr,
     /// The VXLAN network identifier, 24 bits.
     pub vni: u32,
-    /// The most bytes of Ethernet payload of an inner packet.
+    /// Maximum Ethernet payload in bytes of an inner packet.
     pub mtu: usize,
 }
 
-/// Which datagrams belong to a peer.
+/// How the datagrams of a peer are recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerRule {
     /// Those from its address and UDP port: another hub.
     Exact,
-    /// Those from its address, whatever the port, but for those of a peer with an exact rule.
-    /// Other VXLAN endpoints choose the port by a hash of the inner packet (RFC 7348 section 5).
+    /// Those from its address with any port, except those of a peer with an exact rule. Other VXLAN
+    /// endpoints choose the port by a hash of the inner packet (RFC 7348 section 5).
     AnyPort,
 }
 
-/// How often what happened at a socket, for all its ports together.
+/// Event counts of a socket, for all its ports together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UdpCounters {
-    /// What was sent.
+    /// Counts of packets sent.
     pub send: SendCounters,
-    /// What came from peers and had a sound VXLAN header.
+    /// Counts of packets from peers with a valid VXLAN header.
     pub receive: ReceiveCounters,
-    /// Datagrams dropped because they come from no peer.
+    /// Datagrams dropped because the sender is not a peer.
     pub strangers: u64,
     /// Datagrams of peers dropped because they end within the VXLAN header.
     pub truncated: u64,
-    /// Datagrams of peers dropped because their VXLAN header claims no network identifier.
+    /// Datagrams of peers dropped because their VXLAN header has no network identifier.
     pub no_vni: u64,
-    /// Datagrams of peers dropped because their network identifier is another.
+    /// Datagrams of peers dropped because they have another network identifier.
     pub wrong_vni: u64,
     /// Datagrams dropped because they are not sealed with the port's key.
     pub forged: u64,
-    /// Datagrams dropped because their like has come before.
+    /// Datagrams dropped because they repeat an earlier one.
     pub replayed: u64,
-    /// Packets dropped because their port had not looked for long.
+    /// Packets dropped because their port was not polled for too long.
     pub inbox_full: u64,
 }
 
@@ -115,25 +115,25 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// What the ports share. The lock is held for a batch at most.
+/// State shared by the ports. The lock is held for a batch at most.
 #[derive(Debug)]
 struct State {
     inboxes: HashMap<Key, Inbox>,
-    /// Where a datagram is received: one byte more than the longest that is taken, so that a
-    /// longer one shows.
+    /// The receive buffer: one byte more than the longest accepted datagram, so that a longer one
+    /// is detected.
     buffer: Vec<u8>,
     counters: UdpCounters,
 }
 
-/// What came for a port.
+/// Packets received for a port.
 #[derive(Debug, Default)]
 struct Inbox {
     packets: VecDeque<Packet>,
-    /// If only what is sealed is taken.
+    /// Present if only sealed packets are accepted.
     opener: Option<Opener>,
 }
 
-/// By what a peer's datagrams are known. Addresses are in their plain form, not IPv4 in IPv6.
+/// How a peer's datagrams are recognised. Addresses are in their native form, not IPv4 in IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Key {
     Exact(IpAddr, u16),
@@ -141,7 +141,7 @@ enum Key {
 }
 
 impl Hub {
-    /// Binds the socket. `memory` resolves payloads that are sent, `pool` holds those received.
+    /// Binds the socket. `memory` resolves payloads to send, `pool` holds received ones.
     ///
     /// # Errors
     /// If the address cannot be bound, the MTU cannot be carried or the network identifier has
@@ -174,19 +174,19 @@ impl Hub {
         })))
     }
 
-    /// The link to `peer`, to which all goes that is sent. Its MTU is that of the hub, or what the
-    /// way to the peer carries around VXLAN, if that is less. It lasts until it is dropped; then
-    /// the peer is a stranger, until a port for it is made again.
+    /// The link to `peer`; all packets sent on it go there. Its MTU is that of the hub, or what the
+    /// path to the peer carries inside VXLAN, if that is less. The link lasts until it is dropped;
+    /// then the peer is unknown until a new port for it is created.
     ///
     /// # Errors
-    /// If the address can be no peer of this hub, there is a port for it, or the way there carries
+    /// If the address cannot be a peer of this hub, has a port already, or the path to it carries
     /// no RDMA packet at all.
     pub fn port(&self, peer: SocketAddr, rule: PeerRule) -> Result<Port, UdpError> {
         self.open(peer, rule, None)
     }
 
-    /// [`Self::port`] for a peer that seals what it sends, and to which all is sealed that is sent.
-    /// Its MTU is [`SEAL_LEN`] less.
+    /// As [`Self::port`], for a peer that seals its packets and to which all packets are sealed.
+    /// Its MTU is smaller by [`SEAL_LEN`].
     ///
     /// # Errors
     /// As [`Self::port`].
@@ -231,7 +231,8 @@ impl Hub {
     /// The MTU of a port to `peer` that is not sealed.
     ///
     /// # Errors
-    /// If the address can be no peer of this hub, or the way there carries no RDMA packet at all.
+    /// If the address cannot be a peer of this hub, or the path to it carries no RDMA packet at
+    /// all.
     pub fn mtu_to(&self, peer: SocketAddr) -> Result<usize, UdpError> {
         self.peer(peer)?;
         let ip = peer.ip().to_canonical();
@@ -251,12 +252,12 @@ impl Hub {
         self.0.local
     }
 
-    /// How often what happened so far.
+    /// The event counts.
     pub fn counters(&self) -> UdpCounters {
         self.0.lock().counters
     }
 
-    /// The peer's address as the socket's family writes it, if it can be a peer.
+    /// The peer's address in the form of the socket's address family, if it can be a peer.
     fn peer(&self, peer: SocketAddr) -> Result<SocketAddr, UdpError> {
         let ip = peer.ip().to_canonical();
         if ip.is_unspecified() || ip.is_multicast() || peer.port() == 0 {
@@ -283,20 +284,19 @@ impl Shared {
         self.state.lock().expect("no holder of this lock panics")
     }
 
-    /// Takes a batch of datagrams from the socket and leaves each where its port looks.
+    /// Reads a batch of datagrams from the socket and puts each into the inbox of its port.
     fn pull(&self, state: &mut State) {
         for _ in 0..BATCH {
             match self.socket.recv_from(&mut state.buffer) {
                 Ok((len, from)) => self.deliver(state, len, from),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A socket that is not connected fails in no other way that lasts than having
-                // nothing.
+                // An unconnected socket has no lasting error other than an empty queue.
                 Err(_) => return,
             }
         }
     }
 
-    /// Takes the first `len` bytes of the buffer, or counts why not.
+    /// Delivers the first `len` bytes of the buffer, or counts the reason for dropping them.
     fn deliver(&self, state: &mut State, len: usize, from: SocketAddr) {
         let State {
             inboxes,
@@ -331,7 +331,7 @@ impl Shared {
     }
 }
 
-/// Asks the system for large buffers, and not to fragment. It may give less than asked for.
+/// Requests large buffers and no fragmentation from the system. It may grant smaller buffers.
 fn prepare(socket: &UdpSocket) {
     if sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BYTES).is_err() {
         let _less = sockopt::set_socket_recv_buffer_size(socket, SOCKET_BYTES);
@@ -339,18 +339,18 @@ fn prepare(socket: &UdpSocket) {
     if sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BYTES).is_err() {
         let _less = sockopt::set_socket_send_buffer_size(socket, SOCKET_BYTES);
     }
-    // Each fails on a socket of the other family alone; IPv6 sockets may carry both.
+    // Each call fails only on a socket of the other family; IPv6 sockets may carry both.
     let _other = sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO);
     let _other = sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::DO);
 }
 
-/// Bytes around an inner packet's Ethernet payload on the way to `ip`.
+/// Bytes around an inner packet's Ethernet payload on the path to `ip`.
 fn overhead(ip: IpAddr) -> usize {
     let outer = if ip.is_ipv4() { ipv4::LEN } else { 40 };
     outer + udp::LEN + vxlan::LEN + ethernet::LEN
 }
 
-/// The MTU of the way to `peer` as the system knows it now; nothing if it knows no way.
+/// The path MTU to `peer` as the system currently knows it; `None` if it knows no route.
 fn path_mtu(peer: SocketAddr) -> Option<usize> {
     let any: SocketAddr = match peer {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -1,13 +1,13 @@
 //! A link over Unix datagrams: one Ethernet packet per datagram, between two processes of a
-//! machine. QEMU's `-netdev dgram` speaks the same.
+//! machine. QEMU's `-netdev dgram` uses the same format.
 //!
-//! It is lossless while the peer lives: the system queues few datagrams and refuses more, and what
-//! it refuses waits here. With the usual limit of ten, two processes take turns every ten packets;
-//! `sysctl net.unix.max_dgram_qlen=512` spares them that. While nobody is there at the other end,
-//! packets are dropped and counted, so that a dead peer blocks nobody; one that comes back is
+//! The link is lossless while the peer lives: the system queues few datagrams and refuses more, and
+//! refused packets are queued here. With the usual limit of ten, two processes alternate every ten
+//! packets; `sysctl net.unix.max_dgram_qlen=512` avoids that. While no socket is bound at the other
+//! end, packets are dropped and counted, so a dead peer blocks no sender; a peer that returns is
 //! served again at once.
 //!
-//! The other end is known by its socket's path, which must be spelled the same on both sides.
+//! The other end is identified by its socket's path, which must be spelled the same on both sides.
 
 mod bind;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// One end of a link over Unix datagrams. Its socket's file goes when it is dropped.
+/// One end of a link over Unix datagrams. Its socket file is removed when it is dropped.
 #[derive(Debug)]
 pub struct UnixDatagram {
     bound: Bound,
@@ -33,30 +33,31 @@ pub struct UnixDatagram {
     mtu: usize,
     pool: Pool,
     outbox: Outbox,
-    /// Where a datagram is received: one byte more than the longest that is taken, so that a
-    /// longer one shows.
+    /// The receive buffer: one byte more than the longest accepted datagram, so that a longer one
+    /// is detected.
     buffer: Vec<u8>,
     counters: UnixCounters,
 }
 
-/// How often what happened at one end.
+/// Event counts of one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UnixCounters {
-    /// What was sent to the peer. While nobody is bound to its path, it is gone.
+    /// Counts of packets sent to the peer. While no socket is bound to its path, the peer counts as
+    /// absent.
     pub send: SendCounters,
-    /// What came from the peer.
+    /// Counts of packets received from the peer.
     pub receive: ReceiveCounters,
-    /// Datagrams dropped because another than the peer sent them.
+    /// Datagrams dropped because their sender is not the peer.
     pub strangers: u64,
 }
 
 impl UnixDatagram {
     /// Binds a socket at `own` that exchanges packets with the one at `peer`, which need not exist
-    /// yet. The socket file of a process that died is replaced. `memory` resolves payloads that
-    /// are sent, `pool` holds those received.
+    /// yet. The socket file of a process that died is replaced. `memory` resolves payloads to send,
+    /// `pool` holds received ones.
     ///
     /// # Errors
-    /// If the MTU carries no RDMA MTU, or `own` is in use or cannot be bound.
+    /// If the MTU is too small for any RDMA MTU, or `own` is in use or cannot be bound.
     pub fn bind(
         own: &Path,
         peer: &Path,
@@ -79,7 +80,7 @@ impl UnixDatagram {
         })
     }
 
-    /// How often what happened so far.
+    /// The event counts.
     pub fn counters(&self) -> UnixCounters {
         self.counters
     }
@@ -108,8 +109,7 @@ impl Link for UnixDatagram {
                 }
                 Ok(_) => self.counters.strangers += 1,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A socket that is bound and not connected fails in no other way than having
-                // nothing.
+                // A bound, unconnected socket has no error other than an empty queue.
                 Err(_) => return None,
             }
         }

@@ -1,4 +1,4 @@
-//! Sleeping until a link may have something: `poll(2)` over the descriptors of many.
+//! Sleeps until a link may have received something: `poll(2)` over the descriptors of many.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Sleeps until one of `fds` is readable, closed or broken, a signal came, or `limit` has passed.
-/// False if it was the time.
+/// Sleeps until one of `fds` is readable, closed or in error, a signal arrives, or `limit` has
+/// passed. Returns false after `limit`.
 ///
 /// # Errors
 /// If the system refuses, for example because there are more descriptors than a process may have.
@@ -16,7 +16,7 @@ pub fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<bool> {
         .iter()
         .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
         .collect();
-    // More than the system can count is as good as for ever.
+    // A limit that the system cannot represent is treated as for ever.
     let limit = Timespec::try_from(limit).ok();
     match poll(&mut fds, limit.as_ref()) {
         Ok(ready) => Ok(ready > 0),

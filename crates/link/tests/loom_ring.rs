@@ -25,7 +25,7 @@ fn pop<T>(consumer: &mut Consumer<T>) -> T {
 }
 
 /// Passes `items` items through a ring of `capacity`, each end on its own thread. `preemptions`
-/// bounds how often a thread is interrupted where it need not be; nothing means any number.
+/// bounds the forced interruptions of a thread; `None` means any number.
 fn pass(capacity: usize, items: usize, preemptions: Option<usize>) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = preemptions;
@@ -52,7 +52,7 @@ fn items_arrive_once_and_in_order_when_every_slot_is_used_again() {
 #[test]
 fn items_arrive_once_and_in_order_over_the_wrap() {
     pass(2, 3, None);
-    // Twice round is too much for every order; faults of such rings show with few preemptions.
+    // Two rounds are too many for every order; bugs of such rings show with few preemptions.
     pass(2, 5, Some(2));
 }
 
@@ -122,15 +122,15 @@ mod between_processes {
     use loom::thread;
     use rackweave_link::shared_memory::protocol::{ReceiveEnd, SendEnd, Words};
 
-    /// What both processes map, and the descriptor that each sleeps on. The slots order nothing by
-    /// themselves: one read too early or written too late shows another item.
+    /// The memory that both processes map, and the descriptor that each sleeps on. The slots give
+    /// no ordering by themselves: a slot read too early or written too late shows another item.
     struct Segment {
         slots: Vec<AtomicUsize>,
         receiver: Event,
         sender: Event,
     }
 
-    /// As an eventfd: remembers that it was written to until it is read.
+    /// Like an eventfd: remembers a write until it is read.
     #[derive(Default)]
     struct Event(Mutex<bool>, Condvar);
 
@@ -185,7 +185,7 @@ mod between_processes {
         }
     }
 
-    /// Passes `items` items; whoever has nothing to do sleeps until it is woken.
+    /// Passes `items` items; an end with nothing to do sleeps until it is woken.
     fn pass(capacity: u32, items: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;
@@ -209,7 +209,7 @@ mod between_processes {
             for expect in 0..items {
                 assert_eq!(pop(&mut receive, &segment), expect);
             }
-            // As a process does that has nothing more to do.
+            // Like a process that has nothing more to do.
             let _sender_waits = receive.settle();
             thread.join().unwrap();
             assert_eq!(receive.peek().unwrap(), None, "an item came twice");

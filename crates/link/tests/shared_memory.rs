@@ -1,5 +1,5 @@
 //! The link in shared memory between two real processes: this test program starts itself again as
-//! the other one, which joins as a node would, over a Unix stream.
+//! the other process, which joins like a node, over a Unix stream.
 #![cfg(target_os = "linux")]
 
 use rackweave_base::memory::Origin;
@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Says to the program that it is the other process, and where it finds the first one.
+/// Tells the program that it is the other process, and where to find the first one.
 const SOCKET: &str = "RACKWEAVE_TEST_SOCKET";
 
 const NOW: Instant = Instant::ZERO;
@@ -21,13 +21,13 @@ const NODE: Origin = Origin(2);
 const ARENA: usize = 4 << 20;
 const CAPACITY: usize = 64;
 
-/// Packets of the stream that is checked from end to end.
+/// Number of packets of the stream that is checked from end to end.
 const PACKETS: u32 = 20_000;
 
-/// Longer than any test takes: only a lost waking shows it.
+/// Longer than any test takes: only a lost wakeup makes a test reach it.
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-/// The link to the other process, and the stream whose end tells of its death.
+/// The link to the other process, and the stream whose end shows its death.
 struct Joined {
     link: SharedMemory,
     memory: Memory,
@@ -40,7 +40,7 @@ fn arena(name: Origin) -> Memory {
     memory
 }
 
-/// Starts the other process in the role of `job` and hands it its end of a link.
+/// Starts the other process in the role of `job` and passes it its end of a link.
 fn start(job: &str) -> (Joined, Child) {
     let path = std::env::temp_dir().join(format!("rackweave-{}-{job}.sock", std::process::id()));
     let _none = std::fs::remove_file(&path);
@@ -70,7 +70,7 @@ fn start(job: &str) -> (Joined, Child) {
     (joined, child)
 }
 
-/// The other process's part: nothing, unless it is one.
+/// The part of the other process; has no effect in the first one.
 #[test]
 fn the_other_process() {
     let Ok(path) = std::env::var(SOCKET) else {
@@ -99,7 +99,7 @@ fn the_other_process() {
 }
 
 impl Joined {
-    /// The next packet; sleeps until it comes. Nothing once the other process is gone.
+    /// The next packet; sleeps until it arrives. `None` once the other process has ended.
     fn receive(&mut self) -> Option<Packet> {
         loop {
             if let Some(packet) = self.link.receive(NOW) {
@@ -112,7 +112,7 @@ impl Joined {
         }
     }
 
-    /// Sends, and sleeps while there is no room.
+    /// Sends, and sleeps while the link is full.
     fn send(&mut self, mut packet: Packet) {
         while let Err(back) = self.link.send(NOW, packet) {
             packet = back;
@@ -120,7 +120,8 @@ impl Joined {
         }
     }
 
-    /// Sleeps by the rules, on the link and on the stream, which tells that its process has died.
+    /// Sleeps by the rules, on the link and on the stream, whose end shows that the process has
+    /// died.
     fn sleep(&mut self) {
         if self.link.prepare_sleep() {
             let fds = [self.link.wake_fd().unwrap(), self.stream.as_fd()];
@@ -156,14 +157,14 @@ fn packet(number: u32, block: &Block) -> (Packet, Vec<u8>) {
     (packet, bytes)
 }
 
-/// Sends everything back, with the bytes of references in a block of its own.
+/// Sends everything back, with the bytes of references in its own block.
 fn echo(joined: &mut Joined) {
     let block = joined.memory.allocate(1 << 20).unwrap();
     let mut at = 0;
     while let Some(mut packet) = joined.receive() {
         if let Payload::Region(there) = packet.payload {
-            // As a NIC does: one copy, out of the memory of the other process. The block is far
-            // larger than all packets under way.
+            // As in a NIC: one copy, from the memory of the other process. The block is far larger
+            // than all packets in flight.
             at = if at + u64::from(there.len()) > 1 << 20 {
                 0
             } else {
@@ -193,7 +194,7 @@ fn flood(joined: &mut Joined) {
     }
 }
 
-/// Takes a few packets, then nothing more.
+/// Receives a few packets, then nothing more.
 fn sink(joined: &mut Joined) {
     for _ in 0..10 {
         joined.receive().unwrap();
@@ -246,7 +247,8 @@ fn a_sender_killed_in_mid_stream_leaves_whole_packets() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it had sent is there, in order and whole; then the stream tells that it died.
+        // The packets that it had sent arrive, in order and intact; then the stream shows that it
+        // died.
         while let Some(packet) = joined.receive() {
             assert_eq!(packet.header(), next.to_le_bytes());
             assert_eq!(packet.check, Some(next.to_be_bytes()));
@@ -269,7 +271,7 @@ fn a_sender_to_a_killed_process_does_not_block() {
         let (packet, _) = packet(number, &block);
         joined.send(packet);
     }
-    // It takes no more: the ring fills up.
+    // It receives no more: the ring fills up.
     for _ in 0..CAPACITY + 10 {
         let _full = joined.link.send(NOW, Packet::new(b"", Payload::Empty));
     }

@@ -1,5 +1,5 @@
-//! A capture read back by tshark: every packet is RoCEv2 to it, none malformed, and the names,
-//! times, directions and comments are where it looks for them. Skipped where tshark is missing.
+//! A capture read back by tshark: it recognises every packet as RoCEv2, none as malformed, and
+//! finds the names, times, directions and comments. Skipped where tshark is missing.
 
 use rackweave_base::{Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rkey};
 use rackweave_link::{CaptureOptions, Direction, SharedCapture};

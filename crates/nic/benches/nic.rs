@@ -1,5 +1,5 @@
-//! Packets per second of the soft NIC, two of them joined directly: what one comes up with is given
-//! to the other at once.
+//! Packets per second of the soft NIC, two of them connected directly: each packet that one sends
+//! is passed to the other at once.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rackweave_base::packet::Pool;
@@ -156,7 +156,7 @@ impl Load {
 
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("nic");
-    // Whole messages of 100 full packets, so that First and Last weigh little.
+    // Whole messages of 100 full packets, so that First and Last have little weight.
     let loads = [
         ("write_4096", false, false, 100 * 4096, 2),
         ("read_4096_by_reference", true, true, 100 * 4096, 2),
@@ -183,7 +183,7 @@ fn bench(criterion: &mut Criterion) {
     copies(criterion);
 }
 
-/// What the copies alone cost, for comparison in the same run.
+/// The cost of the copies alone, for comparison in the same run.
 fn copies(criterion: &mut Criterion) {
     let memory = Memory::new(4 << 20);
     let (from, to) = (

@@ -1,4 +1,4 @@
-//! What a NIC is made with: its addresses and the bounds of its tables.
+//! The configuration of a NIC: its addresses and the bounds of its tables.
 
 use crate::congestion::Dcqcn;
 use crate::{cq, datagrams, nic, qp, region_table};
@@ -6,8 +6,8 @@ use rackweave_base::MacAddr;
 use rackweave_wire::datagram;
 use std::net::Ipv4Addr;
 
-/// The most queue pairs of one NIC. It leaves at least four of the 24 bits of a queue pair number
-/// to tell a queue pair from its predecessor in the same slot.
+/// Maximum queue pairs of one NIC. This leaves at least four of the 24 bits of a queue pair number
+/// to distinguish a queue pair from its predecessor in the same slot.
 pub const QPS_MAX: u32 = (1 << 20) - 2;
 
 /// A NIC's addresses, bounds and behaviour.
@@ -17,37 +17,38 @@ pub struct NicConfig {
     pub ip: Ipv4Addr,
     /// The Ethernet address that packets are sent from.
     pub mac: MacAddr,
-    /// Queue pairs at a time, at most [`QPS_MAX`].
+    /// Maximum number of queue pairs, at most [`QPS_MAX`].
     pub qps_max: u32,
-    /// Completion queues at a time.
+    /// Maximum number of completion queues.
     pub cqs_max: u32,
-    /// Regions at a time.
+    /// Maximum number of regions.
     pub regions_max: u32,
-    /// Entries of one completion queue.
+    /// Maximum entries of one completion queue.
     pub cq_entries_max: u32,
-    /// Entries of one send or receive queue.
+    /// Maximum entries of one send or receive queue.
     pub queue_entries_max: u32,
-    /// Whether the ICRC is computed and demanded: true unless every link promises integrity.
+    /// Whether the ICRC is computed and required: true unless every link promises integrity.
     pub check: bool,
-    /// Rate control, or none.
+    /// Parameters of rate control, if enabled.
     pub congestion: Option<Dcqcn>,
-    /// Request packets after which an acknowledgement is sent that nobody asked for.
+    /// Number of request packets after which an unsolicited acknowledgement is sent.
     pub ack_every: u32,
-    /// Request packets of one queue pair that may be unacknowledged, up to 2^22.
+    /// Maximum unacknowledged request packets of one queue pair, up to 2^22.
     pub window_packets: u32,
-    /// Fragments that one packet may stand for where every link is in this process (a train, see
-    /// `rackweave_base::packet`); one elsewhere.
+    /// Maximum fragments that one packet may represent where every link is in this process (a
+    /// train, see `rackweave_base::packet`); one elsewhere.
     pub train_max: u32,
-    /// UDP ports bound at a time.
+    /// Maximum number of bound UDP ports.
     pub datagram_ports_max: u32,
-    /// Datagrams that wait to be received at one port, and as many in all to be sent.
+    /// Maximum datagrams in the receive queue of one port, and in the send queue of all ports
+    /// together.
     pub datagram_queue_max: u32,
-    /// Bytes that a datagram carries at most, up to 4096: what the path takes in one packet.
+    /// Maximum payload bytes of a datagram, up to 4096: what the path carries in one packet.
     pub datagram_max: u32,
 }
 
 impl NicConfig {
-    /// A NIC of moderate size at `ip`, with ICRC and without rate control.
+    /// The configuration of a NIC of moderate size at `ip`, with ICRC and without rate control.
     pub fn new(ip: Ipv4Addr, mac: MacAddr) -> Self {
         Self {
             ip,
@@ -68,7 +69,7 @@ impl NicConfig {
         }
     }
 
-    /// The configuration with every bound moved into the range that the machine can do.
+    /// The configuration with every bound clamped to the range that the NIC supports.
     pub(crate) fn clamped(mut self) -> Self {
         self.qps_max = self.qps_max.clamp(1, QPS_MAX);
         self.cqs_max = self.cqs_max.clamp(1, 1 << 24);
@@ -84,8 +85,8 @@ impl NicConfig {
         self
     }
 
-    /// The most bytes that the tables of such a NIC can take, if all of its queues are made as
-    /// large as allowed.
+    /// Upper bound on the bytes that the tables of such a NIC use if all of its queues are as large
+    /// as allowed.
     pub fn bytes_overhead_max(&self) -> usize {
         let config = self.clone().clamped();
         let qp = qp::bytes_max(config.queue_entries_max);

@@ -1,17 +1,17 @@
 //! DCQCN: congestion control for RoCEv2.
 //!
-//! Source: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015,
-//! section 3 (algorithm) and table 14 with section 5 (constants). The receiver of a packet marked
-//! "congestion experienced" notifies its sender; the sender cuts the queue pair's rate and wins it
-//! back by time and by bytes sent.
+//! Source: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section
+//! 3 (algorithm) and table 14 with section 5 (constants). The receiver of a packet marked
+//! "congestion experienced" notifies its sender; the sender cuts the queue pair's rate and raises
+//! it again by time and by bytes sent.
 
 use rackweave_base::{Duration, Instant};
 
-/// Fixed point of alpha: this is 1.
+/// The value 1 in the fixed-point format of alpha.
 const ALPHA_ONE: u64 = 1 << 20;
 
-/// Bytes that a queue pair may send ahead of its rate, so that a driver that polls late does not
-/// slow it down further. Our choice: four of the largest packets.
+/// Bytes that a queue pair may send ahead of its rate, so that late polling by a driver does not
+/// slow it down further. Chosen here: four of the largest packets.
 const BURST_BYTES: u64 = 16 * 1024;
 
 /// Parameters of DCQCN.
@@ -19,24 +19,24 @@ const BURST_BYTES: u64 = 16 * 1024;
 pub struct Dcqcn {
     /// Bits per second of the NIC's port, at which every queue pair starts.
     pub line_rate: u64,
-    /// Bits per second that no cut goes below.
+    /// Lower bound of the rate in bits per second.
     pub rate_min: u64,
-    /// The least time between two notifications of one queue pair: N.
+    /// Minimum time between two notifications of one queue pair: N.
     pub notify_interval: Duration,
-    /// Alpha moves by this power of two's reciprocal: g = 1/256.
+    /// Alpha changes by the reciprocal of this power of two: g = 1/256.
     pub gain_shift: u32,
-    /// Alpha decays once in this time without a notification: K.
+    /// Alpha decays once per this interval without a notification: K.
     pub alpha_interval: Duration,
-    /// The rate is raised once in this time: T.
+    /// The rate is raised once per this interval: T.
     pub raise_interval: Duration,
-    /// And once in so many bytes sent: B.
+    /// The rate is also raised once per this many bytes sent: B.
     pub raise_bytes: u64,
-    /// Raises that only halve the way back to the rate before the cut: F.
+    /// Number of raises that only halve the distance to the rate before the cut: F.
     pub fast_recovery_raises: u32,
     /// Bits per second added by one additive increase: R_AI.
     pub additive_step: u64,
-    /// Bits per second added by one hyper increase. The paper leaves it open; ten times R_AI is the
-    /// ratio of the defaults of ConnectX NICs (`rpg_ai_rate` 5, `rpg_hai_rate` 50).
+    /// Bits per second added by one hyper increase. The paper does not specify it; ten times R_AI
+    /// is the ratio of the defaults of ConnectX NICs (`rpg_ai_rate` 5, `rpg_hai_rate` 50).
     pub hyper_step: u64,
 }
 
@@ -61,7 +61,7 @@ impl Dcqcn {
 /// The rate of one queue pair.
 #[derive(Clone, Debug)]
 pub(crate) struct RateControl {
-    /// False until the first notification, and again once the line rate is reached: nothing is
+    /// False until the first notification, and again once the line rate is reached: then nothing is
     /// paced and no timer runs.
     limited: bool,
     current: u64,
@@ -92,12 +92,12 @@ impl RateControl {
         self.limited
     }
 
-    /// Bits per second, or nothing at line rate.
+    /// The rate in bits per second, or `None` at line rate.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.limited.then_some(self.current)
     }
 
-    /// A notification has arrived: cut.
+    /// Cuts the rate after a notification.
     pub(crate) fn cut(&mut self, dcqcn: &Dcqcn) {
         if !self.limited {
             self.limited = true;
@@ -115,18 +115,18 @@ impl RateControl {
         self.bytes = 0;
     }
 
-    /// `alpha_interval` has passed without a notification.
+    /// Decays alpha after `alpha_interval` without a notification.
     pub(crate) fn decay(&mut self, dcqcn: &Dcqcn) {
         self.alpha -= self.alpha >> dcqcn.gain_shift;
     }
 
-    /// `raise_interval` has passed.
+    /// Raises the rate after `raise_interval`.
     pub(crate) fn raise_by_time(&mut self, dcqcn: &Dcqcn) {
         self.raises_by_time = self.raises_by_time.saturating_add(1);
         self.raise(dcqcn);
     }
 
-    /// A packet of `bytes` bytes was sent.
+    /// Accounts for a packet of `bytes` bytes that was sent.
     #[inline]
     pub(crate) fn sent(&mut self, dcqcn: &Dcqcn, bytes: usize, now: Instant) {
         if !self.limited {
@@ -143,7 +143,7 @@ impl RateControl {
         }
     }
 
-    /// When the next packet may leave, if that is not now.
+    /// The time when the next packet may be sent, if it may not be sent now.
     #[inline]
     pub(crate) fn wait_until(&self, now: Instant) -> Option<Instant> {
         (self.limited && self.next_send_ns > now.as_nanos())
@@ -162,7 +162,7 @@ impl RateControl {
             self.target = self.target.saturating_add(step).min(dcqcn.line_rate);
         }
         self.current = self.current.midpoint(self.target);
-        // Halving never quite arrives; within a thousandth of the line rate it has.
+        // Halving never reaches the line rate, so within a thousandth of it counts as reached.
         if self.current >= dcqcn.line_rate - dcqcn.line_rate / 1000 {
             self.limited = false;
         }

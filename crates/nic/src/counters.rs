@@ -1,12 +1,12 @@
-//! Counters of one NIC, named as `rdma statistic` shows them on Linux: the names of `rdma_rxe` and,
-//! where that has none, of `mlx5`.
+//! Counters of one NIC, named as shown by `rdma statistic` on Linux: the names of `rdma_rxe` and,
+//! where it has none, those of `mlx5`.
 
 use crate::DropReason;
 use std::collections::BTreeMap;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a NIC has counted since it was made.
+        /// What a NIC has counted since its creation.
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
@@ -41,7 +41,7 @@ counters! {
     rx_read_requests,
     /// Atomic requests executed.
     rx_atomic_requests,
-    /// Requests that had come before.
+    /// Duplicate requests.
     duplicate_request,
     /// Requests ahead of the one expected.
     out_of_seq_request,
@@ -53,23 +53,23 @@ counters! {
     rcvd_rnr_err,
     /// Sequence error NAKs received.
     rcvd_seq_err,
-    /// Losses seen from a response to a later request.
+    /// Losses detected by a response to a later request.
     implied_nak_seq_err,
     /// Acknowledgement timeouts.
     local_ack_timeout_err,
-    /// Times that requests were sent again, whatever the cause.
+    /// Times that requests were resent, for any cause.
     completer_retry_err,
     /// Queue pairs that ran out of retries.
     retry_exceeded_err,
     /// Queue pairs that ran out of receiver-not-ready retries.
     retry_rnr_exceeded_err,
-    /// Acknowledgements asked for that a later one took with it.
+    /// Requested acknowledgements that were merged into a later one.
     ack_deferred,
-    /// Receives ended by an error of the peer's or our own.
+    /// Receives that failed by an error of the peer or of this NIC.
     resp_cqe_error,
     /// Receives flushed.
     resp_cqe_flush_error,
-    /// Sends ended by an error.
+    /// Sends that failed.
     req_cqe_error,
     /// Sends flushed.
     req_cqe_flush_error,
@@ -79,11 +79,11 @@ counters! {
     resp_remote_access_errors,
     /// Requests refused as invalid.
     resp_remote_invalid_request,
-    /// Our requests refused for their key, bounds, permission or domain.
+    /// Requests of this NIC that were refused for their key, bounds, permission or domain.
     req_remote_access_errors,
-    /// Our requests refused as invalid.
+    /// Requests of this NIC that were refused as invalid.
     req_remote_invalid_request,
-    /// Our requests that the peer could not complete.
+    /// Requests of this NIC that the peer could not complete.
     req_remote_operation_errors,
     /// Packets with a congestion mark received.
     np_ecn_marked_roce_packets,
@@ -95,15 +95,15 @@ counters! {
     rp_cnp_ignored,
     /// Packets whose ICRC was wrong or missing.
     rx_icrc_encapsulated,
-    /// Completions that found their queue full.
+    /// Completions lost because their queue was full.
     cq_overflows,
     /// Requests held back until a READ before them was answered.
     held_requests,
     /// Times that a packet waited for a buffer of the pool.
     pool_stalls,
-    /// Datagrams taken for sending.
+    /// Datagrams accepted for sending.
     sent_datagrams,
-    /// Datagrams received for a port that was bound.
+    /// Datagrams received for a bound port.
     rcvd_datagrams,
 }
 
@@ -118,8 +118,8 @@ impl Counters {
         self.drops.iter().sum::<u64>() + self.malformed.values().sum::<u64>()
     }
 
-    /// All counters by name, in a fixed order; malformed packets by what was wrong, where that has
-    /// occurred.
+    /// All counters by name, in a fixed order; malformed packets by cause, where the count is not
+    /// zero.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let drops = DropReason::ALL
             .into_iter()

@@ -15,8 +15,8 @@ pub(crate) struct CqTable {
     cqs: Vec<Option<Cq>>,
     free: Vec<u32>,
     entries_max: u32,
-    /// Queues that have overflowed and whose queue pairs are still to be told. At most one entry
-    /// per queue.
+    /// Queues that have overflowed and whose queue pairs have not been failed yet. At most one
+    /// entry per queue.
     overflows: Vec<CqId>,
 }
 
@@ -70,19 +70,19 @@ impl CqTable {
         self.get(id).is_some()
     }
 
-    /// One more queue pair uses `id`.
+    /// Adds a queue pair to the users of `id`.
     pub(crate) fn add_user(&mut self, id: CqId) {
         self.get_mut(id).users += 1;
     }
 
-    /// One queue pair fewer uses `id`.
+    /// Removes a queue pair from the users of `id`.
     pub(crate) fn remove_user(&mut self, id: CqId) {
         let cq = self.get_mut(id);
         assert!(cq.users > 0, "users are counted");
         cq.users -= 1;
     }
 
-    /// Appends a completion. False if the queue is full: then the completion is lost, and
+    /// Appends a completion. Returns false if the queue is full: the completion is lost, and
     /// [`CqTable::take_overflow`] reports the queue, once.
     pub(crate) fn push(&mut self, id: CqId, completion: Completion) -> bool {
         let cq = self.cqs[id.0 as usize]

@@ -1,7 +1,7 @@
-//! Plain UDP datagrams: ports with what has come for them, and what waits to be sent.
+//! Plain UDP datagrams: ports with their received datagrams, and datagrams to be sent.
 //!
-//! Made when the first port is taken. From then on the NIC has [`Neighbours`] of its own: it asks
-//! for the Ethernet addresses that it sends datagrams to, and answers for its own.
+//! Created when the first port is bound. From then on the NIC has its own [`Neighbours`]: it
+//! resolves the Ethernet addresses that it sends datagrams to, and answers requests for its own.
 
 use crate::shared::Core;
 use crate::{DropReason, NeighbourConfig, NeighbourEvent, Neighbours, Nic, NicConfig, Resolution};
@@ -13,36 +13,36 @@ use rackweave_wire::{Datagram, Ecn, Ethernet, Ipv4, ParseError, arp};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-/// The first port of those that are free for anybody (RFC 6335 6).
+/// The first of the dynamic ports (RFC 6335 6).
 const FREE_PORTS: u16 = 49152;
 
 /// Neighbours that a NIC sends datagrams to.
 const NEIGHBOURS_MAX: usize = 256;
 
-/// How long a question for a neighbour may take before it is asked again: hosts of a rack answer
-/// within microseconds, RFC 1122 2.3.2.1 has a second for networks of any kind.
+/// Time after which an ARP request is repeated: hosts of a rack answer within microseconds, RFC
+/// 1122 2.3.2.1 specifies a second for networks of any kind.
 const ASK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How often a neighbour is asked for.
+/// Number of ARP requests for one neighbour.
 const ASK_TRIES: u8 = 8;
 
-/// Everything that a NIC has for datagrams.
+/// The state of a NIC for datagrams.
 pub(crate) struct Ports {
     neighbours: Neighbours,
-    /// Those whose addresses are known: [`Neighbours`] looks through a list.
+    /// Neighbours whose addresses are known; a map, because [`Neighbours`] searches a list.
     known: HashMap<Ipv4Addr, MacAddr>,
     ports: BTreeMap<u16, VecDeque<(Datagram, Packet)>>,
-    /// Ready to be sent.
+    /// Datagrams ready to be sent.
     outgoing: VecDeque<Packet>,
-    /// Until their receivers' addresses are known, in the order of sending.
+    /// Datagrams that wait for their receivers' addresses, in the order of sending.
     waiting: VecDeque<(Ipv4Addr, Packet)>,
-    /// Where to look for a port that is free.
+    /// Where the search for a free port starts.
     next_port: u16,
-    /// What a checksum is computed over.
+    /// The bytes that a checksum is computed over.
     scratch: Vec<u8>,
 }
 
-/// Bytes of all of it with so many ports taken.
+/// Total bytes with `ports` ports bound.
 pub(crate) fn bytes(config: &NicConfig, ports: usize) -> usize {
     let queue = config.datagram_queue_max as usize;
     let neighbours = NEIGHBOURS_MAX * 4 * size_of::<(Ipv4Addr, MacAddr, Instant)>();
@@ -71,12 +71,13 @@ impl Ports {
         }
     }
 
-    /// Ports that are taken.
+    /// Number of bound ports.
     pub fn len(&self) -> usize {
         self.ports.len()
     }
 
-    /// A packet that is none of RoCEv2. True if it was ARP or a datagram, whatever became of it.
+    /// Handles a packet that is not RoCEv2. Returns true if it was ARP or a datagram, even if it
+    /// was dropped.
     pub fn handle_packet(&mut self, now: Instant, core: &mut Core, packet: &mut Packet) -> bool {
         if arp::is_arp(packet.header()) {
             self.neighbours.handle_packet(now, packet);
@@ -108,7 +109,7 @@ impl Ports {
             return Err(DropReason::DatagramQueueFull);
         }
         if matches!(packet.payload, Payload::Region(_)) {
-            // It may be received when the region is something else.
+            // By the time the datagram is received, the region may have other contents.
             let bytes = packet.payload.to_vec(&core.memory);
             packet.payload = Payload::copied(&bytes.ok_or(DropReason::PayloadGone)?);
         }
@@ -126,12 +127,13 @@ impl Ports {
         Ok(())
     }
 
-    /// What has become of questions for neighbours.
+    /// Handles the results of ARP requests.
     fn settle(&mut self, core: &mut Core) {
         while let Some(event) = self.neighbours.poll_event() {
             match event {
                 NeighbourEvent::Learned(ip, mac) => {
-                    // A neighbour that was heard is not asked for unless it is sent to.
+                    // A neighbour known only from its own request is not resolved unless a datagram
+                    // is sent to it.
                     if self.waiting.iter().any(|(to, _)| *to == ip) {
                         self.neighbours.resolve(ip);
                         self.known.insert(ip, mac);
@@ -149,11 +151,11 @@ impl Ports {
         }
     }
 
-    /// Datagrams to `ip` need not wait any more.
+    /// Moves the datagrams that wait for the address of `ip` to the send queue.
     fn release(&mut self, ip: Ipv4Addr, mac: MacAddr) {
         for (to, mut packet) in core::mem::take(&mut self.waiting) {
             if to == ip {
-                // The Ethernet target is what a packet begins with.
+                // A packet begins with the Ethernet target.
                 packet.header_mut()[..mac.0.len()].copy_from_slice(&mac.0);
                 self.outgoing.push_back(packet);
             } else {
@@ -162,18 +164,18 @@ impl Ports {
         }
     }
 
-    /// The next packet to send: a question or an answer about neighbours, or a datagram.
+    /// The next packet to send: an ARP request or reply, or a datagram.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         let asked = self.neighbours.poll_transmit(now);
         asked.or_else(|| self.outgoing.pop_front())
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// The time to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.neighbours.poll_timeout()
     }
 
-    /// Time has passed.
+    /// Advances time: handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant, core: &mut Core) {
         self.neighbours.handle_timeout(now);
         self.settle(core);

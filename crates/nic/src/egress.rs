@@ -1,14 +1,14 @@
-//! Who sends next.
+//! Selects the queue pair that sends next.
 //!
 //! Two rings of queue pairs: `control` for acknowledgements and congestion notifications, `bulk`
 //! for requests and READ responses. Control goes first: its packets are small, and there is at most
 //! one of each kind per queue pair at a time, since a later acknowledgement includes the earlier.
-//! Within a ring it is round robin, a packet each. A queue pair is in a ring at most once, so the
-//! rings never grow.
+//! Within a ring, queue pairs send one packet each in round-robin order. A queue pair is in a ring
+//! at most once, so the rings never grow.
 
 use std::collections::VecDeque;
 
-/// Why a queue pair wants to send.
+/// What a queue pair wants to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lane {
     Control = 1,
@@ -18,7 +18,7 @@ pub(crate) enum Lane {
 pub(crate) struct Egress {
     control: VecDeque<u32>,
     bulk: VecDeque<u32>,
-    /// Which rings a queue pair is in, by its index: bits of [`Lane`].
+    /// The rings that a queue pair is in, by its index: bits of [`Lane`].
     member: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Egress {
         }
     }
 
-    /// The queue pair has something to send.
+    /// Puts a queue pair that has something to send into a ring.
     #[inline]
     pub(crate) fn wake(&mut self, lane: Lane, index: u32) {
         let member = &mut self.member[index as usize];
@@ -53,7 +53,7 @@ impl Egress {
         }
     }
 
-    /// How many queue pairs are in the ring.
+    /// Number of queue pairs in the ring.
     #[inline]
     pub(crate) fn waiting(&self, lane: Lane) -> usize {
         match lane {
@@ -70,7 +70,7 @@ impl Egress {
         Some(index)
     }
 
-    /// Forgets a queue pair.
+    /// Removes a queue pair from both rings.
     pub(crate) fn remove(&mut self, index: u32) {
         if core::mem::take(&mut self.member[index as usize]) != 0 {
             self.control.retain(|&at| at != index);

@@ -1,17 +1,17 @@
-//! Neighbours: the Ethernet addresses of peers that only their IP addresses are known of.
+//! Neighbours: finds the Ethernet addresses of peers whose IP addresses are known.
 //!
-//! [`Neighbours`] stands beside a [`Nic`](crate::Nic) whose peers may be foreign, such as Linux
-//! hosts. It sees what comes in before the NIC does, answers questions for its own IP address, and
-//! asks for the addresses of others (ARP, RFC 826). Whoever connects queue pairs calls
-//! [`Neighbours::resolve`] until the address is known; the NIC itself asks for nothing.
+//! [`Neighbours`] works beside a [`Nic`](crate::Nic) whose peers may be foreign, such as Linux
+//! hosts. It receives packets before the NIC does, answers ARP requests for its own IP address, and
+//! requests the addresses of others (ARP, RFC 826). The code that connects queue pairs calls
+//! [`Neighbours::resolve`] until the address is known; the NIC itself sends no requests.
 //!
-//! Whom it believes: an answer to a question of its own that is still open, and a question that is
-//! put to it, since whoever asks wants to be answered. An address that it has asked for stays as it
-//! is from then on, whatever is claimed later; only [`Neighbours::forget`] opens it again, for a
-//! peer that no longer answers. One that it has merely heard in a question follows later questions.
-//! Entries do not age: a rack has few peers, and connections keep the address that they began with.
+//! It accepts an address from two sources: a reply to its own open request, and a request addressed
+//! to it, since the sender wants a reply. An address that it has requested stays fixed from then
+//! on, whatever is claimed later; only [`Neighbours::forget`] reopens it, for a peer that no longer
+//! answers. An address learned only from a request follows later requests. Entries do not age: a
+//! rack has few peers, and connections keep the address that they started with.
 //!
-//! It knows ARP and time. It knows no queue pair and no switch.
+//! It knows ARP and time. It knows neither queue pairs nor the switch.
 
 use rackweave_base::{Duration, Instant, MacAddr, Packet, Timers};
 use rackweave_wire::ArpFrame;
@@ -19,26 +19,27 @@ use rackweave_wire::arp::{self, Operation};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// Addresses, bounds and patience.
+/// Addresses, bounds and retry limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighbourConfig {
-    /// The own Ethernet address.
+    /// This NIC's Ethernet address.
     pub mac: MacAddr,
-    /// The own IP address.
+    /// This NIC's IP address.
     pub ip: Ipv4Addr,
-    /// Neighbours known or asked for at a time; also how many answers and events may wait.
+    /// Maximum neighbours known or being resolved; also the maximum number of queued replies and of
+    /// queued events.
     pub neighbours_max: usize,
-    /// How often to ask, at least once.
+    /// Number of requests for one neighbour, at least one.
     pub tries: u8,
-    /// How long to wait for an answer before asking again or giving up.
+    /// How long to wait for an answer before repeating the request or giving up.
     pub interval: Duration,
-    /// Whether to tell everybody the own addresses at the start (RFC 5227 3), so that hosts which
-    /// know an older one learn this one.
+    /// Whether to announce this NIC's addresses at the start (RFC 5227 3), so that hosts with an
+    /// older entry learn this one.
     pub announce: bool,
 }
 
 impl NeighbourConfig {
-    /// 64 neighbours, three questions a second apart (RFC 4861 10 has the same for IPv6), no
+    /// 64 neighbours, three requests a second apart (RFC 4861 10 specifies the same for IPv6), no
     /// announcement.
     pub const fn new(ip: Ipv4Addr, mac: MacAddr) -> Self {
         Self {
@@ -52,42 +53,42 @@ impl NeighbourConfig {
     }
 }
 
-/// What is known of an address.
+/// The state of the resolution of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resolution {
     /// The Ethernet address.
     Known(MacAddr),
-    /// A question is on its way; an event will tell.
+    /// A request is in flight; an event will report the result.
     Asked,
-    /// Every place of the table is taken by neighbours that were asked for: forget one first.
+    /// Every entry of the table holds a neighbour that was requested: forget one first.
     Full,
 }
 
-/// What has come of a question.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NeighbourEvent {
-    /// It was answered.
+    /// The request was answered.
     Learned(Ipv4Addr, MacAddr),
-    /// Nobody has answered any of the questions.
+    /// No request was answered.
     Unanswered(Ipv4Addr),
 }
 
-/// What came in and went out, by what became of it.
+/// Counts of packets received and sent, by result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NeighbourCounters {
-    /// Questions sent, repeated ones included.
+    /// Requests sent, repetitions included.
     pub asked: u64,
-    /// Questions for the own address that were answered.
+    /// Requests for this NIC's address that were answered.
     pub answered: u64,
-    /// Addresses learned, from answers and from questions.
+    /// Addresses learned, from replies and from requests.
     pub learned: u64,
-    /// Dropped: frames that are not sound ARP.
+    /// Dropped: frames that are not valid ARP.
     pub drop_malformed: u64,
-    /// Dropped: questions for other addresses, answers to others.
+    /// Dropped: requests for other addresses, replies to other nodes.
     pub drop_not_for_us: u64,
-    /// Dropped: answers to no open question.
+    /// Dropped: replies without an open request.
     pub drop_unasked: u64,
-    /// Dropped: questions for which there was no room among the answers that wait.
+    /// Dropped: requests that arrived while the queue of replies was full.
     pub drop_busy: u64,
 }
 
@@ -99,12 +100,12 @@ struct Entry {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Asked for, `sent` times so far. A question that has been sent has a timer; one that is
-    /// still to be sent is in `unsent`.
+    /// Requested, `sent` times so far. A request that has been sent has a timer; one that is still
+    /// to be sent is in `unsent`.
     Open { sent: u8 },
-    /// Asked for, and known: it stays.
+    /// Requested and known: the address stays fixed.
     Answered(MacAddr),
-    /// Heard in a question, the last time then, and not asked for yet.
+    /// Learned from a request, last at this time, and not requested yet.
     Heard(MacAddr, Instant),
 }
 
@@ -112,18 +113,18 @@ enum State {
 pub struct Neighbours {
     config: NeighbourConfig,
     entries: Box<[Option<Entry>]>,
-    /// By index into `entries`: when an open question has waited long enough.
+    /// By index into `entries`: the time when an open request expires.
     timers: Timers,
-    /// Indices of open questions that are to be sent, each at most once.
+    /// Indices of open requests that are to be sent, each at most once.
     unsent: VecDeque<u32>,
-    /// Answers, and the announcement.
+    /// Replies, and the announcement.
     outgoing: VecDeque<ArpFrame>,
     events: VecDeque<NeighbourEvent>,
     counters: NeighbourCounters,
 }
 
 impl Neighbours {
-    /// No neighbours yet. Numbers of `config` that are zero are taken for one.
+    /// No neighbours yet. Numbers in `config` that are zero are treated as one.
     pub fn new(mut config: NeighbourConfig) -> Self {
         config.neighbours_max = config.neighbours_max.max(1);
         config.tries = config.tries.max(1);
@@ -143,7 +144,7 @@ impl Neighbours {
         }
     }
 
-    /// A packet has arrived. True if it was ARP; then it is none of the NIC's business.
+    /// Handles a packet that arrived. Returns true if it was ARP; then the NIC must not handle it.
     pub fn handle_packet(&mut self, now: Instant, packet: &Packet) -> bool {
         if !arp::is_arp(packet.header()) {
             return false;
@@ -152,7 +153,7 @@ impl Neighbours {
             self.counters.drop_malformed += 1;
             return true;
         };
-        // What we have sent may come back to us on a shared medium.
+        // On a shared medium, a packet sent by this NIC may come back to it.
         let for_us = [self.config.mac, arp::BROADCAST].contains(&frame.ethernet.target)
             && frame.arp.sender_mac != self.config.mac;
         match frame.arp.operation {
@@ -185,9 +186,9 @@ impl Neighbours {
         }
     }
 
-    /// Somebody who asks says who it is.
+    /// Learns the sender's address from a request.
     fn hear(&mut self, now: Instant, ip: Ipv4Addr, mac: MacAddr) {
-        // A probe has no address yet, and nobody else has ours.
+        // A probe has no sender address yet, and no other node may have this NIC's address.
         if ip.is_unspecified() || ip == self.config.ip {
             return;
         }
@@ -206,7 +207,7 @@ impl Neighbours {
         }
     }
 
-    /// The Ethernet address of `ip`, if it is known; otherwise asks for it.
+    /// The Ethernet address of `ip`, if it is known; otherwise requests it.
     pub fn resolve(&mut self, ip: Ipv4Addr) -> Resolution {
         if ip == self.config.ip {
             return Resolution::Known(self.config.mac);
@@ -217,7 +218,7 @@ impl Neighbours {
                 State::Open { .. } => Resolution::Asked,
                 State::Answered(mac) => Resolution::Known(mac),
                 State::Heard(mac, _) => {
-                    // Now it is in use, and nobody else may claim it.
+                    // The address is now in use, and no other node may claim it.
                     entry.state = State::Answered(mac);
                     Resolution::Known(mac)
                 }
@@ -231,7 +232,7 @@ impl Neighbours {
         Resolution::Asked
     }
 
-    /// A free place, or that of the neighbour that was heard longest ago.
+    /// A free entry, or that of the neighbour that was heard from longest ago.
     fn place(&self) -> Option<usize> {
         let free = self.entries.iter().position(Option::is_none);
         free.or_else(|| {
@@ -245,8 +246,8 @@ impl Neighbours {
         })
     }
 
-    /// Forgets `ip`, so that the next [`Neighbours::resolve`] asks anew. An open question ends
-    /// without an event.
+    /// Forgets `ip`, so that the next [`Neighbours::resolve`] sends a new request. An open request
+    /// ends without an event.
     pub fn forget(&mut self, ip: Ipv4Addr) {
         if let Some(at) = self.find(ip) {
             self.settle(at);
@@ -265,18 +266,18 @@ impl Neighbours {
         if let State::Open { sent } = &mut entry.state {
             *sent += 1;
         }
-        // The answer cannot come before the question has left.
+        // The reply cannot arrive before the request has been sent.
         self.timers.set(index, now + self.config.interval);
         self.counters.asked += 1;
         Some(ArpFrame::request(self.config.mac, self.config.ip, entry.ip).packet())
     }
 
-    /// When to call [`Neighbours::handle_timeout`].
+    /// The time to call [`Neighbours::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// Time has passed: asks again, or gives up.
+    /// Advances time: repeats requests, or gives up.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop_expired(now) {
             let place = &mut self.entries[index as usize];
@@ -291,12 +292,12 @@ impl Neighbours {
         }
     }
 
-    /// What has come of a question.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<NeighbourEvent> {
         self.events.pop_front()
     }
 
-    /// What has been counted so far.
+    /// The counters.
     pub fn counters(&self) -> &NeighbourCounters {
         &self.counters
     }
@@ -315,7 +316,7 @@ impl Neighbours {
         self.entries[at] = Some(Entry { ip, state });
     }
 
-    /// An open question has been answered.
+    /// Closes an open request that has been answered.
     fn close(&mut self, at: usize, ip: Ipv4Addr, mac: MacAddr) {
         self.settle(at);
         self.set(at, ip, State::Answered(mac));
@@ -323,13 +324,14 @@ impl Neighbours {
         self.report(NeighbourEvent::Learned(ip, mac));
     }
 
-    /// Nothing more is to be sent or waited for.
+    /// Cancels the timer and any request still to be sent.
     fn settle(&mut self, at: usize) {
         self.timers.cancel(at as u32);
         self.unsent.retain(|&index| index as usize != at);
     }
 
-    /// Events say only that [`Neighbours::resolve`] has news, so the oldest may go.
+    /// Events report only that the result of [`Neighbours::resolve`] has changed, so the oldest may
+    /// be dropped.
     fn report(&mut self, event: NeighbourEvent) {
         if self.events.len() == self.config.neighbours_max {
             self.events.pop_front();

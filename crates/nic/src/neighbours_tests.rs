@@ -1,4 +1,4 @@
-//! Asking, answering, and whom not to believe.
+//! Requests, replies, and claims that must not be accepted.
 
 use super::*;
 use rackweave_base::{Payload, Rng};
@@ -22,7 +22,7 @@ fn neighbours(neighbours_max: usize) -> Neighbours {
     })
 }
 
-/// What one packet leads to: the counters that move, and what is then sent.
+/// The effect of one packet: the counters that change, and the frames sent.
 fn check(ours: &mut Neighbours, frame: ArpFrame) -> (NeighbourCounters, Vec<ArpFrame>) {
     let before = ours.counters;
     assert!(ours.handle_packet(at(0), &frame.packet()), "it is ARP");
@@ -41,7 +41,7 @@ fn check(ours: &mut Neighbours, frame: ArpFrame) -> (NeighbourCounters, Vec<ArpF
     (moved, sent)
 }
 
-/// What `mac` says if it answers our question for `ip`.
+/// The reply of `mac` to the request for `ip`.
 fn answer(ip: Ipv4Addr, mac: MacAddr) -> ArpFrame {
     ArpFrame::request(OWN, OWN_IP, ip).reply(mac)
 }
@@ -87,7 +87,7 @@ fn a_question_for_us_is_answered_and_says_who_asks() {
     // A host that probes for its own address is answered, and has none yet.
     let probe = ArpFrame::request(PEER, Ipv4Addr::UNSPECIFIED, OWN_IP);
     assert_eq!(check(&mut ours, probe), (ANSWERED, vec![probe.reply(OWN)]));
-    // One that has ours by mistake is told so, and not believed.
+    // A host that has the same address by mistake gets a reply, and is not accepted.
     let claim = ArpFrame::request(PEER, OWN_IP, OWN_IP);
     assert_eq!(check(&mut ours, claim), (ANSWERED, vec![claim.reply(OWN)]));
     assert_eq!(ours.resolve(OWN_IP), Resolution::Known(OWN));
@@ -147,7 +147,7 @@ fn who_does_not_answer_is_asked_three_times() {
     assert_eq!(ours.poll_event(), Some(NeighbourEvent::Unanswered(PEER_IP)));
     assert_eq!((ours.poll_event(), ours.poll_timeout()), (None, None));
     assert_eq!(ours.counters().asked, 3);
-    // Too late is unasked; a new question is possible.
+    // A late reply counts as unasked; a new request is possible.
     assert_eq!(check(&mut ours, answer(PEER_IP, PEER)).0, UNASKED);
     assert_eq!(ours.resolve(PEER_IP), Resolution::Asked);
 }
@@ -158,7 +158,7 @@ fn an_unasked_answer_teaches_nothing() {
     assert_eq!(check(&mut ours, answer(PEER_IP, THIEF)).0, UNASKED);
     assert_eq!(ours.resolve(PEER_IP), Resolution::Asked);
     check(&mut ours, answer(PEER_IP, PEER));
-    // Now it is known, and neither answers nor questions change it.
+    // The address is known now, and neither replies nor requests change it.
     let mut to_all = answer(PEER_IP, THIEF);
     to_all.ethernet.target = arp::BROADCAST;
     for claim in [answer(PEER_IP, THIEF), to_all] {
@@ -169,7 +169,7 @@ fn an_unasked_answer_teaches_nothing() {
     let announcement = ArpFrame::request(THIEF, PEER_IP, PEER_IP);
     assert_eq!(check(&mut ours, announcement).0, NOT_FOR_US);
     assert_eq!(ours.resolve(PEER_IP), Resolution::Known(PEER));
-    // A peer that has another card by now is asked for anew.
+    // A peer with a new network card is requested again.
     ours.forget(PEER_IP);
     assert_eq!(ours.resolve(PEER_IP), Resolution::Asked);
     check(&mut ours, answer(PEER_IP, THIEF));
@@ -212,8 +212,8 @@ fn a_full_table_keeps_what_was_asked_for() {
     hear(&mut ours, 1, 1);
     hear(&mut ours, 2, 2);
     hear(&mut ours, 3, 1);
-    // A third that is heard finds no room; one that is asked for takes the place of 2, which was
-    // heard longer ago.
+    // A third neighbour known from a request finds no free entry; one that is requested replaces 2,
+    // which was heard from longer ago.
     hear(&mut ours, 4, 3);
     assert_eq!(ours.resolve(ip(3)), Resolution::Asked);
     assert_eq!(ours.resolve(ip(1)), Resolution::Known(PEER));
@@ -264,8 +264,8 @@ fn other_packets_are_the_nics() {
     assert_eq!(ours.counters, NONE);
 }
 
-/// Any story of frames, times and calls: nothing panics, every bound holds, and an address that
-/// was asked for and learned stays until it is forgotten.
+/// Any sequence of frames, times and calls: nothing panics, every bound holds, and an address that
+/// was requested and learned stays until it is forgotten.
 #[test]
 fn whatever_comes_what_was_asked_for_stays() {
     let seed = 826;

@@ -1,4 +1,4 @@
-//! The NIC: what comes in is sorted to queue pairs, what goes out is collected from them.
+//! The NIC: dispatches received packets to queue pairs and collects packets to send from them.
 
 use crate::cq::CqTable;
 use crate::datagrams::{self, Ports};
@@ -13,10 +13,10 @@ use rackweave_base::{Duration, Instant, KeyRng, Memory, Packet, Qpn};
 use rackweave_verbs::QpEvent;
 use rackweave_wire::{Ecn, Headers, Opcode, ParseError, Verdict, icrc};
 
-/// How long a packet that found no buffer waits before it tries again of its own accord.
+/// Time after which a packet that found no buffer is retried, without any other event.
 const STALL_WAIT: Duration = Duration::from_micros(1);
 
-/// The partition key of all packets but for its top bit, which says "full member".
+/// The partition key of all packets, without its top bit, which means "full member".
 const PARTITION: u16 = 0x7fff;
 
 /// A soft NIC.
@@ -25,15 +25,15 @@ pub struct Nic {
     pub(crate) core: Core,
     pub(crate) keys: KeyRng,
     pub(crate) pds: u32,
-    /// When to try again for packets that found no buffer.
+    /// Time of the next retry for packets that found no buffer.
     stalled_until: Option<Instant>,
-    /// What there is for datagrams, once a port has been bound.
+    /// State for datagrams, once a port has been bound.
     pub(crate) ports: Option<Box<Ports>>,
-    /// Whether a datagram goes before a request, if both can.
+    /// Whether a datagram is sent before a request, if both are ready.
     datagram_first: bool,
 }
 
-/// Bytes of the tables whose size does not depend on what is made in them.
+/// Bytes of the tables whose size does not depend on the objects created in them.
 pub(crate) fn bytes_fixed(config: &NicConfig) -> usize {
     let per_qp = QpTable::bytes_per_slot()
         + Egress::bytes_per_qp()
@@ -45,7 +45,7 @@ pub(crate) fn bytes_fixed(config: &NicConfig) -> usize {
 }
 
 impl Nic {
-    /// A NIC with empty tables. Values of `config` out of range are moved into it.
+    /// A NIC with empty tables. Values of `config` that are out of range are clamped.
     pub fn new(config: NicConfig, memory: Memory, pool: Pool, keys: KeyRng) -> Self {
         let config = config.clamped();
         Self {
@@ -59,7 +59,7 @@ impl Nic {
         }
     }
 
-    /// A packet has arrived.
+    /// Handles a packet that arrived.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         self.core.counters.rcvd_pkts += u64::from(packet.fragments());
         self.core.counters.rdma_rx_bytes += packet.wire_len_total();
@@ -73,7 +73,7 @@ impl Nic {
         self.settle_overflows();
     }
 
-    /// A packet that is none of RoCEv2, for that reason.
+    /// Handles a packet that is not RoCEv2; `error` is the reason.
     #[cold]
     fn handle_other(&mut self, now: Instant, mut packet: Packet, error: ParseError) {
         let core = &mut self.core;
@@ -142,8 +142,8 @@ impl Nic {
         packet
     }
 
-    /// Writes the next packet to `out`, where there may be datagrams: those and what queue pairs
-    /// send take turns, behind acknowledgements.
+    /// Writes the next packet to `out` when there may be datagrams: datagrams and packets of queue
+    /// pairs alternate, after acknowledgements.
     fn emit_both(&mut self, now: Instant, out: &mut Option<Packet>) {
         let Some(ports) = &mut self.ports else {
             return;
@@ -164,8 +164,8 @@ impl Nic {
         }
     }
 
-    /// Writes the next packet to `out`: it is built in place, since moving it costs as much as
-    /// building it.
+    /// Writes the next packet to `out`: the packet is built in place, since moving it costs as much
+    /// as building it.
     #[inline]
     fn emit(&mut self, now: Instant, out: &mut Option<Packet>) {
         let Self { qps, core, .. } = self;
@@ -196,7 +196,8 @@ impl Nic {
         }
     }
 
-    /// When to call [`Nic::handle_timeout`], and then [`Nic::poll_transmit`], at the latest.
+    /// The latest time at which [`Nic::handle_timeout`] and then [`Nic::poll_transmit`] must be
+    /// called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.core.timers.next();
         let timer = match (timer, self.stalled_until) {
@@ -210,7 +211,7 @@ impl Nic {
         }
     }
 
-    /// Time has passed.
+    /// Advances time: handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(key) = self.core.timers.pop_expired(now) {
             let (index, timer) = Timer::of_key(key);
@@ -229,15 +230,16 @@ impl Nic {
         self.core.events.pop_front()
     }
 
-    /// What has been counted so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.core.counters
     }
 
-    /// Lets READ responses of this queue pair refer to the region instead of copying from it; those
-    /// of up to 32 bytes are copied all the same, which for an aligned word is one atomic load. Its
-    /// owner promises that nothing changes the bytes until they are stored at the peer; requests of
-    /// the peer that come behind a READ are then not held back. False if the number is unknown.
+    /// Lets READ responses of this queue pair refer to the region instead of copying from it.
+    /// Responses of up to 32 bytes are copied all the same; for an aligned word that is one atomic
+    /// load. The owner of the region promises that nothing changes the bytes until they are stored
+    /// at the peer; in return, the peer's requests behind a READ are not held back. Returns false
+    /// if the number is unknown.
     pub fn set_read_by_reference(&mut self, qpn: Qpn, on: bool) -> bool {
         match self.qps.get_mut(qpn) {
             Some(qp) => {
@@ -248,20 +250,22 @@ impl Nic {
         }
     }
 
-    /// Leaves it to whoever takes the packets to copy the bytes of READ responses of more than 32
-    /// bytes: those carry a reference, for models of NICs that read memory piece by piece. The
-    /// caller copies them, renews the ICRC, and does so before it hands this NIC another request
-    /// of the same peer. With a request held back behind a READ the NIC copies by itself.
+    /// Leaves the copying of READ responses of more than 32 bytes to the caller that takes the
+    /// packets: those responses carry a reference, for models of NICs that read memory piece by
+    /// piece. The caller copies the bytes and renews the ICRC before it passes another request of
+    /// the same peer to this NIC. While a request is held back behind a READ, the NIC copies by
+    /// itself.
     pub fn defer_reads(&mut self, on: bool) {
         self.core.reads_deferred = on;
     }
 
-    /// The rate in bits per second that congestion has cut this queue pair to, if it has.
+    /// The rate in bits per second that congestion control has reduced this queue pair to, if it
+    /// has.
     pub fn rate_limit(&self, qpn: Qpn) -> Option<u64> {
         self.qps.get(qpn)?.rate.rate()
     }
 
-    /// Bytes that the tables and queues take at most with what has been made so far.
+    /// Upper bound on the bytes that the tables and queues use for the objects created so far.
     pub fn bytes_overhead(&self) -> usize {
         bytes_fixed(&self.core.config)
             + region_table::bytes(self.core.config.regions_max)
@@ -273,7 +277,7 @@ impl Nic {
                 .map_or(0, |ports| datagrams::bytes(&self.core.config, ports.len()))
     }
 
-    /// Tells the queue pairs of completion queues that have overflowed. Flushing them may overflow
+    /// Fails the queue pairs of completion queues that have overflowed. Flushing them may overflow
     /// others; each queue overflows once.
     #[inline]
     pub(crate) fn settle_overflows(&mut self) {

@@ -1,26 +1,26 @@
-//! Registered regions: who may touch which bytes.
+//! Registered regions: checks access to their bytes.
 //!
 //! Keys are random 32-bit numbers, found by open addressing; the key is its own hash. An access is
-//! one probe, one range check and one permission check, and it is made for every packet, so that a
-//! region that has been deregistered is out of reach at once.
+//! one probe, one range check and one permission check. It is checked for every packet, so a
+//! deregistered region becomes inaccessible at once.
 
 use rackweave_base::{Block, BlockRef, KeyRng, Lkey, Rkey};
 use rackweave_verbs::{Access, PdId, Region};
 
 /// The address of the first region.
 const ADDRESS_FIRST: u64 = 0x1_0000_0000;
-/// Regions begin at multiples of this, and at least as many bytes lie between two of them.
+/// Regions begin at multiples of this and are at least this many bytes apart.
 const ADDRESS_ALIGNMENT: u64 = 4096;
 const EMPTY: u32 = u32::MAX;
 
-/// Why an access is refused. The peer hears only that it is.
+/// Why an access is refused. The peer learns only that it is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessError {
     /// No region has this key.
     Key,
-    /// The region is of another protection domain.
+    /// The region belongs to another protection domain.
     Domain,
-    /// The region does not allow it.
+    /// The region does not allow the access.
     Permission,
     /// Not all bytes are in the region.
     Bounds,
@@ -35,7 +35,7 @@ struct Entry {
     rkey: u32,
 }
 
-/// From key to place in the table of entries.
+/// Maps a key to the index in the table of entries.
 struct KeyIndex {
     slots: Vec<(u32, u32)>,
     mask: usize,
@@ -90,7 +90,7 @@ impl KeyIndex {
             );
             hole = (hole + 1) & self.mask;
         }
-        // Close the hole with any later key of the run that may live there.
+        // Fill the hole with any later key of the run that may be stored there.
         let mut at = hole;
         loop {
             at = (at + 1) & self.mask;
@@ -130,7 +130,7 @@ impl RegionTable {
         }
     }
 
-    /// Registers a block under new random keys, or nothing if the table is full.
+    /// Registers a block under new random keys, or returns `None` if the table is full.
     pub(crate) fn register(
         &mut self,
         pd: PdId,
@@ -163,7 +163,7 @@ impl RegionTable {
         Some(region)
     }
 
-    /// Keys are never zero, so that a forgotten key is a wrong one.
+    /// A random key that is not in use. It is never zero, so a key left uninitialised is invalid.
     fn fresh_key(index: &KeyIndex, keys: &mut KeyRng) -> u32 {
         loop {
             let key = keys.next_u32();
@@ -173,7 +173,7 @@ impl RegionTable {
         }
     }
 
-    /// Forgets a region. False if there is none with both keys.
+    /// Removes a region. Returns false if no region has both keys.
     pub(crate) fn deregister(&mut self, lkey: Lkey, rkey: Rkey) -> bool {
         match (self.by_lkey.get(lkey.0), self.by_rkey.get(rkey.0)) {
             (Some(at), Some(same)) if at == same => {
@@ -190,7 +190,7 @@ impl RegionTable {
         }
     }
 
-    /// The bytes that a peer names, if it may do `access` with them.
+    /// The bytes that a peer addresses, if the peer has `access` to them.
     #[inline]
     pub(crate) fn remote(
         &self,
@@ -204,7 +204,7 @@ impl RegionTable {
         self.resolve(at, pd, address, len, access)
     }
 
-    /// The bytes that a local segment names, if its owner may do `access` with them.
+    /// The bytes that a local segment addresses, if its owner has `access` to them.
     #[inline]
     pub(crate) fn local(
         &self,

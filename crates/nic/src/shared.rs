@@ -1,4 +1,4 @@
-//! What the queue pairs of a NIC share.
+//! State shared by the queue pairs of a NIC.
 
 use crate::congestion::Dcqcn;
 use crate::cq::CqTable;
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 pub(crate) enum Timer {
     /// An acknowledgement is overdue.
     Retransmit,
-    /// The wait after a receiver-not-ready is over.
+    /// The wait after a receiver-not-ready NAK is over.
     NotReady,
     /// The rate allows another packet.
     Pace,
@@ -41,14 +41,14 @@ impl Timer {
         index * Self::ALL.len() as u32 + self as u32
     }
 
-    /// The queue pair's index and the deadline of a key.
+    /// The queue pair's index and the deadline that a key stands for.
     pub(crate) fn of_key(key: u32) -> (u32, Timer) {
         let count = Self::ALL.len() as u32;
         (key / count, Self::ALL[(key % count) as usize])
     }
 }
 
-/// Everything of a NIC but its queue pairs.
+/// Everything in a NIC except its queue pairs.
 pub(crate) struct Core {
     pub(crate) config: NicConfig,
     pub(crate) memory: Memory,
@@ -59,9 +59,9 @@ pub(crate) struct Core {
     pub(crate) timers: Timers,
     pub(crate) egress: Egress,
     pub(crate) events: VecDeque<QpEvent>,
-    /// Counts up with every packet sent: the IPv4 identification.
+    /// The IPv4 identification, incremented with every packet sent.
     pub(crate) identification: u16,
-    /// Whether whoever takes the packets copies the bytes of READ responses.
+    /// Whether the caller that takes the packets copies the bytes of READ responses.
     pub(crate) reads_deferred: bool,
 }
 
@@ -153,22 +153,22 @@ impl Core {
         }
     }
 
-    /// Reports an event. An event that nobody has taken yet is not repeated, which bounds their
-    /// number by those of queue pairs and completion queues.
+    /// Reports an event. An event that has not been taken yet is not repeated, so the number of
+    /// events is bounded by the numbers of queue pairs and completion queues.
     pub(crate) fn report(&mut self, event: QpEvent) {
         if !self.events.contains(&event) {
             self.events.push_back(event);
         }
     }
 
-    /// Forgets the events of a queue pair that is gone.
+    /// Removes the events of a queue pair that no longer exists.
     pub(crate) fn forget_events(&mut self, qpn: Qpn) {
         self.events.retain(
             |event| !matches!(event, QpEvent::Drained(of) | QpEvent::Fatal(of) if *of == qpn),
         );
     }
 
-    /// Forgets all deadlines of a queue pair.
+    /// Cancels all deadlines of a queue pair.
     pub(crate) fn cancel_timers(&mut self, index: u32) {
         for timer in Timer::ALL {
             self.timers.cancel(timer.key(index));

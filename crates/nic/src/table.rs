@@ -1,14 +1,14 @@
 //! The queue pairs of a NIC, by number.
 //!
 //! The low bits of a number are the slot plus two, so that it is never 0 or 1 (specification 1.4,
-//! 3.5.10: those are management's); the high bits count the slot's occupants, so that packets for a
-//! queue pair that has been destroyed do not reach its successor.
+//! 3.5.10: these are reserved for management); the high bits count the slot's occupants, so that
+//! packets for a queue pair that has been destroyed do not reach its successor.
 
 use crate::qp::Qp;
 use rackweave_base::Qpn;
 use std::collections::VecDeque;
 
-/// Numbers below this are not given out.
+/// Numbers below this are not assigned.
 const RESERVED: u32 = 2;
 const QPN_BITS: u32 = 24;
 
@@ -19,7 +19,7 @@ struct Slot {
 
 pub(crate) struct QpTable {
     slots: Vec<Slot>,
-    /// Slots without a queue pair, the one that has been free longest first.
+    /// Free slots, ordered by how long they have been free, longest first.
     free: VecDeque<u32>,
     index_bits: u32,
 }
@@ -44,7 +44,8 @@ impl QpTable {
         size_of::<Slot>() + size_of::<u32>()
     }
 
-    /// Puts a queue pair, made for its number and slot, into the table. Nothing if it is full.
+    /// Creates a queue pair for its number and slot and puts it into the table. Returns `None` if
+    /// the table is full.
     pub(crate) fn insert(&mut self, make: impl FnOnce(Qpn, u32) -> Qp) -> Option<Qpn> {
         let index = self.free.pop_front()?;
         let slot = &mut self.slots[index as usize];
@@ -54,7 +55,7 @@ impl QpTable {
         Some(qpn)
     }
 
-    /// Takes a queue pair out of the table.
+    /// Removes a queue pair from the table.
     pub(crate) fn remove(&mut self, qpn: Qpn) -> Option<Box<Qp>> {
         let index = self.get_mut(qpn)?.index;
         let slot = &mut self.slots[index as usize];
@@ -96,7 +97,7 @@ impl QpTable {
             .filter_map(|slot| slot.qp.as_deref_mut())
     }
 
-    /// How many there can be.
+    /// Maximum number of queue pairs.
     pub(crate) fn limit(&self) -> u32 {
         self.slots.len() as u32
     }

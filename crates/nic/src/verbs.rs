@@ -1,4 +1,4 @@
-//! [`Verbs`] of the soft NIC.
+//! The implementation of [`Verbs`] for the soft NIC.
 
 use crate::nic::Nic;
 use crate::qp::Qp;
@@ -8,7 +8,7 @@ use rackweave_verbs::{
     QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 
-/// Segments of one work request at most: what [`WorkRequest`] can hold.
+/// Maximum segments of one work request: the capacity of [`WorkRequest`].
 const SEGMENTS_MAX: u32 = 4;
 
 impl Nic {

@@ -1,4 +1,4 @@
-//! What a program uses, and what a switch has.
+//! The resources that a program uses and those that a switch has.
 //!
 //! The Tofino models have, per stage, 80 SRAM blocks of 16 KiB, 24 TCAM blocks of 512 × 44 bits, 4
 //! register units, 16 tables; 12 stages in the first generation, 20 in the second. A register unit
@@ -28,7 +28,7 @@ pub struct Stage {
     pub tables: usize,
 }
 
-/// What a switch has.
+/// The resources of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Budget {
     /// Intel Tofino, 12 stages.
@@ -42,7 +42,7 @@ pub enum Budget {
     },
 }
 
-/// What a program uses, stage by stage.
+/// The resources that a program uses, stage by stage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ledger {
     stages: Vec<Stage>,
@@ -53,38 +53,38 @@ pub struct Ledger {
 /// Why a program does not fit.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BudgetError {
-    /// More stages than there are.
+    /// The program needs more stages than the switch has.
     #[error("the program needs {needs} stages; {budget} has {has}")]
     Stages {
         /// Stages needed.
         needs: usize,
-        /// Stages there are.
+        /// Stages available.
         has: usize,
         /// The budget.
         budget: Budget,
     },
-    /// A stage is too full.
+    /// The program exceeds the resources of a stage.
     #[error(
         "stage {stage} needs {needs} {what}; {budget} has {has}: lower the capacities under [switch]"
     )]
     Stage {
         /// The stage.
         stage: usize,
-        /// What runs out.
+        /// The resource that is exceeded.
         what: &'static str,
-        /// How much is needed.
+        /// Amount needed.
         needs: usize,
-        /// How much there is.
+        /// Amount available.
         has: usize,
         /// The budget.
         budget: Budget,
     },
-    /// Too many bytes for a software switch.
+    /// The program needs more bytes than a software switch has.
     #[error("the program needs {needs} bytes of tables and registers; {budget} has {has}")]
     Bytes {
         /// Bytes needed.
         needs: usize,
-        /// Bytes there are.
+        /// Bytes available.
         has: usize,
         /// The budget.
         budget: Budget,
@@ -92,7 +92,7 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// How many stages there are.
+    /// Number of stages.
     pub const fn stages(self) -> usize {
         match self {
             Budget::Tofino1 => 12,
@@ -101,7 +101,7 @@ impl Budget {
         }
     }
 
-    /// What one stage has, if that is bounded.
+    /// The resources of one stage, if they are bounded.
     pub const fn stage(self) -> Option<Stage> {
         match self {
             Budget::Tofino1 | Budget::Tofino2 => Some(Stage {
@@ -117,7 +117,7 @@ impl Budget {
     /// Whether `ledger` fits.
     ///
     /// # Errors
-    /// The first thing that is exceeded: what is needed and what there is.
+    /// The first resource that is exceeded, with the amount needed and the amount available.
     pub fn check(self, ledger: &Ledger) -> Result<(), BudgetError> {
         let (needs, has) = (ledger.stages.len(), self.stages());
         if needs > has {
@@ -198,7 +198,7 @@ impl Ledger {
         self.sram_table(table.shape());
     }
 
-    /// Counts exact-match tables side by side: each for itself.
+    /// Counts exact-match tables side by side, each one separately.
     pub fn row<V: Copy, const N: usize>(&mut self, tables: &Row<V, N>) {
         for shape in tables.shapes() {
             self.sram_table(shape);
@@ -206,8 +206,8 @@ impl Ledger {
     }
 
     /// Counts an exact-match table whose entries are part of the program: `entries` of them in
-    /// `stage`, over `width` bits, with values of a byte. Software needs no table for what it can
-    /// compute.
+    /// `stage`, over `width` bits, with values of a byte. Software computes the values and has no
+    /// table.
     pub fn constant(&mut self, name: &'static str, stage: u8, width: u8, entries: usize) {
         self.sram_table((name, stage, width, entries, 1));
     }
@@ -250,7 +250,7 @@ impl Ledger {
         &mut self.stages[stage]
     }
 
-    /// What each stage uses.
+    /// The resources used in each stage.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
     }

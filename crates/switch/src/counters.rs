@@ -1,23 +1,23 @@
-//! What the switch counts, and why it drops.
+//! The counters of the switch and its reasons for dropping packets.
 
 rackweave_base::named! {
-    /// Why a packet went no further. Each has a counter.
+    /// Why a packet was dropped. Each has a counter.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[repr(u8)]
     pub enum DropReason {
         /// Headers that cannot be parsed or contradict the packet's length.
         Malformed = "drop_malformed",
-        /// For the switch itself, but for none of its queue pairs.
+        /// Addressed to the switch itself, but to none of its queue pairs.
         UnknownQp = "drop_unknown_qp",
-        /// For a queue pair of the switch, from another node or port than it is connected to.
+        /// For a queue pair of the switch, but not from the node and port that it is connected to.
         Stranger = "drop_stranger",
-        /// An opcode that the queue pair's lane has no use for.
+        /// An opcode that the queue pair's lane does not expect.
         UnexpectedOpcode = "drop_unexpected_opcode",
-        /// A READ response fragment that belongs to no transfer under way.
+        /// A READ response fragment that belongs to no transfer in flight.
         StaleFragment = "drop_stale_fragment",
-        /// An acknowledgement that tells nothing new.
+        /// An acknowledgement that confirms nothing new.
         StaleAcknowledge = "drop_stale_acknowledge",
-        /// A word response that nobody waits for.
+        /// A word response that no operation waits for.
         StaleWord = "drop_stale_word",
         /// No forwarding entry for the target address.
         NoRoute = "drop_no_route",
@@ -27,7 +27,7 @@ rackweave_base::named! {
         EgressFull = "drop_egress_full",
         /// An unknown port or multicast group in a table.
         NoPort = "drop_no_port",
-        /// The payload of a word response is not at hand or has the wrong length.
+        /// The payload of a word response is unavailable or has the wrong length.
         BadWord = "drop_bad_word",
         /// The ICRC of a packet that ends in the switch, or of a query for an index, is wrong.
         BadCheck = "drop_bad_check",
@@ -35,20 +35,19 @@ rackweave_base::named! {
         ForeignSourceMac = "drop_foreign_source_mac",
         /// From a guarded port, with another IP source (or ARP sender) than the port's.
         ForeignSourceIp = "drop_foreign_source_ip",
-        /// From a guarded port, neither IPv4 nor ARP: nothing says whose it is.
+        /// From a guarded port, neither IPv4 nor ARP: the source cannot be verified.
         ForeignProtocol = "drop_foreign_protocol",
-        /// A question for an IP address that nobody has.
+        /// An ARP request for an IP address that no node has.
         ArpUnknown = "drop_arp_unknown",
-        /// A question of a host for its own address: a probe or an announcement.
+        /// An ARP request of a host for its own address: a probe or an announcement.
         ArpOwn = "drop_arp_own",
-        /// An answer to a question that the switch never asked.
+        /// An ARP reply to a request that the switch never sent.
         ArpUnasked = "drop_arp_unasked",
-        /// A query for an index, on a queue pair of which the switch does not know what it leads
-        /// to.
+        /// An index query on a queue pair for which the switch has no destination.
         IndexUnknownPair = "drop_index_unknown_pair",
-        /// A query with the header of switches, by a port that leads to none.
+        /// A query with the inter-switch header, from a port that is not connected to a switch.
         IndexForged = "drop_index_forged",
-        /// A query that went from switch to switch too often.
+        /// A query that was forwarded from switch to switch too often.
         IndexHops = "drop_index_hops",
     }
 }
@@ -56,9 +55,9 @@ rackweave_base::named! {
 /// The switch's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came in.
+    /// Packets received.
     pub packets_in: u64,
-    /// Packets that went out, copies included.
+    /// Packets sent, copies included.
     pub packets_out: u64,
     /// Passes through the pipeline: packets, recirculated tasks, generated packets.
     pub passes: u64,

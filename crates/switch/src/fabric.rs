@@ -1,10 +1,10 @@
-//! What is around the pipeline: ports, egress queues, recirculation, timers, digests, taps.
+//! The surroundings of the pipeline: ports, egress queues, recirculation, timers, digests, taps.
 
 use crate::counters::{Counters, DropReason};
 use rackweave_base::{Duration, Instant, Packet, PortId, Timers};
 use std::collections::VecDeque;
 
-/// Which way a packet crosses a port.
+/// The direction in which a packet crosses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Into the switch.
@@ -13,8 +13,8 @@ pub enum Direction {
     Egress,
 }
 
-/// Sees every packet that crosses a port, for captures. `dropped` is the reason if it went no
-/// further.
+/// Receives every packet that crosses a port, for captures. If the packet is dropped, `dropped` is
+/// the reason.
 pub trait Tap: Send {
     /// A packet crossed `port`.
     fn packet(
@@ -36,9 +36,9 @@ pub struct SwitchConfig {
     pub egress_packets: usize,
     /// Tasks in recirculation at a time.
     pub recirculation_tasks: usize,
-    /// What one recirculation takes.
+    /// Duration of one recirculation.
     pub recirculation_latency: Duration,
-    /// Digests waiting for the controller, beyond which mere hints are dropped.
+    /// Number of queued digests from which on hints are dropped.
     pub digests: usize,
 }
 
@@ -123,9 +123,9 @@ impl<T, D> Fabric<T, D> {
             .push_back((now + self.config.recirculation_latency, task));
     }
 
-    /// Never lost, since nobody would raise it again. There are as many different ones as there are
-    /// table entries, and where many wait, one that waits already is not entered twice: so what
-    /// peers send cannot make the queue grow without bound.
+    /// Queues a digest. It is never lost, since nothing would raise it again. There are as many
+    /// different digests as table entries. Once many are queued, a digest that is already queued is
+    /// not added again, so packets from peers cannot make the queue grow without bound.
     pub(crate) fn digest(&mut self, digest: D)
     where
         D: PartialEq,
@@ -135,7 +135,7 @@ impl<T, D> Fabric<T, D> {
         }
     }
 
-    /// May be lost: it is raised again if its cause lasts.
+    /// Queues a digest that may be lost: it is raised again if its cause lasts.
     pub(crate) fn hint(&mut self, digest: D) {
         if self.digests.len() < self.config.digests {
             self.digests.push_back(digest);

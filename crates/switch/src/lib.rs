@@ -1,17 +1,17 @@
-//! The programmable switch: a machine that runs a program over packets as a match-action pipeline
-//! would.
+//! The programmable switch: a machine that runs a program over packets the way a match-action
+//! pipeline does.
 //!
-//! A packet passes the stages in order. In one pass it may do one read-modify-write on each
-//! [`Register`] array; loops are recirculations of a small task; copies are made by multicast
-//! groups. Tables match exactly, by mask, or by range. What a program uses it declares in a
-//! [`Ledger`], and loading it checks that against a [`Budget`]. Debug builds enforce the order of
-//! stages and the single access per pass.
+//! A packet passes through the stages in order. In one pass it may do one read-modify-write on each
+//! [`Register`] array. A loop is a small task that recirculates; copies are made by multicast
+//! groups. Tables match exactly, by mask, or by range. A program declares the resources that it
+//! uses in a [`Ledger`], and loading the program checks the ledger against a [`Budget`]. Debug
+//! builds enforce the order of stages and the single access per pass.
 //!
-//! It knows packets and headers, ports and time as numbers. It knows no node, no flow and no page:
-//! those are programs (crate `rackweave-programs`). The [`transfer`] engine, which moves bytes
-//! between queue pairs of different nodes, lives here because every program shares it.
+//! The switch knows packets and headers, and ports and time as numbers. It does not know nodes,
+//! flows or pages: programs (crate `rackweave-programs`) do. The [`transfer`] engine, which moves
+//! bytes between queue pairs of different nodes, is in this crate because every program shares it.
 //!
-//! Read on in [`machine`], then in [`transfer`].
+//! Start with [`machine`], then in [`transfer`].
 
 pub mod budget;
 mod counters;

@@ -1,8 +1,9 @@
 //! The machine: ports, egress queues, recirculation, the packet generator, digests.
 //!
-//! Sans-IO: packets go in by [`Switch::handle_packet`] and come out by [`Switch::poll_transmit`];
-//! time enters as an argument. What a recirculated task costs in time is configuration, so that a
-//! simulated switch has the latency of hardware and an embedded one none.
+//! Sans-IO: packets enter through [`Switch::handle_packet`] and leave through
+//! [`Switch::poll_transmit`]; time is passed as an argument. The latency of a recirculation is
+//! configuration, so that a simulated switch has the latency of hardware and an embedded one has
+//! none.
 
 use crate::budget::{Budget, BudgetError, Ledger};
 use crate::counters::Counters;
@@ -15,28 +16,28 @@ use std::collections::VecDeque;
 pub trait Program: Sized {
     /// The small header that a recirculated packet carries.
     type Task: Copy;
-    /// What the program tells the controller.
+    /// A message from the program to the controller.
     type Digest: PartialEq;
 
-    /// Enters every table and register array.
+    /// Enters every table and register array in the ledger.
     fn declare(&self, ledger: &mut Ledger);
-    /// How many packet generator entries it uses; keys are below it.
+    /// Number of packet generator entries that the program uses; every key is below it.
     fn generator_keys(&self) -> usize;
-    /// A packet came in.
+    /// Handles a packet that arrived.
     fn packet(
         &mut self,
         pass: &mut Pass<'_, Self::Task, Self::Digest>,
         port: PortId,
         packet: Packet,
     );
-    /// A recirculated task takes its pass.
+    /// Handles one pass of a recirculated task.
     fn task(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, task: Self::Task);
-    /// Whether what a recirculating task is about is still in the tables. One that is about nothing
-    /// must come to nothing in its pass, too.
+    /// Whether the entries that a recirculating task refers to are still in the tables. A task for
+    /// which they are not must have no effect in its pass either.
     fn is_alive(&self, _task: &Self::Task) -> bool {
         true
     }
-    /// The packet generator fired for `key`.
+    /// Handles a packet that the packet generator sent for `key`.
     fn generated(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, key: u32);
 }
 
@@ -64,8 +65,8 @@ impl<P: Program> Switch<P> {
         })
     }
 
-    /// Restarts with `program`: everything that packets had left behind is gone. Counters and tap
-    /// stay, multicast groups go.
+    /// Restarts with `program`, without any state that packets left behind. Counters and the tap
+    /// are kept; multicast groups are removed.
     ///
     /// # Errors
     /// If the program does not fit the budget; then nothing changes.
@@ -77,7 +78,7 @@ impl<P: Program> Switch<P> {
         Ok(())
     }
 
-    /// A packet came in by `port`.
+    /// Handles a packet that arrived on `port`.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, port: PortId, packet: Packet) {
         self.fabric.counters.packets_in += u64::from(packet.fragments());
@@ -89,7 +90,8 @@ impl<P: Program> Switch<P> {
         self.run_tasks(now);
     }
 
-    /// Time has passed: tasks whose recirculation ended and generated packets take their passes.
+    /// Advances time: runs the passes of tasks whose recirculation has ended and of generated
+    /// packets.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(key) = self.fabric.timers.pop_expired(now) {
             let mut pass = Pass::new(now, &mut self.fabric);
@@ -98,21 +100,21 @@ impl<P: Program> Switch<P> {
         self.run_tasks(now);
     }
 
-    /// Lets a task of the control plane's take a pass.
+    /// Runs one pass for a task of the control plane.
     pub fn inject(&mut self, now: Instant, task: P::Task) {
         self.fabric.recirculate(now, task);
         self.run_tasks(now);
     }
 
-    /// Drops the recirculating tasks of what the control plane has taken out of the tables, and
-    /// returns them: what they were to do for others is the control plane's to do. A hardware
-    /// control plane would wait for the few passes that they take to come to nothing; after this,
-    /// numbers may be used again.
+    /// Drops the recirculating tasks whose entries the control plane has removed from the tables,
+    /// and returns them. Work that they were to do for other operations falls to the control plane.
+    /// A hardware control plane would instead wait the few passes that such tasks take to end
+    /// without effect. After this call, numbers may be reused.
     pub fn purge(&mut self) -> Vec<P::Task> {
         self.purge_if(|_, _| false)
     }
 
-    /// As [`Self::purge`], and drops what `is_over` says, too.
+    /// As [`Self::purge`], and also drops the tasks for which `is_over` is true.
     pub fn purge_if(&mut self, is_over: impl Fn(&P, &P::Task) -> bool) -> Vec<P::Task> {
         let program = &self.program;
         let mut dropped = Vec::new();
@@ -149,7 +151,7 @@ impl<P: Program> Switch<P> {
         self.fabric.config.ports
     }
 
-    /// Packets waiting to leave by `port`.
+    /// Number of packets in the egress queue of `port`.
     pub fn egress_len(&self, port: PortId) -> usize {
         self.fabric
             .ports
@@ -166,12 +168,12 @@ impl<P: Program> Switch<P> {
         }
     }
 
-    /// The oldest news for the controller.
+    /// The oldest digest for the controller.
     pub fn poll_digest(&mut self) -> Option<P::Digest> {
         self.fabric.digests.pop_front()
     }
 
-    /// Whether there is news for the controller.
+    /// Whether a digest for the controller is queued.
     pub fn has_digest(&self) -> bool {
         !self.fabric.digests.is_empty()
     }
@@ -186,8 +188,8 @@ impl<P: Program> Switch<P> {
         &mut self.program
     }
 
-    /// Sets the copies of multicast group `group`: the port that each leaves by, and the number by
-    /// which egress stages know it.
+    /// Sets the copies of multicast group `group`: the port that each copy leaves by, and the
+    /// number that identifies it to egress stages.
     pub fn set_group(&mut self, group: u16, copies: Vec<(PortId, u16)>) {
         let index = usize::from(group);
         if self.fabric.groups.len() <= index {
@@ -196,7 +198,7 @@ impl<P: Program> Switch<P> {
         self.fabric.groups[index] = copies;
     }
 
-    /// Has `tap` see every packet from now on.
+    /// Passes every packet from now on to `tap`.
     pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
         self.fabric.tap = tap;
     }
@@ -211,14 +213,14 @@ impl<P: Program> Switch<P> {
         self.budget
     }
 
-    /// What the program uses.
+    /// The resources that the program uses.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         self.program.declare(&mut ledger);
         ledger
     }
 
-    /// The most bytes that queues and registers of this switch take.
+    /// Upper bound on the bytes that queues and registers of this switch use.
     pub fn bytes_max(&self) -> usize {
         let config = self.fabric.config;
         let ledger = self.ledger();

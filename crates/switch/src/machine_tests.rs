@@ -189,7 +189,7 @@ fn a_restart_forgets_state_but_not_counters() {
     assert_eq!(switch.counters().packets_in, 3);
 }
 
-/// Which way, and why it was dropped.
+/// The direction, and the reason if it was dropped.
 type Crossing = (Direction, Option<&'static str>);
 
 #[test]

@@ -4,7 +4,7 @@ use crate::counters::DropReason;
 use crate::fabric::{Direction, Fabric};
 use rackweave_base::{Duration, Instant, Packet, PortId};
 
-/// How far a pass has come. Debug builds use it to enforce the order of stages.
+/// The progress of a pass. Debug builds use it to enforce the order of stages.
 #[derive(Debug)]
 pub struct Cursor {
     #[cfg(debug_assertions)]
@@ -48,7 +48,7 @@ impl Cursor {
 pub struct Pass<'a, T, D> {
     /// The time.
     pub now: Instant,
-    /// For register accesses.
+    /// Checks register accesses.
     pub cursor: Cursor,
     fabric: &'a mut Fabric<T, D>,
     #[cfg(debug_assertions)]
@@ -86,8 +86,8 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.egress(self.now, port, packet);
     }
 
-    /// Sends the copies of `group`; `egress` may change each, told the number under which it was
-    /// entered, as egress stages do.
+    /// Sends the copies of `group`. As egress stages do, `egress` gets the number of each copy and
+    /// may change the copy.
     pub fn multicast(
         &mut self,
         group: u16,
@@ -114,14 +114,14 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.groups[usize::from(group)] = copies;
     }
 
-    /// Lets a task take another pass.
+    /// Schedules another pass for `task`.
     #[inline]
     pub fn recirculate(&mut self, task: impl Into<T>) {
         self.continue_once();
         self.fabric.recirculate(self.now, task.into());
     }
 
-    /// Lets a header-only copy of the packet take a pass as a task.
+    /// Schedules a pass for a header-only copy of the packet, as a task.
     #[inline]
     pub fn mirror(&mut self, task: impl Into<T>) {
         #[cfg(debug_assertions)]
@@ -132,21 +132,20 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.recirculate(self.now, task.into());
     }
 
-    /// Drops the packet that came in by `port`.
+    /// Drops the packet that arrived on `port`.
     #[cold]
     pub fn drop(&mut self, port: PortId, reason: DropReason, packet: &Packet) {
         self.fabric
             .drop(self.now, port, Direction::Ingress, reason, packet);
     }
 
-    /// Lets the packet generator send one packet for `key` after `delay`, in place of one set
-    /// before.
+    /// Lets the packet generator send one packet for `key` after `delay`, replacing one set before.
     #[inline]
     pub fn arm(&mut self, key: u32, delay: Duration) {
         self.fabric.timers.set(key, self.now + delay);
     }
 
-    /// The same, unless one is set that comes sooner.
+    /// As `arm`, but keeps an earlier time that is already set.
     #[inline]
     pub fn hasten(&mut self, key: u32, delay: Duration) {
         let due = self.now + delay;
@@ -156,13 +155,13 @@ impl<'a, T, D> Pass<'a, T, D> {
         }
     }
 
-    /// Takes back what `arm` set.
+    /// Cancels what `arm` set.
     #[inline]
     pub fn disarm(&mut self, key: u32) {
         self.fabric.timers.cancel(key);
     }
 
-    /// Tells the controller, who will hear of it.
+    /// Sends a digest to the controller; it is never lost.
     pub fn digest(&mut self, digest: impl Into<D>)
     where
         D: PartialEq,
@@ -170,8 +169,8 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.digest(digest.into());
     }
 
-    /// Tells the controller, unless much waits for it already: only for what is raised again as
-    /// long as its cause lasts.
+    /// Sends a digest to the controller, or drops it if many are queued. Only for a digest that is
+    /// raised again as long as its cause lasts.
     pub fn hint(&mut self, digest: impl Into<D>) {
         self.fabric.hint(digest.into());
     }

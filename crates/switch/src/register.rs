@@ -1,11 +1,11 @@
 //! Register arrays: the state that packets may change.
 //!
-//! One pass of one packet may touch one cell of each array once, by a read-modify-write. That is
-//! what the hardware can do, and it is what makes every such change atomic without a lock.
+//! In one pass, a packet may access one cell of each array once, by a read-modify-write. Hardware
+//! can do exactly this, and it makes every such change atomic without a lock.
 
 use crate::pass::Cursor;
 
-/// An array of cells that live in one stage.
+/// An array of cells in one stage.
 #[derive(Debug)]
 pub struct Register<T> {
     name: &'static str,
@@ -27,11 +27,11 @@ impl<T: Copy + Default> Register<T> {
         }
     }
 
-    /// The one access of this pass: `update` reads and changes the cell.
+    /// The single access of this pass: `update` reads and changes the cell.
     ///
     /// # Panics
-    /// Debug builds panic at the second access in one pass and at an access to an earlier stage
-    /// than the pass has reached: the program could not run on a pipeline.
+    /// Debug builds panic at a second access in one pass and at an access to a stage before the one
+    /// that the pass has reached: such a program could not run on a pipeline.
     #[inline]
     pub fn update<R>(
         &mut self,
@@ -53,19 +53,19 @@ impl<T: Copy + Default> Register<T> {
         update(&mut self.cells[index])
     }
 
-    /// The one access of this pass, to read only.
+    /// The single access of this pass, read-only.
     #[inline]
     pub fn read(&mut self, cursor: &mut Cursor, index: usize) -> T {
         self.update(cursor, index, |cell| *cell)
     }
 
-    /// The one access of this pass, to replace the cell; returns what it held.
+    /// The single access of this pass: replaces the cell and returns its old value.
     #[inline]
     pub fn write(&mut self, cursor: &mut Cursor, index: usize, value: T) -> T {
         self.update(cursor, index, |cell| core::mem::replace(cell, value))
     }
 
-    /// A cell for the control plane, which is not bound to passes.
+    /// Mutable access to a cell for the control plane, which is not limited by passes.
     pub fn control(&mut self, index: usize) -> &mut T {
         &mut self.cells[index]
     }

@@ -6,19 +6,19 @@ use rackweave_base::Qpn;
 /// How a work request ended (specification 1.4, 11.6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CompletionStatus {
-    /// It did what it said.
+    /// The request was executed.
     Success,
     /// A local segment is too short for the data.
     LocalLength,
     /// A local segment is outside its region or lacks permission.
     LocalProtection,
-    /// The queue pair was in error; the request was not carried out, or not surely.
+    /// The queue pair was in error; the request was not executed, or it is unknown whether it was.
     Flushed,
     /// The peer found the request invalid.
     RemoteInvalidRequest,
     /// The peer refused the access: wrong key, bounds, permission or domain.
     RemoteAccess,
-    /// The peer could not complete it.
+    /// The peer could not complete the request.
     RemoteOperation,
     /// No answer after all retries.
     RetriesExceeded,
@@ -42,7 +42,7 @@ impl fmt::Display for CompletionStatus {
     }
 }
 
-/// What kind of work request ended.
+/// The kind of work request that ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CompletionOpcode {
     /// A SEND.
@@ -66,11 +66,11 @@ pub enum CompletionOpcode {
 pub struct Completion {
     /// The id of the request.
     pub id: u64,
-    /// The queue pair it was posted to.
+    /// The queue pair that the request was posted to.
     pub qpn: Qpn,
-    /// How it ended.
+    /// How the request ended.
     pub status: CompletionStatus,
-    /// What it was.
+    /// The kind of request.
     pub opcode: CompletionOpcode,
     /// Bytes received, for receives and READs; 8 for atomics.
     pub length: u32,

@@ -1,48 +1,49 @@
-//! Plain UDP datagrams (RFC 768), beside queue pairs: for what needs no connection.
+//! Plain UDP datagrams (RFC 768), beside queue pairs, where no connection is needed.
 
 use std::net::Ipv4Addr;
 
-/// What a NIC does for who sends and receives datagrams. Nothing is repeated, and what arrives may
-/// be lost, late, doubled or damaged; Ethernet, IP and UDP say only where it came from.
+/// Datagram operations of a NIC. Nothing is retransmitted: a datagram may be lost, late, duplicated
+/// or corrupted. Ethernet, IP and UDP headers tell only where it came from.
 pub trait Datagrams {
-    /// Takes a port, so that datagrams for it are kept until they are received. Port 0 stands for
-    /// any that is free. Returns the port.
+    /// Binds a port, so that datagrams for it are kept until they are received. Port 0 stands for
+    /// any free port. Returns the port.
     ///
     /// # Errors
-    /// If the port is taken or none is to be had.
+    /// If the port is bound already or no port is free.
     fn bind(&mut self, port: u16) -> Result<u16, BindError>;
 
-    /// Gives a port back; what has come for it is gone. False if it was not taken.
+    /// Unbinds a port and discards the datagrams received for it. Returns false if it was not
+    /// bound.
     fn unbind(&mut self, port: u16) -> bool;
 
-    /// Bytes that a datagram carries at most.
+    /// Maximum payload bytes of a datagram.
     fn datagram_max(&self) -> usize;
 
-    /// Sends `bytes` from a port that was taken to another node's port. What was taken for sending
-    /// may be lost all the same, also because nobody knows where that node is.
+    /// Sends `bytes` from a bound port to another node's port. An accepted datagram may still be
+    /// lost, also because the address of that node cannot be resolved.
     ///
     /// # Errors
-    /// If the port was not taken, there are too many bytes, or there is no room now.
+    /// If the port is not bound, there are too many bytes, or the send queue is full.
     fn send(&mut self, port: u16, to: (Ipv4Addr, u16), bytes: &[u8]) -> Result<(), DatagramError>;
 
-    /// Puts what has come for a port into `bytes`, in place of what was there, the oldest first;
-    /// returns who sent it. Nothing if nothing has come, or the port was not taken.
+    /// Moves the oldest datagram received for a port into `bytes`, replacing its contents; returns
+    /// the sender. Returns `None` if there is no datagram or the port is not bound.
     fn receive(&mut self, port: u16, bytes: &mut Vec<u8>) -> Option<(Ipv4Addr, u16)>;
 }
 
-/// Why a port could not be taken.
+/// Why a port could not be bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody has it.
+    /// The port is bound already.
     #[error("UDP port {0} is taken; unbind it first, or choose another")]
     Taken(u16),
-    /// It belongs to RoCEv2.
+    /// The port is reserved for RoCEv2.
     #[error("UDP port {0} is that of RoCEv2; choose another")]
     Reserved(u16),
-    /// As many ports are taken as the NIC has.
+    /// All ports of the NIC are bound.
     #[error("all {limit} UDP ports of the NIC are taken; unbind one first")]
     TooMany {
-        /// How many it has.
+        /// The NIC's limit.
         limit: u32,
     },
 }
@@ -50,7 +51,7 @@ pub enum BindError {
 /// Why a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DatagramError {
-    /// The port was not taken.
+    /// The port is not bound.
     #[error("UDP port {0} is not bound; bind it before sending from it")]
     NotBound(u16),
     /// Too many bytes.
@@ -58,10 +59,10 @@ pub enum DatagramError {
     TooLarge {
         /// Bytes of the datagram.
         len: usize,
-        /// Bytes that are possible.
+        /// Maximum bytes of a datagram.
         limit: usize,
     },
-    /// As many datagrams wait to be sent as may, or there is no buffer for another.
+    /// The send queue is full, or no buffer is free.
     #[error("the NIC has no room for another datagram now; try again when some have left")]
     Full,
 }

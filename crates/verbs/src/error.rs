@@ -22,13 +22,13 @@ pub enum RegisterError {
     },
 }
 
-/// Why a completion queue was not made or removed.
+/// Why a completion queue was not created or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum CqError {
     /// Zero capacity, or beyond the NIC's limit.
     #[error("a completion queue holds 1 to {limit} entries, not {asked}")]
     BadCapacity {
-        /// Entries asked for.
+        /// Entries requested.
         asked: u32,
         /// The NIC's limit.
         limit: u32,
@@ -45,12 +45,12 @@ pub enum CqError {
     /// Queue pairs still use it.
     #[error("completion queue {} is still used by a queue pair", .0.0)]
     Busy(CqId),
-    /// The node is elsewhere and does not answer.
+    /// The node is in another process and does not answer.
     #[error("the node does not answer")]
     NoAnswer,
 }
 
-/// Why a queue pair was not made.
+/// Why a queue pair was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum QpError {
     /// No such protection domain.
@@ -68,7 +68,7 @@ pub enum QpError {
     /// A queue size is zero or beyond the NIC's limit.
     #[error("queue sizes are 1 to {limit}, not {asked}")]
     BadCapabilities {
-        /// The size asked for.
+        /// The size requested.
         asked: u32,
         /// The NIC's limit.
         limit: u32,
@@ -76,7 +76,7 @@ pub enum QpError {
     /// No such queue pair.
     #[error("queue pair {0} does not exist")]
     Unknown(Qpn),
-    /// The node is elsewhere and does not answer.
+    /// The node is in another process and does not answer.
     #[error("the node does not answer")]
     NoAnswer,
 }
@@ -105,17 +105,17 @@ pub enum ModifyError {
         #[serde(with = "rackweave_base::text")]
         what: Text,
     },
-    /// The node is elsewhere and does not answer.
+    /// The node is in another process and does not answer.
     #[error("the node does not answer")]
     NoAnswer,
 }
 
-/// What an attribute is called whose name did not travel.
+/// The name of an attribute that was not transmitted.
 fn unnamed() -> &'static str {
     "an attribute"
 }
 
-/// Why a work request was not taken.
+/// Why a work request was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PostError {
     /// No such queue pair.
@@ -132,7 +132,7 @@ pub enum PostError {
     /// The queue is full; poll completions first.
     #[error("queue pair {0}: the queue is full; poll for completions")]
     Full(Qpn),
-    /// Too many segments, an atomic that has not exactly 8 local bytes, or an unaligned address.
+    /// Too many segments, an atomic without exactly 8 local bytes, or an unaligned address.
     #[error("queue pair {qpn}: {what}")]
     Invalid {
         /// The queue pair.
@@ -146,7 +146,7 @@ pub enum PostError {
     TooLong {
         /// The queue pair.
         qpn: Qpn,
-        /// The length asked for.
+        /// The length requested.
         len: u64,
     },
 }

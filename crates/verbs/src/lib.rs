@@ -1,11 +1,12 @@
-//! The words of an endpoint: regions, queue pairs, work requests, completions; and datagrams, for
-//! what needs no connection.
+//! The vocabulary of an endpoint: regions, queue pairs, work requests, completions; and datagrams,
+//! where no connection is needed.
 //!
-//! Endpoints know only this crate. The soft NIC (`rackweave-nic`) is one implementation of
-//! [`Verbs`]; a libibverbs one can stand beside it. The names and the rules are those of the
-//! InfiniBand Architecture Specification 1.4, chapters 10 and 11, as rdma-core presents them.
+//! Endpoints depend only on this crate. The soft NIC (`rackweave-nic`) is one implementation of
+//! [`Verbs`]; one over libibverbs can be added. The names and the rules are those of the InfiniBand
+//! Architecture Specification 1.4, chapters 10 and 11, as in rdma-core.
 //!
-//! It knows nothing of packets, links or switches; a [`Service`] is told the time.
+//! The crate knows nothing of packets, links or switches; a [`Service`] gets the time as an
+//! argument.
 
 mod completion;
 mod datagrams;

@@ -7,17 +7,17 @@ use std::net::Ipv4Addr;
 /// The state of a queue pair (specification 1.4, 10.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum QpState {
-    /// Freshly made; posts are refused, packets dropped.
+    /// Just created; posts are refused, packets dropped.
     Reset,
     /// Receives may be posted; packets are dropped.
     Init,
     /// Receives packets; sends are refused.
     ReadyToReceive,
-    /// Fully working.
+    /// Fully operational.
     ReadyToSend,
-    /// Receives; finishes the sends under way and starts no other.
+    /// Receives packets; finishes the sends in flight and starts no new ones.
     SendQueueDrain,
-    /// Broken: work is flushed, packets dropped.
+    /// Failed: work is flushed, packets are dropped.
     Error,
 }
 
@@ -53,7 +53,7 @@ impl Mtu {
         Self::ALL.into_iter().find(|mtu| mtu.bytes() == bytes)
     }
 
-    /// How many packets carry `len` bytes: at least one.
+    /// Number of packets that carry `len` bytes: at least one.
     pub const fn packets(self, len: u32) -> u32 {
         let shift = 8 + self as u32;
         if len == 0 {
@@ -85,7 +85,7 @@ impl Default for QpCapabilities {
     }
 }
 
-/// The other end of a connection.
+/// The other endpoint of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
     /// Its Ethernet address, or that of the next hop.
@@ -96,42 +96,42 @@ pub struct Peer {
     pub qpn: Qpn,
 }
 
-/// What a queue pair needs to receive (Init to ReadyToReceive).
+/// The attributes that a queue pair needs to receive (Init to ReadyToReceive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReceiveSide {
-    /// The other end.
+    /// The other endpoint.
     pub peer: Peer,
     /// The PSN of the first request expected.
     pub psn: Psn,
     /// The path MTU.
     pub mtu: Mtu,
-    /// What the peer may do with this queue pair.
+    /// The operations that the peer may perform on this queue pair.
     pub access: super::Access,
-    /// READs and atomics that the peer may have in flight, 1 to 16.
+    /// Maximum READs and atomics of the peer in flight, 1 to 16.
     pub reads_in_flight_max: u8,
-    /// How long the peer is told to wait when there is no receive request.
+    /// The wait that is requested from the peer when no receive request is posted.
     pub rnr_wait: Duration,
 }
 
-/// What a queue pair needs to send (ReadyToReceive to ReadyToSend).
+/// The attributes that a queue pair needs to send (ReadyToReceive to ReadyToSend).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SendSide {
     /// The PSN of the first request.
     pub psn: Psn,
-    /// How long to wait for an acknowledgement before sending again. Zero: for ever.
+    /// How long to wait for an acknowledgement before resending; zero means for ever.
     pub timeout: Duration,
-    /// How often to send again after timeouts and sequence errors, 0 to 7, before giving up.
+    /// How often to resend after timeouts and sequence errors, 0 to 7, before giving up.
     pub retries: u8,
-    /// How often to send again after a receiver-not-ready, 0 to 6; 7 is for ever.
+    /// How often to resend after a receiver-not-ready NAK, 0 to 6; 7 means for ever.
     pub rnr_retries: u8,
-    /// READs and atomics of ours in flight, 1 to 16.
+    /// Maximum READs and atomics of this queue pair in flight, 1 to 16.
     pub reads_in_flight_max: u8,
 }
 
-/// A transition that the owner asks for.
+/// A transition requested by the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum QpModify {
-    /// Any state to Reset: everything is forgotten.
+    /// Any state to Reset: all state is discarded.
     Reset,
     /// Reset to Init.
     Init,
@@ -147,14 +147,14 @@ pub enum QpModify {
     Error,
 }
 
-/// What happens to a queue pair or completion queue outside any work request (specification 1.4,
-/// 11.6.3): asynchronous events.
+/// Asynchronous events: changes of a queue pair or completion queue outside any work request
+/// (specification 1.4, 11.6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QpEvent {
     /// The send queue has drained after `Drain`.
     Drained(Qpn),
-    /// The queue pair went to Error because of a request of its peer.
+    /// The queue pair entered the Error state because of a request of its peer.
     Fatal(Qpn),
-    /// A completion queue overflowed; the queue pairs that use it are in Error.
+    /// A completion queue overflowed; the queue pairs that use it are in the Error state.
     CqOverflow(super::CqId),
 }

@@ -1,13 +1,14 @@
-//! Regions: registered memory, and who may do what with it.
+//! Regions: registered memory and its access rights.
 
 use rackweave_base::{Block, Lkey, Rkey};
 use serde::{Deserialize, Serialize};
 
 bitflags::bitflags! {
-    /// What may be done with a region (specification 1.4, 10.6.3.1). Local read is always allowed.
+    /// The operations allowed on a region (specification 1.4, 10.6.3.1). Local read is always
+    /// allowed.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
     pub struct Access: u8 {
-        /// The local node may have data placed here: receives, READ results, atomic results.
+        /// The local NIC may store data here: receives, READ results, atomic results.
         const LOCAL_WRITE = 1;
         /// A peer may READ.
         const REMOTE_READ = 2;
@@ -31,13 +32,13 @@ pub struct CqId(pub u32);
 pub struct Region {
     /// The bytes.
     pub block: Block,
-    /// The address of the first byte, as peers and work requests name it.
+    /// The address of the first byte, as used by peers and work requests.
     pub address: u64,
     /// The key for local work requests.
     pub lkey: Lkey,
     /// The key for peers.
     pub rkey: Rkey,
-    /// The domain it belongs to.
+    /// The protection domain that it belongs to.
     pub pd: PdId,
 }
 

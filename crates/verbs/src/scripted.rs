@@ -1,4 +1,4 @@
-//! A NIC for tests: it keeps regions, queue pairs and completions; the test decides what becomes of
+//! A NIC for tests: it keeps regions, queue pairs and completions; the test decides the result of
 //! each work request.
 
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
 use rackweave_base::{Block, Lkey, Qpn, Rkey};
 use std::collections::VecDeque;
 
-/// What a [`ScriptedNic`] keeps.
+/// The state of a [`ScriptedNic`].
 #[derive(Debug, Default)]
 pub struct Tables {
     regions: Vec<Region>,
-    /// By queue pair number: the completion queue of what it sends.
+    /// By queue pair number: the completion queue of its sends.
     queue_pairs: Vec<CqId>,
     completions: VecDeque<(CqId, Completion)>,
     cqs: u32,
@@ -61,33 +61,33 @@ impl Tables {
     }
 }
 
-/// What a test decides. Whatever implements this implements [`Verbs`].
+/// The decisions of a test. Every implementation of this trait implements [`Verbs`].
 pub trait ScriptedNic {
     /// The tables, which the implementation of [`Verbs`] uses.
     fn tables(&mut self) -> &mut Tables;
 
-    /// Carries out a work request of the send queue, now or later ([`Tables::complete`]).
+    /// Executes a work request of the send queue, now or later ([`Tables::complete`]).
     ///
     /// # Errors
-    /// As the test likes.
+    /// As the test decides.
     fn on_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError>;
 
-    /// Takes a receive request.
+    /// Called with a receive request.
     fn on_receive(&mut self, qpn: Qpn, request: ReceiveRequest) {
         let _ = (qpn, request);
     }
 
-    /// A queue pair has been created.
+    /// Called after a queue pair was created.
     fn on_create(&mut self, qpn: Qpn) {
         let _ = qpn;
     }
 
-    /// A queue pair is to be changed.
+    /// Called when a queue pair is to be modified.
     fn on_modify(&mut self, qpn: Qpn, modify: QpModify) {
         let _ = (qpn, modify);
     }
 
-    /// A queue pair has been destroyed.
+    /// Called after a queue pair was destroyed.
     fn on_destroy(&mut self, qpn: Qpn) {
         let _ = qpn;
     }

@@ -18,61 +18,61 @@ pub struct Segment {
 pub enum Operation {
     /// SEND, with immediate data if given.
     Send {
-        /// Delivered with the receive completion.
+        /// Immediate data, delivered with the receive completion.
         immediate: Option<u32>,
     },
-    /// RDMA WRITE, with immediate data if given; that consumes a receive request of the peer.
+    /// RDMA WRITE, with immediate data if given; which consumes a receive request of the peer.
     Write {
-        /// Where to, in the peer's addresses.
+        /// The target, in the peer's addresses.
         address: u64,
         /// The peer's key.
         rkey: Rkey,
-        /// Delivered with the receive completion.
+        /// Immediate data, delivered with the receive completion.
         immediate: Option<u32>,
     },
     /// RDMA READ into the local segments.
     Read {
-        /// Where from, in the peer's addresses.
+        /// The source, in the peer's addresses.
         address: u64,
         /// The peer's key.
         rkey: Rkey,
     },
-    /// Adds to a peer's 64-bit word; what it held before goes to the local segment of 8 bytes.
+    /// Adds to a peer's 64-bit word; its old value is stored in the local segment of 8 bytes.
     FetchAdd {
-        /// A multiple of eight.
+        /// The address of the word, a multiple of eight.
         address: u64,
         /// The peer's key.
         rkey: Rkey,
-        /// What to add, modulo 2^64.
+        /// The number to add, modulo 2^64.
         add: u64,
     },
-    /// Replaces a peer's 64-bit word if it is `compare`; what it held before goes to the local
+    /// Replaces a peer's 64-bit word if it equals `compare`; its old value is stored in the local
     /// segment of 8 bytes.
     CompareSwap {
-        /// A multiple of eight.
+        /// The address of the word, a multiple of eight.
         address: u64,
         /// The peer's key.
         rkey: Rkey,
-        /// The value expected.
+        /// The expected value.
         compare: u64,
         /// The new value.
         swap: u64,
     },
 }
 
-/// The most segments in one work request.
+/// Maximum segments in one work request.
 pub const SEGMENTS_MAX: usize = 4;
 
 /// A request for the send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkRequest {
-    /// Given back in the completion.
+    /// Returned in the completion.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     segments: [Segment; SEGMENTS_MAX],
     segment_count: u8,
-    /// Whether success makes a completion; failure always does.
+    /// Whether success produces a completion; failure always does.
     pub signaled: bool,
     /// Whether to wait until earlier READs and atomics are complete.
     pub fence: bool,
@@ -83,7 +83,7 @@ pub struct WorkRequest {
 /// A request for the receive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveRequest {
-    /// Given back in the completion.
+    /// Returned in the completion.
     pub id: u64,
     segments: [Segment; SEGMENTS_MAX],
     segment_count: u8,

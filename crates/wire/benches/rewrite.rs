@@ -1,5 +1,5 @@
 //! The hot path of a switch: parse, emit, and a READ response rewritten into a WRITE, with each way
-//! to keep the ICRC right; hashing all of the packet anew is there for comparison.
+//! to keep the ICRC correct; rehashing the whole packet is included for comparison.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use rackweave_base::packet::HEADER_MAX;
@@ -24,7 +24,7 @@ fn response() -> Headers {
     }
 }
 
-/// What a transfer makes of a response: new addresses, queue pair, PSN, and a RETH.
+/// The headers that a transfer turns a response into: new addresses, queue pair, PSN, and a RETH.
 fn write_of(response: &Headers) -> Headers {
     let reth = Reth {
         address: 0x7f00_1234_5000,

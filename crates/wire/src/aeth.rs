@@ -13,19 +13,19 @@ pub const CREDITS_UNUSED: u8 = 31;
 
 const LOW_24: u32 = 0x00ff_ffff;
 
-/// What a responder says of a request.
+/// The answer of a responder to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aeth {
-    /// Good, not ready, or refused.
+    /// Acknowledged, not ready, or refused.
     pub syndrome: Syndrome,
     /// Message sequence number, 24 bits: how many messages the responder has completed.
     pub msn: u32,
 }
 
-/// Good, not ready, or refused.
+/// The result of a request: acknowledged, not ready, or refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Syndrome {
-    /// All up to this PSN has arrived.
+    /// Everything up to this PSN has arrived.
     Ack {
         /// 5 bits; [`CREDITS_UNUSED`] where credits are not used.
         credits: u8,
@@ -129,8 +129,8 @@ pub const fn rnr_wait(timer: u8) -> Duration {
     Duration::from_micros(10 * RNR_WAITS[(timer & 0x1f) as usize])
 }
 
-/// The timer value of the shortest wait that is at least `wait`; of the longest there is,
-/// 655.36 ms, if none is.
+/// The timer value of the shortest wait that is at least `wait`; of the longest one, 655.36 ms, if
+/// none is.
 pub fn rnr_timer(wait: Duration) -> u8 {
     (1..32).find(|&timer| rnr_wait(timer) >= wait).unwrap_or(0)
 }
@@ -183,7 +183,7 @@ mod tests {
             },
             "ACK msn 1",
         );
-        // By the specification.
+        // From the specification.
         let not_ready = Syndrome::ReceiverNotReady { timer: 14 };
         check(
             [0x2e, 0xab, 0xcd, 0xef],

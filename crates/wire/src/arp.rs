@@ -1,11 +1,12 @@
-//! ARP for IPv4 over Ethernet (RFC 826): who has an IP address, and at which Ethernet address.
+//! ARP for IPv4 over Ethernet (RFC 826): finds the Ethernet address of an IP address.
 //!
-//! [`Arp`] is the 28 bytes behind the Ethernet header, [`ArpFrame`] the whole frame of 42 bytes (46
-//! with a VLAN tag). As a [`Packet`] that we make, the frame is all header and no payload; one that
-//! comes from a link may be cut anywhere behind the Ethernet header, and may have Ethernet padding
-//! behind it.
+//! [`Arp`] is the 28 bytes after the Ethernet header, [`ArpFrame`] the whole frame of 42 bytes (46
+//! with a VLAN tag). In a [`Packet`] built here, the whole frame is header and there is no payload.
+//! A frame from a link may be split between header and payload anywhere after the Ethernet header,
+//! and Ethernet padding may follow it.
 //!
-//! It knows no table and no state: what to answer and whom to believe is for NIC and switch to say.
+//! It has no table and no state: NIC and switch decide which requests to answer and which addresses
+//! to accept.
 
 use crate::{Ethernet, ethernet};
 use core::fmt;
@@ -16,39 +17,40 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The Ethernet type of ARP.
 pub const ETHERTYPE: u16 = 0x0806;
-/// Bytes behind the Ethernet header.
+/// Bytes after the Ethernet header.
 pub const LEN: usize = 28;
-/// The Ethernet address of everybody.
+/// The broadcast address.
 pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
 /// The hardware type of Ethernet.
 const HARDWARE_ETHERNET: u16 = 1;
-/// The longest frame that is taken: Ethernet pads to 60 bytes, or 64 with a VLAN tag; a captured
+/// The longest frame that is accepted: Ethernet pads to 60 bytes, or 64 with a VLAN tag; a captured
 /// frame may end with its frame check sequence.
 const FRAME_MAX: usize = 68;
 
-/// What an ARP packet wants.
+/// The purpose of an ARP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Operation {
-    /// Who has the target's IP address?
+    /// Requests the Ethernet address of the target's IP address.
     Request = 1,
-    /// The sender has the sender's IP address.
+    /// States that the sender has the sender's IP address.
     Reply = 2,
 }
 
-/// ARP behind the Ethernet header.
+/// The ARP packet after the Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arp {
     /// Request or reply.
     pub operation: Operation,
-    /// The Ethernet address of whoever speaks, or is spoken for; never that of a group.
+    /// The Ethernet address of the sender, or of the host that the sender answers for; never a
+    /// group address.
     pub sender_mac: MacAddr,
-    /// The IP address there; all zeros in a probe (RFC 5227 2.1.1).
+    /// The IP address of that host; all zeros in a probe (RFC 5227 2.1.1).
     pub sender_ip: Ipv4Addr,
-    /// Whom a reply is for; without meaning in a request.
+    /// The receiver of a reply; it has no meaning in a request.
     pub target_mac: MacAddr,
-    /// The IP address asked for, or of whom a reply is for.
+    /// The requested IP address, or that of the receiver of a reply.
     pub target_ip: Ipv4Addr,
 }
 
@@ -57,17 +59,17 @@ pub struct Arp {
 pub struct ArpFrame {
     /// The Ethernet header, with the VLAN tag if there is one.
     pub ethernet: Ethernet,
-    /// What follows.
+    /// The ARP packet.
     pub arp: Arp,
 }
 
-/// Why bytes are not ARP that we take.
+/// Why bytes are not an acceptable ARP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ArpError {
-    /// The bytes end within the headers, or are not at hand.
+    /// The bytes end within the headers, or are not available.
     #[error("the ARP frame ends within its headers")]
     Truncated,
-    /// More bytes than padding explains.
+    /// More bytes than padding can account for.
     #[error("the ARP frame has {0} bytes; with padding it has at most {FRAME_MAX}")]
     Oversized(usize),
     /// Another Ethernet type.
@@ -79,7 +81,7 @@ pub enum ArpError {
     /// Not for IPv4.
     #[error("ARP protocol type {0:#06x} is not that of IPv4, 0x0800")]
     ProtocolType(u16),
-    /// Addresses of other lengths than Ethernet and IPv4 have.
+    /// Address lengths other than those of Ethernet and IPv4.
     #[error("ARP addresses of {hardware} and {protocol} bytes; Ethernet and IPv4 have 6 and 4")]
     AddressLength {
         /// Bytes of a hardware address.
@@ -90,8 +92,7 @@ pub enum ArpError {
     /// Neither request nor reply.
     #[error("ARP operation {0} is neither request, 1, nor reply, 2")]
     Operation(u16),
-    /// The sender claims the Ethernet address of a group, which nobody may believe (RFC 1812
-    /// 3.3.2).
+    /// The sender claims a group address, which no receiver may accept (RFC 1812 3.3.2).
     #[error("the ARP sender claims the group address {0}")]
     GroupSender(MacAddr),
 }
@@ -111,14 +112,15 @@ struct Layout {
 }
 const _: () = assert!(size_of::<Layout>() == LEN);
 
-/// Whether these bytes begin an ARP frame, by the Ethernet type alone. Total, for any bytes.
+/// Whether these bytes begin an ARP frame, according to the Ethernet type alone. Defined for any
+/// bytes.
 #[inline]
 pub fn is_arp(bytes: &[u8]) -> bool {
     ethernet::parse(bytes).is_some_and(|view| view.ethertype == ETHERTYPE)
 }
 
 impl Arp {
-    /// A question for the Ethernet address of `target_ip`.
+    /// A request for the Ethernet address of `target_ip`.
     pub const fn request(sender_mac: MacAddr, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Self {
         Self {
             operation: Operation::Request,
@@ -129,7 +131,7 @@ impl Arp {
         }
     }
 
-    /// The answer to this question: the address asked for is at `mac`.
+    /// The reply to this request: the requested address is at `mac`.
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {
             operation: Operation::Reply,
@@ -140,10 +142,10 @@ impl Arp {
         }
     }
 
-    /// Parses the bytes behind the Ethernet header; what follows the first 28 is ignored.
+    /// Parses the bytes after the Ethernet header; what follows the first 28 is ignored.
     ///
     /// # Errors
-    /// If they are too few, or not ARP for IPv4 over Ethernet.
+    /// If there are too few, or not ARP for IPv4 over Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Self, ArpError> {
         let (layout, _) = Layout::ref_from_prefix(bytes).map_err(|_| ArpError::Truncated)?;
         let hardware_type = layout.hardware_type.get();
@@ -196,7 +198,7 @@ impl Arp {
 }
 
 impl ArpFrame {
-    /// A question to everybody.
+    /// A broadcast request.
     pub const fn request(sender_mac: MacAddr, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Self {
         Self {
             ethernet: Ethernet::new(sender_mac, BROADCAST),
@@ -204,7 +206,7 @@ impl ArpFrame {
         }
     }
 
-    /// The answer to this question, sent by `mac` to whoever asked, in the VLAN of the question.
+    /// The reply to this request, sent by `mac` to the requester, in the VLAN of the request.
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {
             ethernet: Ethernet {
@@ -216,10 +218,10 @@ impl ArpFrame {
         }
     }
 
-    /// Parses a whole frame, perhaps with Ethernet padding behind it.
+    /// Parses a whole frame, optionally followed by Ethernet padding.
     ///
     /// # Errors
-    /// If it is not a sound ARP frame.
+    /// If it is not a valid ARP frame.
     pub fn parse(bytes: &[u8]) -> Result<Self, ArpError> {
         let view = ethernet::parse(bytes).ok_or(ArpError::Truncated)?;
         if view.ethertype != ETHERTYPE {
@@ -240,7 +242,7 @@ impl ArpFrame {
     /// Parses a packet, wherever its header area ends.
     ///
     /// # Errors
-    /// If it is not a sound ARP frame, or its bytes lie in a region.
+    /// If it is not a valid ARP frame, or its bytes are in a region.
     pub fn of(packet: &Packet) -> Result<Self, ArpError> {
         let payload = packet.payload.as_slice().ok_or(ArpError::Truncated)?;
         let (header, len) = (packet.header(), packet.header().len() + payload.len());

@@ -11,7 +11,7 @@ const OWNER_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 /// "Who has 10.77.0.2? Tell 10.77.0.1", field by field.
 const REQUEST: [u8; 42] = [
-    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // Ethernet target: everybody
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, // Ethernet target: broadcast
     0x52, 0x54, 0x00, 0x00, 0x00, 0x01, // Ethernet source
     0x08, 0x06, // Ethernet type: ARP
     0x00, 0x01, 0x08, 0x00, // hardware type Ethernet, protocol type IPv4
@@ -81,7 +81,7 @@ fn the_answer_stays_in_the_vlan_of_the_question() {
     assert_eq!(bytes_of(&request.reply(OWNER).packet()), reply);
 }
 
-/// What is said of a request whose bytes from `at` on are replaced.
+/// The result for a request whose bytes from `at` on are replaced.
 fn check(at: usize, new: &[u8]) -> String {
     let mut bytes = REQUEST;
     bytes[at..at + new.len()].copy_from_slice(new);

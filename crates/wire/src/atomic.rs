@@ -1,5 +1,5 @@
-//! The atomic extended transport headers of request and answer (InfiniBand specification 1.4, 9.3.4
-//! and 9.5.3).
+//! The atomic extended transport headers of request and response (InfiniBand specification 1.4,
+//! 9.3.4 and 9.5.3).
 
 use core::fmt;
 use rackweave_base::Rkey;
@@ -8,19 +8,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the request's header.
 pub const LEN: usize = 28;
-/// Bytes of the answer's header, which stands behind the AETH.
+/// Bytes of the response's header, which follows the AETH.
 pub const ACK_LEN: usize = 8;
 
-/// What an atomic operation is to do.
+/// The parameters of an atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicEth {
     /// Virtual address of the 64-bit word, a multiple of eight.
     pub address: u64,
     /// The key to the region.
     pub rkey: Rkey,
-    /// What to store (compare and swap) or to add (fetch and add).
+    /// The value to store (compare and swap) or to add (fetch and add).
     pub swap_or_add: u64,
-    /// What the word must hold for the swap to happen; unused by fetch and add.
+    /// The value that the word must have for the swap to happen; unused by fetch and add.
     pub compare: u64,
 }
 

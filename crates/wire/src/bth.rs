@@ -1,6 +1,6 @@
 //! The base transport header (InfiniBand specification 1.4, 9.2).
 //!
-//! FECN and BECN are the two top bits of byte 4, as RoCEv2 uses them (annex A17.3.1.3).
+//! FECN and BECN are the two top bits of byte 4, as in RoCEv2 (annex A17.3.1.3).
 
 use crate::{Opcode, ParseError};
 use core::fmt;
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the header.
 pub const LEN: usize = 12;
-/// The default partition key, full member: what every packet carries where no partitions are used.
+/// The default partition key, full member: every packet has it where no partitions are used.
 pub const PKEY_DEFAULT: u16 = 0xffff;
 
 const LOW_24: u32 = 0x00ff_ffff;
@@ -18,9 +18,9 @@ const LOW_24: u32 = 0x00ff_ffff;
 /// The base transport header. The pad count is derived from the payload when it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bth {
-    /// What the packet does.
+    /// The operation of the packet.
     pub opcode: Opcode,
-    /// The receiver is to raise an event.
+    /// The receiver should raise an event.
     pub solicited: bool,
     /// The migration state bit; RoCE gives it no meaning.
     pub migrated: bool,
@@ -32,7 +32,7 @@ pub struct Bth {
     pub becn: bool,
     /// The queue pair that the packet is for.
     pub target_qp: Qpn,
-    /// The responder is to acknowledge this packet.
+    /// The responder must acknowledge this packet.
     pub ack_request: bool,
     /// Packet sequence number.
     pub psn: Psn,
@@ -53,7 +53,7 @@ pub(crate) struct Layout {
 const _: () = assert!(size_of::<Layout>() == LEN);
 
 impl Bth {
-    /// A header with the default partition key and no flag set.
+    /// A header with the default partition key and no flags set.
     pub const fn new(opcode: Opcode, target_qp: Qpn, psn: Psn) -> Self {
         Self {
             opcode,

@@ -1,16 +1,16 @@
 //! The congestion notification packet of RoCEv2 (InfiniBand specification 1.4, annex A17.9.3).
 //!
-//! A receiver that sees packets marked "congestion experienced" sends it to their sender. Behind
-//! the BTH, with BECN set and PSN 0, stand sixteen reserved bytes, which count as header here.
+//! A receiver that sees packets marked "congestion experienced" sends it to their sender. After the
+//! BTH, which has BECN set and PSN 0, there are sixteen reserved bytes, which count as header here.
 
 use crate::{Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, Udp};
 use rackweave_base::{Psn, Qpn};
 
-/// Reserved bytes behind the BTH.
+/// Reserved bytes after the BTH.
 pub const LEN: usize = 16;
 
-/// The notification to the sender of a marked packet. `sender_qp` is the queue pair from which the
-/// packet came: its own header names only the one it was for.
+/// The notification to the sender of a marked packet. `sender_qp` is the queue pair that sent the
+/// packet: the packet's header has only the target queue pair.
 pub fn answer(marked: &Headers, sender_qp: Qpn) -> Headers {
     let ethernet = Ethernet {
         target: marked.ethernet.source,
@@ -19,7 +19,7 @@ pub fn answer(marked: &Headers, sender_qp: Qpn) -> Headers {
     };
     let ipv4 = Ipv4 {
         dscp: marked.ipv4.dscp,
-        // A notification that is marked in turn would say nothing about the sender's path.
+        // A mark on the notification would tell nothing about the sender's path.
         ecn: Ecn::NotCapable,
         ..Ipv4::new(marked.ipv4.target, marked.ipv4.source)
     };
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(cnp.to_string(), "CNP qp 0x9 psn 0 becn 10.0.0.1 > 10.0.0.2");
         let mut bytes = [0xee; HEADER_MAX];
         let len = cnp.emit(&mut bytes, 0);
-        // Ethernet 14, IPv4 20, UDP 8, BTH 12, reserved 16; the total length counts the ICRC too.
+        // Ethernet 14, IPv4 20, UDP 8, BTH 12, reserved 16; the total length includes the ICRC.
         assert_eq!(len, 70);
         assert_eq!(bytes[16..18], 60_u16.to_be_bytes());
         assert_eq!(

@@ -1,18 +1,18 @@
-//! Plain UDP datagrams over IPv4 and Ethernet (RFC 768), for what is not RoCEv2.
+//! Plain UDP datagrams over IPv4 and Ethernet (RFC 768), for everything except RoCEv2.
 //!
-//! The first bytes of what a datagram carries lie in the packet's header area, as many as fit, and
-//! the rest is the packet's payload: so do links hand on all packets that are not RoCEv2. A switch,
-//! which sees headers only, sees the same bytes whatever link a datagram came by.
+//! The first bytes of a datagram's data are in the packet's header area, as many as fit, and the
+//! rest is the packet's payload. Links deliver all packets other than RoCEv2 in this form. A
+//! switch, which sees headers only, thus sees the same bytes for any kind of link.
 //!
-//! The UDP checksum is left out (zero) in what is made here, as RFC 768 allows over IPv4. One that
-//! is not zero must be right.
+//! Datagrams built here omit the UDP checksum (zero), as RFC 768 allows over IPv4. A checksum that
+//! is not zero must be correct.
 
 use crate::{Ethernet, Ipv4, ParseError, ethernet, ipv4, udp};
 use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{Memory, Packet, Payload};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes that a datagram carries at most.
+/// Maximum data bytes of a datagram.
 pub const CARRIED_MAX: usize = PAYLOAD_MAX;
 
 /// Bytes of a datagram's headers without a VLAN tag.
@@ -29,19 +29,18 @@ pub struct Datagram {
     pub source_port: u16,
     /// The receiver's port.
     pub target_port: u16,
-    /// The UDP checksum; zero is none.
+    /// The UDP checksum; zero means none.
     pub checksum: u16,
-    /// Bytes that it carries.
+    /// Data bytes of the datagram.
     pub carried: usize,
 }
 
 impl Datagram {
-    /// Parses the headers of a packet. Whether the UDP checksum is right is for
-    /// [`Self::checksum_is_right`].
+    /// Parses the headers of a packet. The UDP checksum is checked by [`Self::checksum_is_right`].
     ///
     /// # Errors
     /// If it is not UDP over IPv4, or its lengths disagree with the bytes present. One for the port
-    /// of RoCEv2 is [`ParseError::NotUdp`]: it is no plain datagram.
+    /// of RoCEv2 is [`ParseError::NotUdp`]: it is not a plain datagram.
     pub fn of(packet: &Packet) -> Result<Self, ParseError> {
         let header = packet.header();
         let view = ethernet::parse(header).ok_or(ParseError::Truncated)?;
@@ -56,7 +55,7 @@ impl Datagram {
             return Err(ParseError::NotUdp);
         }
         let carried = udp.len().checked_sub(udp::LEN);
-        // What a link has behind a short packet to fill it up may still be there.
+        // Padding that a link added to a short packet may still be present.
         let there = rest.len() + packet.payload.len();
         let carried = carried
             .filter(|&carried| carried <= there.min(CARRIED_MAX))
@@ -76,8 +75,8 @@ impl Datagram {
         })
     }
 
-    /// Puts what `packet`, whose headers these are, carries into `bytes`. False if a part of it is
-    /// in a block that is gone; `bytes` is empty then.
+    /// Copies the data of `packet`, which has these headers, into `bytes`. Returns false if a part
+    /// of it is in a block that no longer exists; `bytes` is then empty.
     #[must_use]
     pub fn read(&self, packet: &Packet, memory: &Memory, bytes: &mut Vec<u8>) -> bool {
         bytes.clear();
@@ -99,20 +98,20 @@ impl Datagram {
         whole.is_some()
     }
 
-    /// Whether the checksum of a packet with these headers, which carries `bytes`, is right or was
-    /// left out.
+    /// Whether the checksum of a packet with these headers, which carries `bytes`, is correct or
+    /// omitted.
     pub fn checksum_is_right(&self, packet: &Packet, bytes: &[u8]) -> bool {
         let at = self.headers_len();
         let header = &packet.header()[at - udp::LEN..at];
         self.checksum == 0 || udp::checksum_is_right(&self.ipv4, &[header, bytes])
     }
 
-    /// A packet with these headers that carries `bytes`; lengths and the IPv4 checksum are computed
-    /// and the UDP checksum is left out. `keep` puts what does not fit the header area somewhere,
-    /// at most [`CARRIED_MAX`] bytes; nothing if it cannot.
+    /// A packet with these headers that carries `bytes`; lengths and the IPv4 checksum are
+    /// computed, and the UDP checksum is omitted. `keep` stores the bytes that do not fit the
+    /// header area, at most [`CARRIED_MAX`] bytes. Returns `None` if it cannot.
     ///
     /// # Panics
-    /// If there are more than [`CARRIED_MAX`] bytes, or `keep` does not keep all.
+    /// If there are more than [`CARRIED_MAX`] bytes, or `keep` does not store all of them.
     pub fn packet(
         &self,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Datagrams against one that Linux sent.
+//! Datagrams compared with one that Linux sent.
 
 use super::*;
 use crate::Ecn;
@@ -10,7 +10,7 @@ const CAPTURED: [u8; 51] = *b"\0\0\0\0\0\0\0\0\0\0\0\0\x08\0\
     \x45\0\0\x25\xc8\x23\x40\0\x40\x11\x74\xa2\x7f\0\0\x01\x7f\0\0\x01\
     \x9c\x41\x12\xb9\0\x11\0\0rackweave";
 
-/// What the checksum would be, computed as RFC 768 says.
+/// The checksum, computed according to RFC 768.
 const CHECKSUM: u16 = 0x3f26;
 
 fn captured() -> Datagram {

@@ -1,4 +1,4 @@
-//! Why bytes are not a RoCEv2 packet that we take.
+//! Why bytes are not an acceptable RoCEv2 packet.
 
 use crate::Opcode;
 
@@ -26,7 +26,7 @@ pub enum ParseError {
     /// The UDP target port is not 4791.
     #[error("UDP port {0} is not RoCEv2's 4791")]
     NotRoce(u16),
-    /// The UDP checksum is not zero and not right, or cannot be checked (see [`crate::udp`]).
+    /// The UDP checksum is not zero and not correct, or cannot be checked (see [`crate::udp`]).
     #[error("the UDP checksum is wrong")]
     BadUdpChecksum,
     /// The transport header version is not zero.
@@ -44,10 +44,10 @@ pub enum ParseError {
     /// The pad count does not fill the payload up to a multiple of four.
     #[error("the pad count does not fill the payload up to a multiple of four")]
     BadPad,
-    /// A payload behind an opcode that carries none.
+    /// A payload after an opcode that carries none.
     #[error("{0} carries no payload")]
     PayloadForbidden(Opcode),
-    /// No payload in a packet of a message that takes several.
+    /// No payload in a packet of a message of several packets.
     #[error("{0} carries at least one byte")]
     PayloadMissing(Opcode),
 }

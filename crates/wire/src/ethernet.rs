@@ -17,9 +17,9 @@ pub const VLAN_LEN: usize = 4;
 /// The Ethernet header of a RoCEv2 packet; its Ethernet type is that of IPv4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ethernet {
-    /// Where the packet goes.
+    /// The target address.
     pub target: MacAddr,
-    /// Where it comes from.
+    /// The source address.
     pub source: MacAddr,
     /// The VLAN tag, if there is one.
     pub vlan: Option<Vlan>,
@@ -39,15 +39,15 @@ pub struct Vlan {
 /// The Ethernet header of any packet, for plain forwarding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetView {
-    /// Where the packet goes.
+    /// The target address.
     pub target: MacAddr,
-    /// Where it comes from.
+    /// The source address.
     pub source: MacAddr,
     /// The VLAN tag, if there is one.
     pub vlan: Option<Vlan>,
-    /// What follows: an Ethernet type, behind the VLAN tag if there is one.
+    /// The Ethernet type of the payload, after the VLAN tag if there is one.
     pub ethertype: u16,
-    /// Bytes of the header, the VLAN tag included.
+    /// Bytes of the header, including the VLAN tag.
     pub len: usize,
 }
 
@@ -68,13 +68,13 @@ struct TagLayout {
 }
 const _: () = assert!(size_of::<TagLayout>() == VLAN_LEN);
 
-/// The target address alone: all that a switch needs to know whether a packet is for itself.
+/// The target address only: a switch needs no more to decide whether a packet is for itself.
 #[inline]
 pub fn target(bytes: &[u8]) -> Option<MacAddr> {
     bytes.first_chunk().map(|&mac| MacAddr(mac))
 }
 
-/// Parses the Ethernet header of any packet; nothing if the bytes end within it.
+/// Parses the Ethernet header of any packet; `None` if the bytes end within it.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Option<EthernetView> {
     let (layout, rest) = Layout::ref_from_prefix(bytes).ok()?;
@@ -94,7 +94,8 @@ pub fn parse(bytes: &[u8]) -> Option<EthernetView> {
     Some(view)
 }
 
-/// How many bytes precede the IP header, by the Ethernet type alone. Total, for any bytes.
+/// Number of bytes before the IP header, according to the Ethernet type alone. Defined for any
+/// bytes.
 #[inline]
 pub(crate) fn header_len(bytes: &[u8]) -> usize {
     if bytes.get(12..14) == Some(&ETHERTYPE_VLAN.to_be_bytes()) {
@@ -114,7 +115,7 @@ impl Ethernet {
         }
     }
 
-    /// Bytes of the header, the VLAN tag included.
+    /// Bytes of the header, including the VLAN tag.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
     pub const fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-//! What stands between BTH and payload: at most one kind of extended header per opcode (InfiniBand
+//! The headers between BTH and payload: at most one kind of extended header per opcode (InfiniBand
 //! specification 1.4, 9.2.1, table 38).
 
 use crate::atomic::{self, AtomicEth};
@@ -13,9 +13,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub enum Extension {
     /// Nothing.
     None,
-    /// Which remote bytes.
+    /// The remote bytes.
     Reth(Reth),
-    /// Which remote bytes, then immediate data.
+    /// The remote bytes, then immediate data.
     RethImmediate(Reth, u32),
     /// Immediate data.
     Immediate(u32),
@@ -31,7 +31,7 @@ pub enum Extension {
     Cnp,
 }
 
-/// Which headers stand between BTH and payload.
+/// The kind of headers between BTH and payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtensionKind {
     /// [`Extension::None`].
@@ -54,7 +54,7 @@ pub enum ExtensionKind {
     Cnp,
 }
 
-/// The most bytes of an extension.
+/// Maximum bytes of an extension.
 pub const LEN_MAX: usize = atomic::LEN;
 
 impl ExtensionKind {
@@ -73,14 +73,14 @@ impl ExtensionKind {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no headers.
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 }
 
 impl Extension {
-    /// Which headers these are.
+    /// The kind of these headers.
     #[inline]
     pub const fn kind(&self) -> ExtensionKind {
         match self {
@@ -96,7 +96,7 @@ impl Extension {
         }
     }
 
-    /// Parses what `opcode` says must stand at the start of `bytes`.
+    /// Parses the extension that `opcode` requires at the start of `bytes`.
     #[inline]
     pub(crate) fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
         let kind = opcode.extension();
@@ -164,7 +164,7 @@ fn layout_at<L: FromBytes + KnownLayout + Immutable + zerocopy::Unaligned>(
         .map_err(|_| ParseError::Truncated)
 }
 
-/// Writes `layout` at `at` and returns where it ends.
+/// Writes `layout` at `at` and returns the offset of its end.
 #[inline]
 fn put<L: IntoBytes + Immutable>(bytes: &mut [u8], at: usize, layout: &L) -> usize {
     let end = at + size_of::<L>();

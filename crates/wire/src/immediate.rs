@@ -1,4 +1,4 @@
-//! Immediate data (ImmDt) and the key to invalidate (IETH), both one word (InfiniBand specification
+//! Immediate data (ImmDt) and the key to invalidate (IETH), each one word (InfiniBand specification
 //! 1.4, 9.3.6 and 9.3.7).
 
 use zerocopy::byteorder::network_endian::U32;

@@ -11,9 +11,9 @@ pub const LEN: usize = 20;
 /// The protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// Where the identification lies in the header, in bytes.
+/// Offset of the identification in the header, in bytes.
 pub(crate) const IDENTIFICATION_AT: usize = 4;
-/// Where the checksum lies in the header, in bytes.
+/// Offset of the checksum in the header, in bytes.
 pub(crate) const CHECKSUM_AT: usize = 10;
 
 const VERSION_AND_IHL: u8 = 0x45;
@@ -27,7 +27,7 @@ pub struct Ipv4 {
     pub dscp: u8,
     /// Explicit congestion notification.
     pub ecn: Ecn,
-    /// Identification; without meaning here, as RoCEv2 packets are never fragmented.
+    /// Identification; it has no meaning here, because RoCEv2 packets are never fragmented.
     pub identification: u16,
     /// Whether routers must not fragment.
     pub dont_fragment: bool,
@@ -47,9 +47,9 @@ pub enum Ecn {
     NotCapable = 0,
     /// ECT(1).
     Capable1 = 1,
-    /// ECT(0), what RoCE senders set.
+    /// ECT(0), set by RoCE senders.
     Capable0 = 2,
-    /// A queue on the way was long.
+    /// A queue on the path was long.
     CongestionExperienced = 3,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Layout {
 const _: () = assert!(size_of::<Layout>() == LEN);
 
 impl Ipv4 {
-    /// What Linux sends for RoCE: DSCP 0, ECT(0), do not fragment, 64 hops.
+    /// The values that Linux sends for RoCE: DSCP 0, ECT(0), do not fragment, 64 hops.
     pub const fn new(source: Ipv4Addr, target: Ipv4Addr) -> Self {
         Self {
             dscp: 0,
@@ -162,7 +162,7 @@ pub(crate) fn change_identification(bytes: &mut [u8], change: u16) {
     layout.checksum = U16::new(!fold(sum));
 }
 
-/// Computes the checksum of the IPv4 header in `bytes` anew, after a test changed it.
+/// Recomputes the checksum of the IPv4 header in `bytes`, after a test changed it.
 #[cfg(test)]
 pub(crate) fn renew_checksum(bytes: &mut [u8]) {
     let (layout, _) = Layout::mut_from_prefix(bytes).expect("a whole header");
@@ -175,8 +175,8 @@ fn checksum_is_right(layout: &Layout) -> bool {
     sum(layout) == 0xffff
 }
 
-/// The one's complement sum of a header, big-endian (RFC 1071). It may be taken over 32-bit words
-/// in native order, as carries wrap around whichever byte comes first.
+/// The one's complement sum of a header, big-endian (RFC 1071). It may be computed over 32-bit
+/// words in native order, as carries wrap around whichever byte comes first.
 #[inline]
 fn sum(layout: &Layout) -> u16 {
     let words: &[[u8; 4]; 5] = zerocopy::transmute_ref!(layout);
@@ -221,7 +221,7 @@ mod tests {
         Ipv4::parse(&zerocopy::transmute!(bytes))
     }
 
-    /// Changes a byte and makes the checksum right again.
+    /// Changes a byte and corrects the checksum.
     fn changed(at: usize, value: u8) -> Result<(Ipv4, usize), ParseError> {
         let mut bytes = CAPTURED;
         bytes[at] = value;

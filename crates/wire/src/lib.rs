@@ -1,13 +1,14 @@
-//! Wire formats: bytes to values and back, stateless; the ICRC and its constant-time update.
+//! Wire formats: stateless conversion between bytes and values, and the ICRC with its constant-time
+//! update.
 //!
-//! One header, one file, one shape: layout, parse, emit, display, vectors. [`Headers`] is all of
-//! them as one value, [`parse_bytes`] turns a captured packet into a [`Packet`], and [`icrc`] is
-//! the end-to-end check value with the two ways to keep it right when a switch rewrites a header.
-//! [`arp`] finds the Ethernet address of a neighbour.
+//! Each header has one file of the same structure: layout, parse, emit, display, vectors.
+//! [`Headers`] holds all headers of a packet as one value, [`parse_bytes`] turns a captured packet
+//! into a [`Packet`], and [`icrc`] is the end-to-end check value with the two ways to keep it
+//! correct when a switch rewrites a header. [`arp`] finds the Ethernet address of a neighbour.
 //!
-//! It knows the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the reliable
-//! connection service. It knows no connection and no state: whether a packet is expected is for the
-//! NIC and the switch to say. Start reading at [`headers`].
+//! The crate supports the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the
+//! reliable connection service. It has no connections and no state: NIC and switch decide whether a
+//! packet is expected. Start with [`headers`].
 //!
 //! [`Packet`]: rackweave_base::Packet
 

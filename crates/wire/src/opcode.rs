@@ -5,7 +5,7 @@ use crate::ExtensionKind;
 use core::fmt;
 
 rackweave_base::named! {
-    /// What a packet does.
+    /// The operation of a packet.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     #[repr(u8)]
     pub enum Opcode {
@@ -35,17 +35,17 @@ rackweave_base::named! {
         WriteOnlyImmediate(0x0b) = "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
         /// A request to READ.
         ReadRequest(0x0c) = "RDMA_READ_REQUEST",
-        /// First packet of the answer to a READ.
+        /// First packet of the response to a READ.
         ReadResponseFirst(0x0d) = "RDMA_READ_RESPONSE_FIRST",
-        /// Middle packet of the answer to a READ.
+        /// Middle packet of the response to a READ.
         ReadResponseMiddle(0x0e) = "RDMA_READ_RESPONSE_MIDDLE",
-        /// Last packet of the answer to a READ.
+        /// Last packet of the response to a READ.
         ReadResponseLast(0x0f) = "RDMA_READ_RESPONSE_LAST",
-        /// An answer of one packet to a READ.
+        /// A response of one packet to a READ.
         ReadResponseOnly(0x10) = "RDMA_READ_RESPONSE_ONLY",
         /// An acknowledgement, positive or negative.
         Acknowledge(0x11) = "ACKNOWLEDGE",
-        /// The answer to an atomic operation.
+        /// The response to an atomic operation.
         AtomicAcknowledge(0x12) = "ATOMIC_ACKNOWLEDGE",
         /// Compare and swap.
         CompareSwap(0x13) = "COMPARE_SWAP",
@@ -123,13 +123,13 @@ impl Opcode {
         self as u8 >= WriteFirst as u8 && self as u8 <= WriteOnlyImmediate as u8
     }
 
-    /// Whether it belongs to the answer to a READ.
+    /// Whether it belongs to a response to a READ.
     #[inline]
     pub const fn is_read_response(self) -> bool {
         self as u8 >= ReadResponseFirst as u8 && self as u8 <= ReadResponseOnly as u8
     }
 
-    /// Whether it asks for an atomic operation.
+    /// Whether it requests an atomic operation.
     #[inline]
     pub const fn is_atomic(self) -> bool {
         matches!(self, CompareSwap | FetchAdd)
@@ -179,13 +179,13 @@ impl Opcode {
         !self.is_first() && !self.is_middle()
     }
 
-    /// Whether it takes a payload at all: packets of SENDs, WRITEs and answers to READs do.
+    /// Whether it carries a payload at all: packets of SENDs, WRITEs and responses to READs do.
     #[inline]
     pub const fn carries_payload(self) -> bool {
         self.is_send() || self.is_write() || self.is_read_response()
     }
 
-    /// Whether it brings immediate data.
+    /// Whether it carries immediate data.
     #[inline]
     pub const fn has_immediate(self) -> bool {
         matches!(

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of the header.
 pub const LEN: usize = 16;
 
-/// Which remote bytes a WRITE or READ is about.
+/// The remote bytes of a WRITE or READ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reth {
     /// Virtual address of the first byte.

@@ -2,13 +2,13 @@
 //! [`rackweave_base::packet`]).
 //!
 //! A train's header is that of its first fragment, a READ response Middle or a WRITE Middle, so the
-//! fragments differ in nothing but PSN, IP identification and the request for an acknowledgement,
-//! which the last one carries for all.
+//! fragments differ only in PSN, IP identification and the request for an acknowledgement, which is
+//! set on the last one for all of them.
 
 use crate::{Headers, ParseError};
 use rackweave_base::{Packet, Payload};
 
-/// The packets that `packet` stands for, in order: itself, unless it is a train.
+/// The packets that `packet` represents, in order: itself, unless it is a train.
 ///
 /// # Errors
 /// If it is a train whose headers cannot be parsed.

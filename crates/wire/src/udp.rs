@@ -1,10 +1,10 @@
 //! The UDP header of RoCEv2 (RFC 768; InfiniBand specification 1.4, annex A17.3.1.2).
 //!
-//! RoCEv2 senders leave the checksum out (zero), as the ICRC protects more. A checksum that is not
-//! zero is written as given, so that a captured packet is written as it was. When a packet is
-//! parsed, such a checksum is accepted only if it is right; that takes payload, pad and check value
-//! at hand, so a packet with a payload by reference, or whose check value was left out by
-//! agreement, must come without. Whoever rewrites a header sets the checksum to zero.
+//! RoCEv2 senders omit the checksum (zero), because the ICRC protects more. A checksum that is not
+//! zero is written as given, so that a captured packet is reproduced exactly. When a packet is
+//! parsed, such a checksum is accepted only if it is correct. This requires access to payload, pad
+//! and check value, so a packet with a payload by reference, or whose check value is omitted by
+//! agreement, must not have one. Code that rewrites a header sets the checksum to zero.
 
 use crate::ParseError;
 use crate::ipv4::{Ipv4, PROTOCOL_UDP, fold};
@@ -22,7 +22,7 @@ pub const ROCE_PORT: u16 = 4791;
 pub struct Udp {
     /// Chosen per QP, so that multi-path networks keep a QP on one path.
     pub source_port: u16,
-    /// The checksum, written as given; zero is none.
+    /// The checksum, written as given; zero means none.
     pub checksum: u16,
 }
 
@@ -90,7 +90,7 @@ impl Layout {
         self.target_port.get()
     }
 
-    /// Bytes from the UDP header on, as it says.
+    /// Bytes from the UDP header on, according to that header.
     pub(crate) fn len(&self) -> usize {
         self.len.get().into()
     }
@@ -100,8 +100,8 @@ impl Layout {
     }
 }
 
-/// Adds `change` without carries to the source port of the UDP header in `bytes`, and leaves the
-/// checksum out.
+/// Adds `change` without carries to the source port of the UDP header in `bytes`, and omits the
+/// checksum.
 #[inline]
 pub(crate) fn change_source_port(bytes: &mut [u8], change: u16) {
     let Ok((layout, _)) = Layout::mut_from_prefix(bytes) else {
@@ -111,8 +111,8 @@ pub(crate) fn change_source_port(bytes: &mut [u8], change: u16) {
     layout.checksum = U16::ZERO;
 }
 
-/// Whether the checksum in a UDP packet is right. `parts` are its bytes from the UDP header to the
-/// check value, in pieces of which all but the last have an even length.
+/// Whether the checksum of a UDP packet is correct. `parts` are its bytes from the UDP header to
+/// the check value, in pieces of which all but the last have an even length.
 pub(crate) fn checksum_is_right(ipv4: &Ipv4, parts: &[&[u8]]) -> bool {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let pseudo_header = u64::from(u32::from(ipv4.source))
@@ -123,7 +123,7 @@ pub(crate) fn checksum_is_right(ipv4: &Ipv4, parts: &[&[u8]]) -> bool {
     fold(pseudo_header + sum) == 0xffff
 }
 
-/// The sum of big-endian 16-bit words, the last filled up with zero.
+/// The sum of big-endian 16-bit words, the last one padded with zero.
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let last = rest.first().map_or(0, |&byte| u64::from(byte) << 8);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_checksum_covers_the_pseudo_header() {
-        // A DNS query of four bytes, computed by hand as RFC 768 says.
+        // A DNS query of four bytes, computed by hand according to RFC 768.
         let ipv4 = Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let header = [0x04, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x00, 0x00];
         let expect = !(0x0a00

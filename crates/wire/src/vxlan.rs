@@ -1,8 +1,8 @@
-//! The VXLAN header, by which Ethernet packets travel in UDP datagrams (RFC 7348 section 5).
+//! The VXLAN header, which carries Ethernet packets in UDP datagrams (RFC 7348 section 5).
 //!
-//! Layout: flags, of which the one that says that the VNI is valid must be set; 24 reserved bits;
-//! the VXLAN network identifier (VNI), 24 bits; 8 reserved bits. Reserved bits are sent as zero and
-//! not looked at.
+//! Layout: flags, of which the one for a valid VNI must be set; 24 reserved bits; the VXLAN network
+//! identifier (VNI), 24 bits; 8 reserved bits. Reserved bits are sent as zero and ignored on
+//! receipt.
 
 use core::fmt;
 use zerocopy::byteorder::network_endian::U32;
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the header.
 pub const LEN: usize = 8;
-/// The UDP port of VXLAN. Linux takes 8472 where nobody says otherwise.
+/// The UDP port of VXLAN. Linux uses 8472 by default.
 pub const PORT: u16 = 4789;
 /// The number of VXLAN network identifiers.
 pub const VNI_SPACE: u32 = 1 << 24;
@@ -27,10 +27,10 @@ pub struct Vxlan {
 /// Why bytes do not start with a VXLAN header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VxlanError {
-    /// They end before the header does.
+    /// The bytes end before the header does.
     #[error("the datagram ends within its VXLAN header")]
     Truncated,
-    /// The flag is not set that says that there is a VNI.
+    /// The flag for a valid VNI is not set.
     #[error("the VXLAN header does not say that its VNI is valid")]
     NoVni,
 }
@@ -44,7 +44,7 @@ struct Layout {
 const _: () = assert!(size_of::<Layout>() == LEN);
 
 impl Vxlan {
-    /// A header with this VNI; nothing if it has more than 24 bits.
+    /// A header with this VNI; `None` if it has more than 24 bits.
     pub const fn new(vni: u32) -> Option<Self> {
         if vni < VNI_SPACE {
             Some(Self { vni })
@@ -58,10 +58,10 @@ impl Vxlan {
         self.vni
     }
 
-    /// Parses the header of a datagram; also returns the bytes behind it.
+    /// Parses the header of a datagram; also returns the bytes after it.
     ///
     /// # Errors
-    /// If there is no whole header, or one without VNI.
+    /// If the header is incomplete or has no VNI.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), VxlanError> {
         let (layout, rest) = Layout::ref_from_prefix(bytes).map_err(|_| VxlanError::Truncated)?;
         if layout.flags_and_reserved.get() & VNI_VALID == 0 {
@@ -90,7 +90,7 @@ impl fmt::Display for Vxlan {
 mod tests {
     use super::*;
 
-    /// What a Linux vxlan device with id 77 puts before an ARP packet.
+    /// The header that a Linux vxlan device with id 77 puts before an ARP packet.
     const CAPTURED: [u8; 8] = [0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x4d, 0x00];
 
     #[test]

@@ -140,7 +140,7 @@ fn headers() -> impl Strategy<Value = Headers> {
     )
 }
 
-/// Some payload that the opcode allows.
+/// A payload that the opcode allows.
 fn payload_for(opcode: Opcode, bytes: &[u8]) -> &[u8] {
     if opcode.carries_payload() { bytes } else { &[] }
 }
@@ -149,7 +149,7 @@ fn payload_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 1..64), vec(any::<u8>(), 1..=PAYLOAD_MAX)]
 }
 
-/// An arena of nothing: the payloads here are owned by their packets.
+/// An empty arena: the payloads here are owned by their packets.
 fn no_memory() -> &'static Memory {
     static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::new(0));
     &MEMORY
@@ -162,7 +162,7 @@ fn sealed(headers: &Headers, payload: &[u8]) -> Packet {
     packet
 }
 
-/// `packet` with the headers replaced, as a switch does it.
+/// `packet` with the headers replaced, as by a switch.
 fn rewritten(packet: &Packet, headers: &Headers, method: Rewrite) -> Packet {
     let mut packet = packet.clone();
     let old_header = packet.header().to_vec();
@@ -259,8 +259,9 @@ proptest! {
         }
     }
 
-    /// A damaged packet is refused, or its parsed form says exactly what its bytes say, but for
-    /// reserved bits; and if an ICRC-covered bit was damaged, the ICRC tells.
+    /// A corrupted packet is refused, or its parsed form has exactly the contents of its bytes,
+    /// except for reserved bits; and if a bit covered by the ICRC was corrupted, the ICRC detects
+    /// it.
     #[test]
     fn damaged_packets_never_panic(
         headers in headers(),

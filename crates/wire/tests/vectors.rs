@@ -1,6 +1,6 @@
 //! Packets captured between two Linux hosts (rdma_rxe, MTU 1024), in both directions.
 //!
-//! `rc-send`: `ibv_rc_pingpong` with messages of 3001 bytes, so with three pad bytes;
+//! `rc-send`: `ibv_rc_pingpong` with messages of 3001 bytes, hence with three pad bytes;
 //! `rdma-write`, `rdma-read`: `ib_write_bw`, `ib_read_bw` with 3000 bytes; `atomic-*`:
 //! `ib_atomic_bw`. Every packet carries an ICRC that Linux accepted.
 
@@ -55,7 +55,7 @@ fn all_packets() -> impl Iterator<Item = &'static [u8]> {
         .flat_map(|(_, _, file)| packets_of(file))
 }
 
-/// An arena of nothing: captured payloads are owned by their packets.
+/// An empty arena: captured payloads are owned by their packets.
 fn no_memory() -> &'static Memory {
     static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::new(0));
     &MEMORY
@@ -74,7 +74,7 @@ fn tagged(bytes: &[u8]) -> Vec<u8> {
     tagged
 }
 
-/// Parses bytes, writes what was parsed, and demands the same bytes and a right ICRC.
+/// Parses bytes, encodes the result, and asserts that the bytes are the same and the ICRC is right.
 fn check_both_ways(bytes: &[u8]) -> Headers {
     let packet = parse_bytes(bytes).unwrap();
     let headers = Headers::of(&packet).unwrap();
@@ -150,7 +150,7 @@ fn ethernet_padding_is_cut_off() {
     assert_eq!(icrc::verify(&packet, no_memory()), Verdict::Right);
 }
 
-/// Where the ICRC looks away, in bytes from the IPv4 header on.
+/// The offsets that the ICRC ignores, in bytes from the IPv4 header on.
 fn is_masked(at: usize) -> bool {
     matches!(at, 1 | 8 | 10 | 11 | 26 | 27 | 32)
 }
@@ -201,7 +201,7 @@ fn every_flipped_bit_that_is_covered_is_detected() {
     assert_eq!(opcodes.len(), 14);
 }
 
-/// The WRITE fragment that a switch makes of a fragment of a READ response.
+/// The WRITE fragment into which a switch turns a fragment of a READ response.
 fn write_of(response: &Headers) -> Headers {
     let opcode = match response.bth.opcode {
         Opcode::ReadResponseFirst => Opcode::WriteFirst,
@@ -266,7 +266,7 @@ fn read_responses_become_writes_by_balance() {
         let write = rewritten(Rewrite::Balance, &response);
         assert_eq!(write.check, response.check, "the trailer is not touched");
         assert_eq!(icrc::verify(&write, no_memory()), Verdict::Right);
-        // Only the two free fields differ from what was asked for.
+        // Only the two free fields differ from the requested ones.
         let mut headers = Headers::of(&write).unwrap();
         let asked = write_of(&Headers::of(&response).unwrap());
         headers.ipv4.identification = asked.ipv4.identification;
@@ -321,13 +321,14 @@ fn a_udp_checksum_is_taken_only_if_it_is_right() {
         let headers = check_both_ways(&bytes);
         assert_eq!(headers.udp.checksum, checksum);
 
-        // Bits that no other rule refuses: of the payload's, or AETH's, end, and of the ICRC.
+        // Bits that no other rule refuses: at the end of the payload or AETH, and of the ICRC.
         let last = bytes.len() - 1;
         assert_eq!(
             parse_bytes(&flipped(&bytes, last * 8)).unwrap_err(),
             ParseError::BadUdpChecksum
         );
-        // Without the check value, or with a payload elsewhere, there is nothing to compare with.
+        // Without the check value, or with a payload by reference, there is nothing to compare
+        // with.
         let packet = parse_bytes(&bytes).unwrap();
         let mut bare = packet.clone();
         bare.check = None;

@@ -5,7 +5,8 @@ use super::{BlockRef, Memory, Origin};
 use core::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
-/// A piece of an arena. Clones share the bytes; the last one to go gives them back to the arena.
+/// A piece of an arena. Clones share the bytes; when the last one is dropped, they return to the
+/// arena.
 #[derive(Clone)]
 pub struct Block(Arc<Owned>);
 
@@ -18,7 +19,7 @@ struct Owned {
 }
 
 // SAFETY: the pointer stays valid while `arena` lives, and all access goes through atomics or raw
-// copies under the sharing rules in the module's head.
+// copies under the sharing rules in the module documentation.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
@@ -30,7 +31,7 @@ impl Drop for Owned {
 }
 
 impl Block {
-    /// The block of `len` bytes that lives in `slot` of `arena` as its `generation`th tenant.
+    /// The block of `len` bytes in `slot` of `arena`, with the slot's `generation`.
     pub(super) fn new(
         arena: Memory,
         slot: u32,
@@ -58,7 +59,7 @@ impl Block {
         &self.0.arena
     }
 
-    /// A reference to `len` bytes from `offset` on, or nothing if they are not all in the block.
+    /// A reference to `len` bytes from `offset` on, or `None` if they are not all in the block.
     pub fn reference(&self, offset: u64, len: u32) -> Option<BlockRef> {
         let end = offset.checked_add(u64::from(len))?;
         (end <= self.0.len as u64).then_some(BlockRef {

@@ -1,15 +1,15 @@
 //! Copies into, out of and between memory that others may access meanwhile.
 //!
-//! What a peer may write at any time must not be touched by ordinary loads and stores: the compiler
-//! may assume that nobody else writes what they touch, and two that meet are undefined behaviour;
-//! so are two atomic accesses of different sizes. Everything here accesses the aligned words that
-//! the bytes lie in, atomically and relaxed, and replaces parts of words. On x86-64 assembly does
-//! what comes to the same, with wider loads and stores. Bytes that others write during a copy come
-//! out old or new. Miri and ThreadSanitizer (`cfg(rackweave_tsan)`) see no accesses of assembly, so
-//! they get the portable code.
+//! Bytes that a peer may write at any time must not be accessed by ordinary loads and stores. The
+//! compiler may assume that nothing else writes the bytes that those access, and two conflicting
+//! ones are undefined behaviour; so are two atomic accesses of different sizes. Everything here
+//! accesses the aligned words that contain the bytes, atomically and relaxed, and replaces parts of
+//! words. On x86-64, assembly has the same effect with wider loads and stores. Bytes that are
+//! written during a copy are read as old or new. Miri and ThreadSanitizer (`cfg(rackweave_tsan)`)
+//! do not see the accesses of assembly, so they get the portable code.
 //!
-//! *Shared* memory is a block's: it begins at a word and ends with one. *Own* memory is the
-//! caller's alone.
+//! *Shared* memory belongs to a block: it begins and ends at a word boundary. *Own* memory is
+//! accessed by the caller only.
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
 mod x86_64;
@@ -18,7 +18,7 @@ use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The most bytes that are moved as single words with acquire and release order.
+/// Maximum bytes that are moved as single words with acquire and release order.
 const WORDWISE_MAX: usize = 64;
 
 /// Bytes of a word.
@@ -27,12 +27,12 @@ const WORD: usize = size_of::<u64>();
 /// Copies `len` bytes of shared memory.
 ///
 /// Up to [`WORDWISE_MAX`] bytes of whole words are loaded word by word in ascending order with
-/// acquire order: what was written before a word was stored, by one of these functions or as an
-/// atomic, is seen after it.
+/// acquire order: writes made before a word was stored, by one of these functions or as an atomic,
+/// are visible once that word is loaded.
 ///
 /// # Safety
 /// `source` must be shared memory, valid for reads of `len` bytes, and `target` own memory, valid
-/// for writes of as many. The source may be mapped read-only: nothing but loads touches it.
+/// for writes of `len` bytes. The source may be mapped read-only: it is only accessed by loads.
 #[inline]
 pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize) {
     if is_wordwise(source, len) {
@@ -57,11 +57,11 @@ pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize)
 /// Copies `len` bytes into shared memory.
 ///
 /// Up to [`WORDWISE_MAX`] bytes of whole words are stored word by word in ascending order with
-/// release order: that is what lets a ring's head publish its items.
+/// release order: this lets a ring's head publish its items.
 ///
 /// # Safety
 /// `source` must be own memory, valid for reads of `len` bytes, and `target` shared memory, valid
-/// for writes of as many.
+/// for writes of `len` bytes.
 #[inline]
 pub(super) unsafe fn store_shared(source: *const u8, target: *mut u8, len: usize) {
     if is_wordwise(target, len) {
@@ -117,14 +117,15 @@ pub(super) unsafe fn fill_shared(target: *mut u8, value: u8, len: usize) {
     unsafe { each_word(target, len, |_, word, part| set(word, part, [value; WORD])) };
 }
 
-/// Copies `source` into shared memory with stores that go past the caches where the processor has
-/// such (non-temporal stores): the target's lines are neither fetched before nor kept afterwards.
-/// Whoever publishes the bytes calls [`fence_streaming`] first.
+/// Copies `source` into shared memory with stores that bypass the caches, where the processor has
+/// them (non-temporal stores): the target's lines are neither fetched before nor kept afterwards.
+/// Before the bytes are published, [`fence_streaming`] must be called.
 ///
 /// # Safety
-/// `target` must be shared memory, valid for writes of as many bytes.
+/// `target` must be shared memory, valid for writes of as many bytes as `source` has.
 pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
-    // Streaming stores need an aligned target. What is in front of it and behind it is copied.
+    // Streaming stores need an aligned target. The bytes before and after the aligned part are
+    // copied.
     #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
     let streamed = {
         let head = target.addr().wrapping_neg() % x86_64::STREAMED;
@@ -148,18 +149,18 @@ pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
     }
 }
 
-/// Orders what [`stream_shared`] stored before all later stores. It is needed before the release
-/// store that publishes the bytes: on x86 that is an ordinary store, which the processor may let
-/// pass streaming stores that are still on their way to memory.
+/// Orders the stores of [`stream_shared`] before all later stores. It is needed before the release
+/// store that publishes the bytes: on x86 that is an ordinary store, which may pass streaming
+/// stores that have not reached memory yet.
 pub(super) fn fence_streaming() {
-    // SAFETY: it takes no operands, and every x86-64 processor has it.
+    // SAFETY: the instruction takes no operands, and every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
     unsafe {
         core::arch::x86_64::_mm_sfence();
     }
 }
 
-/// Whether a copy from or to `shared` goes in ordered words.
+/// Whether a copy from or to `shared` uses ordered word accesses.
 #[inline]
 fn is_wordwise(shared: *const u8, len: usize) -> bool {
     len <= WORDWISE_MAX && (shared.addr() | len).is_multiple_of(WORD)
@@ -171,7 +172,7 @@ fn is_wordwise(shared: *const u8, len: usize) -> bool {
 /// `word` must be an aligned word of shared memory.
 #[inline]
 unsafe fn load_word(word: *const u8) -> u64 {
-    // SAFETY: as the caller promises. Of memory that is mapped read-only only relaxed loads are
+    // SAFETY: as the caller promises. On memory that is mapped read-only, only relaxed loads are
     // defined, so the order comes from a fence.
     let found = unsafe { AtomicU64::from_ptr(word.cast_mut().cast()) }.load(Ordering::Relaxed);
     fence(Ordering::Acquire);
@@ -181,15 +182,16 @@ unsafe fn load_word(word: *const u8) -> u64 {
 /// Sets a word of shared memory, with release order.
 ///
 /// # Safety
-/// As for [`load_word`], and writable.
+/// As for [`load_word`], and the word must be writable.
 #[inline]
 unsafe fn store_word(word: *mut u8, value: u64) {
     // SAFETY: as the caller promises.
     unsafe { AtomicU64::from_ptr(word.cast()) }.store(value, Ordering::Release);
 }
 
-/// Shows every word that some of `len` bytes of shared memory lie in to `see`: which byte of the
-/// range comes first in it, the word, and which part of it is in the range.
+/// Calls `see` for every word that contains some of `len` bytes of shared memory, with the offset
+/// in the range of the word's first byte that is in it, the word, and the part of the word that is
+/// in the range.
 ///
 /// # Safety
 /// `shared` must be shared memory, valid for `len` bytes, and for writes if `see` writes.
@@ -225,7 +227,7 @@ fn set(word: &AtomicU64, part: Range<usize>, bytes: [u8; WORD]) {
     let _always = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
 }
 
-/// [`load_shared`], all of it relaxed.
+/// [`load_shared`], with relaxed order throughout.
 ///
 /// # Safety
 /// As for [`load_shared`].
@@ -239,7 +241,7 @@ unsafe fn load_words(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// [`store_shared`], all of it relaxed.
+/// [`store_shared`], with relaxed order throughout.
 ///
 /// # Safety
 /// As for [`store_shared`].
@@ -255,7 +257,7 @@ unsafe fn store_words(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// [`copy_shared`], all of it relaxed.
+/// [`copy_shared`], with relaxed order throughout.
 ///
 /// # Safety
 /// As for [`copy_shared`].
@@ -264,7 +266,7 @@ unsafe fn copy_words(source: *const u8, target: *mut u8, len: usize) {
     let mut done = 0;
     while done < len {
         let size = piece.len().min(len - done);
-        // Where they overlap, what is still to be read must not be written yet.
+        // If the ranges overlap, bytes that are still to be read must not be written yet.
         let at = if source.addr() < target.addr() {
             len - done - size
         } else {
@@ -294,7 +296,7 @@ mod tests {
         core::array::from_fn(|at| (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Miri takes its time.
+    /// Lengths to test; fewer under Miri, which is slow.
     fn lengths() -> Vec<usize> {
         match cfg!(miri) {
             true => vec![3, 24],
@@ -306,8 +308,7 @@ mod tests {
         (0..9).step_by(if cfg!(miri) { 5 } else { 1 })
     }
 
-    /// Copies of many lengths at every alignment agree with the slice method that is defined to do
-    /// the same.
+    /// Copies of many lengths at every alignment agree with the equivalent slice method.
     #[test]
     fn copies_agree_with_those_of_slices() {
         for len in lengths() {
@@ -318,7 +319,7 @@ mod tests {
                         let mut expect = bytes(&shared);
                         expect.copy_within(from..from + len, to);
                         let pointer = shared.as_mut_ptr().cast::<u8>();
-                        // SAFETY: both ranges are in `shared`, which nobody else has.
+                        // SAFETY: both ranges are in `shared`, which nothing else accesses.
                         unsafe { copy(pointer.add(from), pointer.add(to), len) };
                         assert_eq!(bytes(&shared), expect, "{len} bytes from {from} to {to}");
                     }

@@ -7,14 +7,15 @@ use core::sync::atomic::{Ordering, fence};
 use std::os::fd::OwnedFd;
 use std::sync::{PoisonError, RwLock};
 
-/// The mapped arenas; the place of each is its name.
+/// The mapped arenas; the index of each is its name.
 ///
-/// Whoever copies from an arena holds the lock for reading, so that it stays mapped meanwhile.
+/// A thread that copies from an arena holds the lock for reading, so the arena stays mapped during
+/// the copy.
 #[derive(Default)]
 pub(super) struct Imports(RwLock<Vec<Option<Mapping>>>);
 
 impl Imports {
-    /// Maps the arena behind `fd` as `origin`, in place of the one that had the name before.
+    /// Maps the arena behind `fd` as `origin`, replacing the one that had the name before.
     pub(super) fn insert(&self, origin: Origin, fd: &OwnedFd) -> Result<(), ImportError> {
         if !origin.is_name() {
             return Err(ImportError::Reserved(origin));
@@ -37,8 +38,8 @@ impl Imports {
         }
     }
 
-    /// Shows the referenced bytes to `read`; they stay mapped while it runs. False if they are not
-    /// there, or went meanwhile.
+    /// Calls `read` with the referenced bytes; they stay mapped while it runs. Returns false if the
+    /// block does not exist, or was released meanwhile.
     pub(super) fn with(&self, reference: BlockRef, read: impl FnOnce(*const u8)) -> bool {
         let imports = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mapping = imports.get(usize::from(reference.origin.0));

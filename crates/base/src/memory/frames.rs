@@ -1,8 +1,8 @@
-//! Buffer frames: pieces of equal size of a block that a NIC reads and writes, with a latch each.
+//! Buffer frames: equal-size pieces of a block that a NIC reads and writes, each with a latch.
 //!
-//! A latch separates the threads that use these frames, and nothing else: a NIC reads and writes a
-//! frame for every peer that has the key of its region, and other owners of the block do not see
-//! latches. So a [`FrameRead`] and a [`FrameWrite`] give views of the bytes, not slices:
+//! A latch only separates the threads that use these frames: a NIC reads and writes a frame for
+//! every peer that has the key of its region, and other owners of the block do not see latches.
+//! Therefore a [`FrameRead`] and a [`FrameWrite`] give views of the bytes, not slices:
 //!
 //! ```compile_fail,E0308
 //! # use rackweave_base::memory::FrameRead;
@@ -11,18 +11,19 @@
 //! }
 //! ```
 //!
-//! Where the page protocol is kept, nobody writes a frame while it is read: the switch alone has
-//! the key of a pool's region, and writes only where somebody holds the [`FrameWrite`] and waits.
-//! A program that trusts the switch, and lets nothing else write to the block, may use
+//! If the page protocol is followed, nothing writes a frame while it is read: only the switch has
+//! the key of a pool's region, and it writes only where a thread holds the [`FrameWrite`] and
+//! waits. A program that trusts the switch, and lets nothing else write to the block, may use
 //! [`SharedBytes::as_slice`].
 //!
-//! The first bytes of a frame, its *head*, are in no view: they are accessed as words, by anyone at
-//! any time.
+//! The first bytes of a frame, its *head*, are not part of any view: they are accessed as words, by
+//! any thread at any time.
 //!
-//! A *latch word* has readers (bits 0–15), a writer (16), whether a writer waits (17), whether the
-//! frame is *retired* (18), and from bit 24 on a number that grows whenever a writer leaves, by
-//! which an optimistic reader sees that the bytes may have changed. Nobody latches a retired frame
-//! anew; it comes back by [`Frames::claim`]. At the beginning all frames are retired.
+//! A *latch word* has the number of readers (bits 0–15), a writer (16), whether a writer waits
+//! (17), whether the frame is *retired* (18), and from bit 24 on a number that is incremented
+//! whenever a writer leaves, which tells an optimistic reader that the bytes may have changed. A
+//! retired frame cannot be latched; it returns to use by [`Frames::claim`]. Initially all frames
+//! are retired.
 
 use super::{Block, SharedBytes, SharedBytesMut};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -34,7 +35,7 @@ const WANTED: u64 = 1 << 17;
 const RETIRED: u64 = 1 << 18;
 const SEQUENCE: u64 = 1 << 24;
 
-/// Frames of a block. Clones are the same frames.
+/// Frames of a block. Clones refer to the same frames.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::redundant_allocation,
@@ -50,27 +51,27 @@ struct Shared {
     latches: Box<[Latch]>,
 }
 
-/// A cache line of its own: neighbours are latched by different threads.
+/// A separate cache line, because adjacent frames are latched by different threads.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Latch(AtomicU64);
 
-/// What a frame's latch word was when an optimistic read began.
+/// A frame's latch word at the start of an optimistic read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp(u64);
 
-/// Whether somebody still reads a frame that was retired.
+/// Whether a retired frame still has readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retired {
-    /// Nobody does: it may be claimed.
+    /// It has no readers and may be claimed.
     Idle,
-    /// Somebody does: the last [`FrameRead::release`] will tell.
+    /// It has readers: the last [`FrameRead::release`] returns true.
     Read,
 }
 
 impl Frames {
     /// The first `count` frames of `frame_size` bytes in `block`, each with a head of `head` bytes.
-    /// Nothing if they are not all in the block, or the sizes are no multiples of eight.
+    /// Returns `None` if they are not all in the block, or the sizes are not multiples of eight.
     pub fn new(block: Block, frame_size: usize, count: u32, head: usize) -> Option<Self> {
         let fits = frame_size.checked_mul(count as usize)? <= block.len();
         if !fits || head > frame_size || !frame_size.is_multiple_of(8) || !head.is_multiple_of(8) {
@@ -85,18 +86,18 @@ impl Frames {
         }))))
     }
 
-    /// The same frames under a reference count of its own: threads that latch much with one handle
-    /// each do not meet at the count.
+    /// The same frames under a separate reference count: threads that latch often, each with its
+    /// own handle, do not contend for the count.
     pub fn handle(&self) -> Self {
         Self(Arc::new(Arc::clone(&self.0)))
     }
 
-    /// How many.
+    /// The number of frames.
     pub fn count(&self) -> u32 {
         self.0.latches.len() as u32
     }
 
-    /// Bytes of each, the head included.
+    /// Bytes of each frame, including the head.
     pub fn frame_size(&self) -> usize {
         self.0.frame_size
     }
@@ -109,13 +110,13 @@ impl Frames {
     /// The word at byte `at` of a frame's head.
     ///
     /// # Panics
-    /// If it is not in the head, or `at` no multiple of eight.
+    /// If it is not in the head, or `at` is not a multiple of eight.
     pub fn header_word(&self, frame: u32, at: usize) -> &AtomicU64 {
         assert!(at + 8 <= self.0.head, "byte {at} is not in the head");
         self.0.block.word(self.0.start(frame) + at)
     }
 
-    /// A latch to read with; nothing while somebody writes, or if the frame is retired.
+    /// A latch for reading; `None` while the frame has a writer, or if it is retired.
     #[inline]
     pub fn try_read(&self, frame: u32) -> Option<FrameRead> {
         let latch = self.0.latch(frame);
@@ -137,19 +138,19 @@ impl Frames {
         })
     }
 
-    /// The latch to write with; nothing while anybody else has one, or if the frame is retired.
+    /// The latch for writing; `None` while the frame has readers or a writer, or if it is retired.
     #[inline]
     pub fn try_write(&self, frame: u32) -> Option<FrameWrite> {
         self.enter(frame, |word| word & (READERS | WRITER | RETIRED) == 0)
     }
 
-    /// Takes a retired frame that nobody reads any more back into use.
+    /// Returns a retired frame without readers to use.
     pub fn claim(&self, frame: u32) -> Option<FrameWrite> {
         self.enter(frame, |word| word & (READERS | WRITER | RETIRED) == RETIRED)
     }
 
-    /// A writer waits for the frame: who reads should think of it ([`Self::is_wanted`]). Forgotten
-    /// when a writer enters.
+    /// Records that a writer waits for the frame, so that readers can yield ([`Self::is_wanted`]).
+    /// Cleared when a writer enters.
     pub fn want(&self, frame: u32) {
         let latch = self.0.latch(frame);
         if latch.load(Ordering::Relaxed) & WANTED == 0 {
@@ -163,20 +164,20 @@ impl Frames {
         self.0.latch(frame).load(Ordering::Relaxed) & WANTED != 0
     }
 
-    /// Whether somebody writes.
+    /// Whether the frame has a writer.
     #[inline]
     pub fn is_written(&self, frame: u32) -> bool {
         self.0.latch(frame).load(Ordering::Acquire) & WRITER != 0
     }
 
-    /// Whether the frame is in use, and nobody has a latch.
+    /// Whether the frame is in use, and not latched.
     pub fn is_idle(&self, frame: u32) -> bool {
         let word = self.0.latch(frame).load(Ordering::Relaxed);
         word & (READERS | WRITER | RETIRED) == 0
     }
 
-    /// Takes the frame out of use while others may still read it; nothing while somebody writes,
-    /// or if it was retired before.
+    /// Takes the frame out of use while it may still have readers; `None` while it has a writer, or
+    /// if it was retired before.
     pub fn try_retire(&self, frame: u32) -> Option<Retired> {
         let retire = |word| (word & (WRITER | RETIRED) == 0).then_some(word | RETIRED);
         let latch = self.0.latch(frame);
@@ -190,21 +191,21 @@ impl Frames {
         })
     }
 
-    /// Begins an optimistic read; nothing while somebody writes, or if the frame is retired.
+    /// Starts an optimistic read; `None` while the frame has a writer, or if it is retired.
     pub fn stamp(&self, frame: u32) -> Option<Stamp> {
         let word = self.0.latch(frame).load(Ordering::Acquire);
         (word & (WRITER | RETIRED) == 0).then_some(Stamp(word / SEQUENCE))
     }
 
-    /// Whether nobody can have changed the bytes since.
+    /// Whether the bytes cannot have changed since `stamp`.
     pub fn is_unchanged(&self, frame: u32, stamp: Stamp) -> bool {
         fence(Ordering::Acquire);
         let word = self.0.latch(frame).load(Ordering::Relaxed);
         word & (WRITER | RETIRED) == 0 && word / SEQUENCE == stamp.0
     }
 
-    /// Copies bytes behind the head from `at` on, latched or not: they may be changing meanwhile.
-    /// False if there are not that many.
+    /// Copies bytes after the head from `at` on, latched or not: they may change meanwhile. Returns
+    /// false if the frame does not contain them.
     #[must_use]
     pub fn peek(&self, frame: u32, at: usize, target: &mut [u8]) -> bool {
         let start = self.0.start(frame) + self.0.head;
@@ -222,7 +223,8 @@ impl Frames {
         latch
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, enter)
             .ok()?;
-        // An optimistic reader that sees a byte of what follows also sees that a writer is there.
+        // An optimistic reader that sees a byte written after this also sees that there is a
+        // writer.
         fence(Ordering::Release);
         Some(FrameWrite {
             frames: self.clone(),
@@ -243,14 +245,14 @@ impl Shared {
         frame as usize * self.frame_size
     }
 
-    /// Where the bytes behind the head are in the block, and how many.
+    /// The offset in the block of the bytes after the head, and their number.
     #[inline]
     fn range(&self, frame: u32) -> (usize, usize) {
         (self.start(frame) + self.head, self.frame_size - self.head)
     }
 }
 
-/// A frame that somebody reads.
+/// A frame latched for reading.
 #[derive(Debug)]
 pub struct FrameRead {
     frames: Frames,
@@ -259,24 +261,25 @@ pub struct FrameRead {
 }
 
 impl FrameRead {
-    /// Which.
+    /// The frame's index.
     pub fn frame(&self) -> u32 {
         self.frame
     }
 
-    /// Never lets the frame go: nobody writes it any more, as long as there are these frames.
+    /// Never releases the latch: the frame cannot be written any more, as long as these frames
+    /// exist.
     pub fn abandon(mut self) {
         self.held = false;
     }
 
-    /// Lets the frame go. True for the last reader of a frame that was retired meanwhile.
+    /// Releases the latch. Returns true for the last reader of a frame that was retired meanwhile.
     #[must_use]
     pub fn release(mut self) -> bool {
         self.held = false;
         self.leave()
     }
 
-    /// The bytes behind the head.
+    /// The bytes after the head.
     #[inline]
     pub fn bytes(&self) -> SharedBytes<'_> {
         let (at, len) = self.frames.0.range(self.frame);
@@ -299,7 +302,7 @@ impl Drop for FrameRead {
     }
 }
 
-/// A frame that somebody writes, or into which the NIC may write.
+/// A frame latched for writing, by a thread or by the NIC.
 #[derive(Debug)]
 pub struct FrameWrite {
     frames: Frames,
@@ -308,26 +311,26 @@ pub struct FrameWrite {
 }
 
 impl FrameWrite {
-    /// Which.
+    /// The frame's index.
     pub fn frame(&self) -> u32 {
         self.frame
     }
 
-    /// The bytes behind the head.
+    /// The bytes after the head.
     #[inline]
     pub fn bytes(&self) -> SharedBytes<'_> {
         let (at, len) = self.frames.0.range(self.frame);
         self.frames.0.block.bytes(at, len)
     }
 
-    /// The bytes behind the head, to be changed.
+    /// The bytes after the head, mutable.
     #[inline]
     pub fn bytes_mut(&mut self) -> SharedBytesMut<'_> {
         let (at, len) = self.frames.0.range(self.frame);
         self.frames.0.block.bytes_mut(at, len)
     }
 
-    /// Goes on as a reader; no writer comes in between.
+    /// Turns into a reader without letting another writer in between.
     pub fn downgrade(mut self) -> FrameRead {
         self.leave(1);
         FrameRead {
@@ -337,20 +340,21 @@ impl FrameWrite {
         }
     }
 
-    /// Lets the frame go and takes it out of use.
+    /// Releases the latch and takes the frame out of use.
     pub fn retire(mut self) {
         self.leave(RETIRED);
     }
 
-    /// Never lets the frame go: nobody uses it any more, as long as there are these frames.
+    /// Never releases the latch: the frame cannot be used any more, as long as these frames exist.
     pub fn abandon(mut self) {
         self.held = false;
     }
 
-    /// Leaves for `state`, of which nothing is in the word.
+    /// Leaves and sets `state`, of which no bit is set in the word.
     fn leave(&mut self, state: u64) {
         self.held = false;
-        // One addition takes the writer out and counts it; the number wraps out at the top.
+        // One addition removes the writer and increments the number, which overflows at the top of
+        // the word.
         let change = (SEQUENCE + state).wrapping_sub(WRITER);
         let latch = self.frames.0.latch(self.frame);
         latch.fetch_add(change, Ordering::Release);

@@ -1,8 +1,9 @@
-//! Anonymous files that several processes of a host map: how they are made, sealed and opened.
+//! Anonymous files that several processes of a host map: creating, sealing and opening them.
 //!
-//! A segment is sealed against shrinking and growing before anybody else sees it, and a descriptor
-//! without these seals is refused: a mapping of sealed length can never fault because the file
-//! became shorter. When the last process that has it goes, however it goes, so does the memory.
+//! A segment is sealed against shrinking and growing before any other process sees it, and a
+//! descriptor without these seals is refused: a mapping of sealed length can never fault because
+//! the file became shorter. When the last process that has it ends, for whatever reason, the memory
+//! is freed.
 
 use super::copy;
 use core::ptr::{self, NonNull};
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// The seals that every segment has.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
-/// What one may do with a mapping.
+/// The accesses that a mapping allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Loads only.
@@ -26,10 +27,10 @@ pub enum Access {
 /// Why a descriptor was not mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Its length may still change, or it is no memory segment at all.
+    /// Its length may still change, or it is not a memory segment at all.
     #[error("it is no sealed memory segment")]
     NotSealed,
-    /// It is empty, or longer than the processor can address.
+    /// The segment is empty, or longer than the processor can address.
     #[error("its length of {0} bytes cannot be mapped")]
     Length(u64),
     /// The system refused.
@@ -45,14 +46,14 @@ pub struct Mapping {
     access: Access,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; what may be done with its bytes is up
-// to those who turn the pointer into accesses.
+// SAFETY: a mapping belongs to the process, not to a thread; the code that turns the pointer into
+// accesses is responsible for them.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// Makes a segment of `len` zero bytes, mapped to be written. `name` shows in `/proc/PID/maps`.
-/// `others` is what processes that are given the descriptor may do.
+/// Creates a segment of `len` zero bytes, mapped for writing. `name` shows in `/proc/PID/maps`.
+/// `others` is the access of processes that receive the descriptor.
 ///
 /// # Errors
 /// If the system refuses; `len` of zero is an invalid argument to it.
@@ -61,7 +62,7 @@ pub fn create(name: &str, len: usize, others: Access) -> Result<(OwnedFd, Mappin
     rustix::fs::ftruncate(&fd, len as u64)?;
     let mapping = Mapping::new(&fd, len, Access::ReadWrite)?;
     let seals = match others {
-        // Mappings that exist stay writable: ours does.
+        // Existing mappings stay writable, including the one just made.
         Access::Read => SEALS | SealFlags::FUTURE_WRITE,
         Access::ReadWrite => SEALS,
     };
@@ -69,12 +70,12 @@ pub fn create(name: &str, len: usize, others: Access) -> Result<(OwnedFd, Mappin
     Ok((fd, mapping))
 }
 
-/// Maps the whole segment behind `fd`, which may come from anybody.
+/// Maps the whole segment behind `fd`, which may come from any process.
 ///
 /// # Errors
 /// If it is not sealed, or the system refuses.
 pub fn open(fd: impl AsFd, access: Access) -> Result<Mapping, OpenError> {
-    // Whatever is no anonymous file knows no seals: the question itself fails then.
+    // Files other than anonymous ones have no seals: the query itself fails for them.
     let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| OpenError::NotSealed)?;
     if !seals.contains(SEALS) {
         return Err(OpenError::NotSealed);
@@ -86,13 +87,13 @@ pub fn open(fd: impl AsFd, access: Access) -> Result<Mapping, OpenError> {
     Mapping::new(&fd, mappable, access).map_err(OpenError::System)
 }
 
-/// Asks for huge pages under `len` bytes from `pointer` on, both multiples of a page. A system
-/// that has none goes on with small ones.
+/// Requests huge pages for `len` bytes from `pointer` on, both multiples of a page. A system
+/// without them uses small ones.
 ///
 /// # Safety
 /// The range must be mapped.
 pub(super) unsafe fn advise_huge(pointer: *mut u8, len: usize) {
-    // SAFETY: mapped by contract, and the advice changes no byte.
+    // SAFETY: mapped, by contract, and the advice changes no byte.
     let _small_pages = unsafe { rustix::mm::madvise(pointer.cast(), len, Advice::LinuxHugepage) };
 }
 
@@ -104,7 +105,7 @@ impl Mapping {
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: the system chooses a place where nothing is mapped yet.
+        // SAFETY: the system chooses an address where nothing is mapped yet.
         let pointer = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, fd, 0) }?;
         let pointer = NonNull::new(pointer.cast()).ok_or(Errno::NOMEM)?;
         Ok(Self {
@@ -114,7 +115,7 @@ impl Mapping {
         })
     }
 
-    /// Where it begins: at the start of a page.
+    /// The start of the mapping, which is the start of a page.
     pub fn pointer(&self) -> *mut u8 {
         self.pointer.as_ptr()
     }
@@ -132,7 +133,7 @@ impl Mapping {
     #[inline]
     pub fn read(&self, at: usize, target: &mut [u8]) {
         let source = self.range(at, target.len());
-        // SAFETY: checked above, and `target` is the caller's alone.
+        // SAFETY: checked above, and only the caller has access to `target`.
         unsafe { copy::load_shared(source, target.as_mut_ptr(), target.len()) };
     }
 
@@ -155,14 +156,14 @@ impl Mapping {
             at <= self.len && len <= self.len - at,
             "outside of the mapping"
         );
-        // SAFETY: within the mapping. Its pages are whole, and so are its words.
+        // SAFETY: within the mapping. It consists of whole pages, and so of whole words.
         unsafe { self.pointer().add(at) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and whoever uses its bytes holds the mapping.
+        // SAFETY: the range was mapped by `new`, and all users of its bytes hold the mapping.
         let _never_fails = unsafe { rustix::mm::munmap(self.pointer.as_ptr().cast(), self.len) };
     }
 }

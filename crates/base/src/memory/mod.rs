@@ -1,19 +1,20 @@
 //! Region memory: the bytes that NICs read and write on behalf of peers.
 //!
 //! A [`Memory`] is the arena of one rack in one process. A [`Block`] is a zeroed, 4 KiB-aligned
-//! piece of it, which a node registers as a region. A [`BlockRef`] names bytes of a block without
-//! keeping it alive; packets carry it, so that a transfer between machines of one host copies its
-//! payload once, from the source region to the target region. A reference to a block that is gone
-//! resolves to nothing.
+//! piece of it, which a node registers as a region. A [`BlockRef`] refers to bytes of a block
+//! without keeping the block alive; packets carry it, so that a transfer between machines of one
+//! host copies its payload once, from the source region to the target region. A reference to a
+//! block that no longer exists resolves to nothing.
 //!
-//! Bytes of a block are shared with peers by design, as RDMA memory is: somebody may write them at
-//! any time. So all access to them is atomic, in words or by copies ([`SharedBytes`]); ring words
-//! with acquire and release order, which hand over the bulk bytes. A peer that breaks the protocol
-//! damages bytes, never memory safety: addresses are checked at every access, and memory once
+//! Bytes of a block are shared with peers by design, as RDMA memory is: a peer may write them at
+//! any time. All access to them is therefore atomic, in words or by copies ([`SharedBytes`]). Ring
+//! words use acquire and release order, which hands over the bulk bytes. A peer that violates the
+//! protocol corrupts bytes, never memory safety: addresses are checked at every access, and memory
 //! obtained from the system stays mapped until the arena is dropped.
 //!
-//! A [shared](Memory::shared) arena lies in one segment, which other processes of the host
-//! [import](Memory::import) under a name, an [`Origin`], to read from it. They cannot write to it.
+//! A [shared](Memory::shared) arena is in one segment. Other processes of the host
+//! [import](Memory::import) it under a name, an [`Origin`], to read from it. They cannot write to
+//! it.
 
 mod block;
 mod copy;
@@ -49,20 +50,20 @@ pub use view::{SharedBytes, SharedBytesMut};
 /// Alignment of every block, in bytes: a page, so that cache lines and words never straddle.
 pub const BLOCK_ALIGNMENT: usize = 4096;
 
-/// Blocks of this size and more begin at a multiple of it and ask the system for huge pages:
-/// walking page tables is what limits copying large rings.
+/// Blocks of this size and more begin at a multiple of it and ask the system for huge pages: page
+/// table walks limit the speed of copying large rings.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// The most blocks that one arena can hold at a time.
+/// Maximum number of blocks of one arena.
 pub const BLOCKS_MAX: usize = if cfg!(miri) { 1 << 6 } else { 1 << 14 };
 
-/// Why an arena could not give a block, or could not be made.
+/// Why an arena could not provide a block, or could not be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum MemoryError {
     /// The arena's limit would be exceeded.
     #[error("{asked} bytes asked for, {left} of the rack's {limit} left; raise memory_limit")]
     LimitReached {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: usize,
         /// Bytes left under the limit.
         left: usize,
@@ -72,19 +73,19 @@ pub enum MemoryError {
     /// All block slots are taken.
     #[error("the rack already holds {BLOCKS_MAX} memory blocks")]
     TooManyBlocks,
-    /// Zero bytes were asked for.
+    /// Zero bytes were requested.
     #[error("a memory block needs at least one byte")]
     Empty,
-    /// The system gives no memory that processes can share.
+    /// The system provides no memory that processes can share.
     #[cfg(target_os = "linux")]
     #[error(
         "no shared memory for a limit of {limit} bytes: {source}; lower memory_limit (a kernel \
          before Linux 5.1 has none at all)"
     )]
     NotShared {
-        /// The limit asked for.
+        /// The limit requested.
         limit: usize,
-        /// Why not.
+        /// The error of the system.
         #[serde(with = "errno")]
         source: rustix::io::Errno,
     },
@@ -114,7 +115,8 @@ struct Arena {
     allocations: Mutex<Allocations>,
     /// The name by which other processes know this arena.
     origin: AtomicU16,
-    /// Where the blocks are, if others may map them; else they come from the heap.
+    /// The segment of the blocks, if other processes may map them; otherwise blocks are on the
+    /// heap.
     #[cfg(target_os = "linux")]
     segment: Option<shared::Segment>,
     #[cfg(target_os = "linux")]
@@ -126,7 +128,7 @@ struct Allocations {
     used: usize,
     slots_used: usize,
     free: Vec<u32>,
-    /// Where in the segment nothing has been placed yet.
+    /// The end of the used part of the segment.
     #[cfg(target_os = "linux")]
     segment_end: usize,
 }
@@ -135,11 +137,11 @@ struct Allocations {
 struct Slot {
     pointer: AtomicPtr<u8>,
     capacity: AtomicUsize,
-    /// Odd while a block lives here; it grows at every allocation and every release.
+    /// Odd while the slot holds a block; incremented at every allocation and every release.
     generation: AtomicU32,
 }
 
-/// How blocks of `capacity` bytes are aligned.
+/// The alignment of blocks of `capacity` bytes.
 fn alignment(capacity: usize) -> usize {
     if capacity >= HUGE_PAGE {
         HUGE_PAGE
@@ -148,13 +150,13 @@ fn alignment(capacity: usize) -> usize {
     }
 }
 
-/// How a block of `capacity` bytes is obtained from the heap.
+/// The heap layout of a block of `capacity` bytes.
 fn layout(capacity: usize) -> Layout {
     Layout::from_size_align(capacity, alignment(capacity))
         .expect("capacity is bounded by the limit")
 }
 
-/// Asks for huge pages under a block. A system that has none goes on with small ones.
+/// Requests huge pages for a block. A system without them uses small ones.
 fn advise(pointer: *mut u8, capacity: usize) {
     #[cfg(target_os = "linux")]
     if capacity >= HUGE_PAGE {
@@ -166,7 +168,7 @@ fn advise(pointer: *mut u8, capacity: usize) {
 }
 
 impl Memory {
-    /// An arena that gives out at most `limit` bytes at a time.
+    /// An arena of which at most `limit` bytes are allocated at a time.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Arena::new(limit, 0)))
     }
@@ -175,7 +177,7 @@ impl Memory {
     /// [`Self::descriptor`].
     ///
     /// # Errors
-    /// If the system gives no such memory.
+    /// If the system provides no such memory.
     #[cfg(target_os = "linux")]
     pub fn shared(limit: usize) -> Result<Self, MemoryError> {
         let segment = shared::Segment::create(limit)
@@ -185,36 +187,36 @@ impl Memory {
         Ok(Self(Arc::new(arena)))
     }
 
-    /// The segment of a shared arena, to be given to those who shall read its blocks: they
+    /// The segment of a shared arena, to be passed to the processes that may read its blocks: they
     /// [import](Self::import) it.
     #[cfg(target_os = "linux")]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.segment.as_ref().map(shared::Segment::descriptor)
     }
 
-    /// The name by which others know this arena; [`Origin::OWN`] if there is none.
+    /// The name by which other processes know this arena; [`Origin::OWN`] if there is none.
     pub fn origin(&self) -> Origin {
         Origin(self.0.origin.load(Ordering::Relaxed))
     }
 
-    /// Sets the name by which others know this arena. References that leave and enter the process
-    /// are translated by it, so it is to be set before the first does.
+    /// Sets the name by which other processes know this arena. References are translated by it when
+    /// they leave or enter the process, so it must be set before the first one does.
     pub fn set_origin(&self, origin: Origin) {
         self.0.origin.store(origin.0, Ordering::Relaxed);
     }
 
     /// Maps the arena of another process read-only, so that references into `origin` resolve. An
-    /// arena that had this name before is forgotten.
+    /// arena that was imported under this name before is removed.
     ///
     /// # Errors
-    /// If the name is reserved, or the descriptor leads to no arena of this version.
+    /// If the name is reserved, or the descriptor does not refer to an arena of this version.
     #[cfg(target_os = "linux")]
     pub fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), ImportError> {
         self.0.imports.insert(origin, &fd)
     }
 
-    /// Unmaps the arena that was imported as `origin`, if one was, when the copies from it that
-    /// are under way have ended. References into it resolve to nothing.
+    /// Unmaps the arena that was imported as `origin`, if there is one, once the copies from it
+    /// that are in progress have ended. References into it then resolve to nothing.
     #[cfg(target_os = "linux")]
     pub fn forget(&self, origin: Origin) {
         self.0.imports.remove(origin);
@@ -232,7 +234,7 @@ impl Memory {
         let capacity = len
             .checked_next_multiple_of(BLOCK_ALIGNMENT)
             .unwrap_or(usize::MAX);
-        // A free slot may be larger than asked for, by a quarter at most.
+        // A free slot may be larger than requested, by a quarter at most.
         let fits = |slot: &u32| {
             let have = self.0.slots[*slot as usize]
                 .capacity
@@ -247,15 +249,15 @@ impl Memory {
         let slot = &self.0.slots[index as usize];
         let pointer = slot.pointer.load(Ordering::Acquire);
         if reused.is_some() {
-            // SAFETY: the slot's memory is `capacity` bytes and no block owns it. Who still copies
-            // by a reference to the block that is gone reads it by atomic accesses.
+            // SAFETY: the slot's memory is `capacity` bytes and no block owns it. A copy still in
+            // progress by a reference to the old block reads it by atomic accesses.
             unsafe { fill_shared(pointer, 0, slot.capacity.load(Ordering::Relaxed)) };
         }
         let generation = self.0.next_generation(index);
         Ok(Block::new(self.clone(), index, generation, pointer, len))
     }
 
-    /// Takes back a block, whose owners are all gone.
+    /// Takes back a block that has no owners left.
     fn release(&self, slot: u32) {
         self.0.next_generation(slot);
         self.allocations().free.push(slot);
@@ -266,14 +268,14 @@ impl Memory {
         self.allocations().used
     }
 
-    /// Bytes of blocks that somebody has.
+    /// Bytes of the blocks that exist.
     pub fn bytes_in_use(&self) -> usize {
         let allocations = self.allocations();
         let capacity = |&slot: &u32| self.0.slots[slot as usize].capacity.load(Ordering::Relaxed);
         allocations.used - allocations.free.iter().map(capacity).sum::<usize>()
     }
 
-    /// The most bytes that this arena gives out.
+    /// Maximum bytes that this arena allocates.
     pub fn limit(&self) -> usize {
         self.allocations().limit
     }
@@ -285,7 +287,7 @@ impl Memory {
             .expect("no holder of this lock panics")
     }
 
-    /// The referenced bytes, if they are in a living block of this arena.
+    /// The referenced bytes, if they are in an existing block of this arena.
     #[inline]
     fn resolve(&self, reference: BlockRef) -> Option<*mut u8> {
         if reference.origin != Origin::OWN {
@@ -299,13 +301,13 @@ impl Memory {
             return None;
         }
         let base = slot.pointer.load(Ordering::Acquire);
-        // SAFETY: offset + len lies within the slot's capacity, checked above.
+        // SAFETY: offset + len is within the slot's capacity, checked above.
         Some(unsafe { base.add(reference.offset as usize) })
     }
 
-    /// What `read` makes of the referenced bytes, in whichever arena they are; they stay mapped
-    /// while it runs. False if they are gone, even if only since it began: then it may have seen
-    /// bytes of the block that came after.
+    /// Calls `read` with the referenced bytes, in whichever arena they are; they stay mapped while
+    /// it runs. Returns false if the block no longer exists, even if it was released only while
+    /// `read` ran: then `read` may have seen bytes of the next block.
     #[inline]
     fn with_source(&self, source: BlockRef, read: impl FnOnce(*const u8)) -> bool {
         if source.origin == Origin::OWN {
@@ -313,8 +315,8 @@ impl Memory {
                 return false;
             };
             read(pointer);
-            // Pairs with the fence in `next_generation`: what was read of a later block implies
-            // that its generation is seen.
+            // Pairs with the fence in `next_generation`: if bytes of a later block were read, its
+            // generation is seen as well.
             fence(Ordering::Acquire);
             return self.resolve(source).is_some();
         }
@@ -324,8 +326,8 @@ impl Memory {
         false
     }
 
-    /// Copies the referenced bytes into `target`, which must be as long as the reference.
-    /// False if the block is gone.
+    /// Copies the referenced bytes into `target`, which must be as long as the reference. Returns
+    /// false if the block no longer exists.
     #[must_use]
     pub fn read(&self, source: BlockRef, target: &mut [u8]) -> bool {
         assert_eq!(
@@ -339,9 +341,9 @@ impl Memory {
         })
     }
 
-    /// Copies `source` over the referenced bytes, of the same length. False if the block is gone
-    /// or not of this arena. The caller keeps the block alive meanwhile, as a NIC does whose table
-    /// of regions has it: else the bytes may land in the block that comes after it.
+    /// Copies `source` over the referenced bytes, of the same length. Returns false if the block no
+    /// longer exists or is not in this arena. The caller keeps the block alive during the copy, as
+    /// a NIC does through its region table: otherwise the bytes may be written to the next block.
     #[must_use]
     pub fn write(&self, target: BlockRef, source: &[u8]) -> bool {
         assert_eq!(
@@ -357,10 +359,10 @@ impl Memory {
         true
     }
 
-    /// Copies referenced bytes over referenced bytes of the same length; they may overlap.
-    /// False if either block is gone, or the target is not of this arena. If the source went
-    /// meanwhile, the target may have been written to. The caller keeps the target alive, as for
-    /// [`Self::write`].
+    /// Copies referenced bytes over referenced bytes of the same length; they may overlap. Returns
+    /// false if either block no longer exists, or the target is not in this arena. If the source
+    /// was released meanwhile, the target may have been written to. The caller keeps the target
+    /// alive, as for [`Self::write`].
     #[must_use]
     pub fn copy(&self, source: BlockRef, target: BlockRef) -> bool {
         assert_eq!(source.len, target.len, "a copy needs equal lengths");
@@ -373,9 +375,9 @@ impl Memory {
         })
     }
 
-    /// The aligned 64-bit word at the start of `reference`, applied to `update` atomically.
-    /// Returns what the word held before, or nothing if the block is gone or not of this arena,
-    /// or the place unaligned.
+    /// Applies `update` atomically to the aligned 64-bit word at the start of `reference`. Returns
+    /// the word's old value, or `None` if the block no longer exists or is not in this arena, or
+    /// the word is unaligned.
     pub fn update_word(
         &self,
         reference: BlockRef,
@@ -402,7 +404,7 @@ impl core::fmt::Debug for Memory {
 }
 
 impl Arena {
-    /// An arena on the heap, whose generations count from an even number.
+    /// An arena on the heap, whose generations start from the even number `first_generation`.
     fn new(limit: usize, first_generation: u32) -> Self {
         let slot = |_| Slot {
             generation: AtomicU32::new(first_generation),
@@ -426,7 +428,7 @@ impl Arena {
         }
     }
 
-    /// A fresh slot with `capacity` zero bytes, for a block of `len`.
+    /// Creates a slot with `capacity` zero bytes, for a block of `len`.
     fn obtain(
         &self,
         allocations: &mut Allocations,
@@ -459,7 +461,7 @@ impl Arena {
         Ok(index)
     }
 
-    /// Zero bytes from the segment or the heap; null if the heap has none.
+    /// Zero bytes from the segment or the heap; null if the heap is exhausted.
     fn bytes(&self, allocations: &mut Allocations, index: u32, capacity: usize) -> *mut u8 {
         #[cfg(target_os = "linux")]
         if let Some(segment) = &self.segment {
@@ -476,7 +478,7 @@ impl Arena {
         unsafe { alloc_zeroed(layout(capacity)) }
     }
 
-    /// Counts the generation of a slot on: its block comes to life or dies.
+    /// Increments the generation of a slot when its block is allocated or released.
     fn next_generation(&self, index: u32) -> u32 {
         let slot = &self.slots[index as usize];
         let generation = slot
@@ -487,8 +489,8 @@ impl Arena {
         if let Some(segment) = &self.segment {
             segment.set_generation(index, generation);
         }
-        // Whoever reads a byte that is written from now on, and looks at the generation then, sees
-        // this one (`Memory::with_source`).
+        // A reader that sees a byte written from now on, and then loads the generation, sees this
+        // one (`Memory::with_source`).
         fence(Ordering::Release);
         generation
     }
@@ -498,7 +500,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if self.segment.is_some() {
-            // The blocks go with the segment.
+            // The blocks are freed with the segment.
             return;
         }
         for slot in &self.slots {

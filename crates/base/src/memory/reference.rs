@@ -1,30 +1,30 @@
-//! References to bytes of a block, and the names of the arenas that they lead to.
+//! References to bytes of a block, and the names of the arenas that they refer to.
 //!
-//! Inside a process a reference into its own arena says [`Origin::OWN`]. A reference that leaves
-//! the process ([`BlockRef::exported`]) says the name by which others know the arena, and one that
-//! comes home ([`BlockRef::imported`]) says `OWN` again.
+//! Inside a process, a reference into its own arena has [`Origin::OWN`]. A reference that leaves
+//! the process ([`BlockRef::exported`]) has the name by which other processes know the arena. One
+//! that returns ([`BlockRef::imported`]) has `OWN` again.
 
 use super::Memory;
 
-/// Names the arena of a process of this host. The names are given out by whoever joins the
-/// processes; they mean nothing beyond it.
+/// Names the arena of a process of this host. The names are assigned by the program that connects
+/// the processes; they have no meaning beyond it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Origin(pub u16);
 
 impl Origin {
-    /// The process's own arena.
+    /// This process's own arena.
     pub const OWN: Self = Self(0);
 
     /// No arena: references into it resolve to nothing.
     pub const NOWHERE: Self = Self(u16::MAX);
 
-    /// Whether this can name the arena of a process.
+    /// Whether this can be the name of a process's arena.
     pub const fn is_name(self) -> bool {
         self.0 != Self::OWN.0 && self.0 != Self::NOWHERE.0
     }
 }
 
-/// Names bytes of a block without keeping the block alive.
+/// Refers to bytes of a block without keeping the block alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRef {
     pub(super) slot: u32,
@@ -47,7 +47,7 @@ impl BlockRef {
         self.len
     }
 
-    /// Where in its block the first of them is; a block begins at a multiple of
+    /// The offset of the first byte in its block; a block begins at a multiple of
     /// [`BLOCK_ALIGNMENT`](super::BLOCK_ALIGNMENT).
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -61,20 +61,21 @@ impl BlockRef {
     /// The part of `len` bytes that starts `offset` bytes into this reference.
     ///
     /// # Panics
-    /// If the part is not within it.
+    /// If the part is not within this reference.
     #[must_use]
     pub const fn part(&self, offset: u32, len: u32) -> Self {
         assert!(offset as u64 + len as u64 <= self.len as u64);
         Self {
-            // Only a reference made up by a peer can get this far, and such an end is in no block.
+            // Only a reference made up by a peer can get this far, and no block contains such an
+            // end.
             offset: self.offset.saturating_add(offset as u64),
             len,
             ..*self
         }
     }
 
-    /// The reference as another process is to see it, where `memory` is the arena of this one.
-    /// Without a name by which others know `memory` it leads nowhere.
+    /// The reference for another process, where `memory` is the arena of this one. If `memory` has
+    /// no name for other processes, the result refers to [`Origin::NOWHERE`].
     #[must_use]
     pub fn exported(self, memory: &Memory) -> Self {
         match self.origin {
@@ -84,12 +85,12 @@ impl BlockRef {
         }
     }
 
-    /// The reference as this process sees it, where it came from another one and `memory` is the
-    /// arena of this one.
+    /// The reference, received from another process, for this process, whose arena is `memory`.
     #[must_use]
     pub fn imported(self, memory: &Memory) -> Self {
-        // A block that lives has an odd generation (see `Memory`), so no honest process sends an
-        // even one. What says OWN was not exported, and must not reach into our own arena.
+        // An existing block has an odd generation (see `Memory`), so no correct process sends an
+        // even one. A reference with OWN was not exported, and must not refer to this process's
+        // arena.
         if self.origin == Origin::OWN || self.generation.is_multiple_of(2) {
             self.of(Origin::NOWHERE)
         } else if self.origin == memory.origin() {
@@ -111,8 +112,7 @@ impl BlockRef {
         bytes
     }
 
-    /// The reference that `bytes` say. Any bytes will do: a reference is judged when it is
-    /// resolved.
+    /// Decodes a reference. Any bytes are accepted: a reference is checked when it is resolved.
     pub fn decode(bytes: &[u8; Self::ENCODED_LEN]) -> Self {
         let [o0, o1, o2, o3, o4, o5, o6, o7, rest @ ..] = *bytes;
         let [g0, g1, g2, g3, l0, l1, l2, l3, s0, s1, s2, s3, n0, n1, _, _] = rest;

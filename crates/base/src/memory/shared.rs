@@ -1,8 +1,8 @@
 //! An arena in a segment that other processes map read-only.
 //!
-//! The segment begins with a header (magic, version, sizes) and the slot table, by which others
-//! resolve references; the blocks follow. The table repeats what the arena's own slots say. The
-//! arena itself never reads it, so nothing that happens to it can lead the arena astray.
+//! The segment begins with a header (magic, version, sizes) and the slot table, by which other
+//! processes resolve references; the blocks follow. The table is a copy of the arena's own slots.
+//! The arena itself never reads it, so a corrupted table cannot mislead the arena.
 //!
 //! ```text
 //! 0     magic 8, version 4, slots 4, length 8
@@ -20,17 +20,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The first eight bytes of an arena's segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"RWarena\n");
 
-/// The version of the layout in the module's head.
+/// The version of the layout in the module documentation.
 const VERSION: u32 = 1;
 
-/// Where the slot table begins.
+/// Offset of the slot table.
 const TABLE_AT: usize = 4096;
 
-/// Where the blocks begin. A multiple of the huge page, behind the whole table.
+/// Offset of the first block: a multiple of the huge page, after the whole table.
 pub(super) const DATA_AT: usize = HUGE_PAGE;
 const _: () = assert!(TABLE_AT + BLOCKS_MAX * size_of::<TableSlot>() <= DATA_AT);
 
-/// What an arena and those who map it must agree about.
+/// The properties that an arena and the processes that map it must agree on.
 #[repr(C)]
 struct Header {
     magic: u64,
@@ -56,44 +56,45 @@ pub(super) struct Segment {
 /// Why another process's arena was not mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// Zero is this process itself, and the largest number is nobody.
+    /// The name is reserved: zero is this process itself, and the largest number stands for no
+    /// arena.
     #[error("arena name {} is reserved; give processes the names 1 to 65534", .0.0)]
     Reserved(super::Origin),
     /// The descriptor could not be mapped.
     #[error("stale or foreign shared-memory segment: {0}; restart the process that offered it")]
     Open(mapping::OpenError),
-    /// The descriptor leads to something else.
+    /// The descriptor refers to something else.
     #[error(
         "stale or foreign shared-memory segment: it is no arena of Rackweave; \
          restart the process that offered it"
     )]
     NoArena,
-    /// It is an arena of another version.
+    /// The arena has another version.
     #[error(
         "stale or foreign shared-memory segment: it has layout version {found}, this is \
          {VERSION}; run the same version of Rackweave in every process"
     )]
     Version {
-        /// What the header says.
+        /// The version in the header.
         found: u32,
     },
-    /// It is not what its header says.
+    /// The segment does not match its header.
     #[error(
         "stale or foreign shared-memory segment: its header says {said} bytes and {slots} slots, \
          but it has {found} bytes; restart the process that offered it"
     )]
     Sizes {
-        /// Its length by the header.
+        /// Its length according to the header.
         said: u64,
-        /// Its slots by the header.
+        /// Its slots according to the header.
         slots: u32,
-        /// Its length.
+        /// Its actual length.
         found: usize,
     },
 }
 
 impl Segment {
-    /// A segment with room for blocks of `limit` bytes in all.
+    /// A segment with space for blocks of `limit` bytes in total.
     pub(super) fn create(limit: usize) -> Result<Self, Errno> {
         // A block that must begin at a huge page leaves less than its own size unused before it.
         let len = limit
@@ -108,8 +109,8 @@ impl Segment {
             slots: BLOCKS_MAX as u32,
             len: len as u64,
         };
-        // SAFETY: the mapping is longer than the header, aligned to a page, and nobody else knows
-        // it yet.
+        // SAFETY: the mapping is longer than the header, aligned to a page, and is not known to any
+        // other code yet.
         unsafe { mapping.pointer().cast::<Header>().write(header) };
         Ok(Self { mapping, fd })
     }
@@ -118,21 +119,21 @@ impl Segment {
         self.fd.as_fd()
     }
 
-    /// Where the block at `offset` begins.
+    /// The address of the block at `offset`.
     pub(super) fn block(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.mapping.len());
-        // SAFETY: within the mapping: `create` left room for every block under the limit.
+        // SAFETY: within the mapping: `create` left space for every block under the limit.
         unsafe { self.mapping.pointer().add(offset) }
     }
 
-    /// Tells others where the blocks of `slot` are.
+    /// Publishes the location of the blocks in `slot` to other processes.
     pub(super) fn place(&self, slot: u32, offset: usize, capacity: usize) {
         let entry = self.entry(slot);
         entry.offset.store(offset as u64, Ordering::Relaxed);
         entry.capacity.store(capacity as u64, Ordering::Relaxed);
     }
 
-    /// Tells others who lives in `slot`. Published after the place.
+    /// Publishes the generation of `slot` to other processes, after the location.
     pub(super) fn set_generation(&self, slot: u32, generation: u32) {
         self.entry(slot)
             .generation
@@ -147,20 +148,20 @@ impl Segment {
     }
 }
 
-/// An even number to count generations from, different for every arena: a reference that outlived
-/// a process must not fit the arena of the one that took its place.
+/// The even number that generations start from, different for every arena: a reference that
+/// outlives its process must not match the arena of a process that replaces it.
 pub(super) fn first_generation() -> u32 {
     (RandomState::new().hash_one(()) as u32) & !1
 }
 
-/// Maps the arena behind `fd` read-only, if it is one.
+/// Maps the arena behind `fd` read-only, if it is an arena.
 pub(super) fn open(fd: &OwnedFd) -> Result<Mapping, ImportError> {
     let mapping = mapping::open(fd, Access::Read).map_err(ImportError::Open)?;
     if mapping.len() < DATA_AT {
         return Err(ImportError::NoArena);
     }
-    // SAFETY: within the mapping, aligned to a page; any bytes make a header. Volatile, because
-    // its owner may write meanwhile.
+    // SAFETY: within the mapping, aligned to a page; any bytes are a valid header. Volatile,
+    // because its owner may write meanwhile.
     let header = unsafe { mapping.pointer().cast::<Header>().read_volatile() };
     if header.magic != MAGIC {
         return Err(ImportError::NoArena);
@@ -177,18 +178,18 @@ pub(super) fn open(fd: &OwnedFd) -> Result<Mapping, ImportError> {
             found: mapping.len(),
         });
     }
-    // SAFETY: the whole mapping. What lies between blocks is never touched, so it costs nothing.
+    // SAFETY: the whole mapping. The bytes between blocks are never accessed, so they cost nothing.
     unsafe { mapping::advise_huge(mapping.pointer(), mapping.len()) };
     Ok(mapping)
 }
 
-/// The referenced bytes in the arena of another process. Its table may say anything.
+/// The referenced bytes in the arena of another process. Its table may have any contents.
 pub(super) fn resolve(mapping: &Mapping, reference: BlockRef) -> Option<*const u8> {
     let slot = reference.slot as usize;
     if slot >= BLOCKS_MAX || reference.generation.is_multiple_of(2) {
         return None;
     }
-    // SAFETY: `open` checked that the table lies within the mapping. The loads are volatile, not
+    // SAFETY: `open` checked that the table is within the mapping. The loads are volatile, not
     // atomic by type, because the mapping is read-only and its writer is another process.
     let (generation, offset, capacity) = unsafe {
         let entry = table(mapping).add(slot);
@@ -206,7 +207,7 @@ pub(super) fn resolve(mapping: &Mapping, reference: BlockRef) -> Option<*const u
     if generation != reference.generation || end > capacity || !in_mapping {
         return None;
     }
-    // SAFETY: start and end lie within the mapping, checked just above.
+    // SAFETY: start and end are within the mapping, checked just above.
     Some(unsafe { mapping.pointer().add(start as usize) })
 }
 

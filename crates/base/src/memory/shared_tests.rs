@@ -1,4 +1,4 @@
-//! Shared arenas: what another process, played by a second arena, sees of them.
+//! Shared arenas: their view from another process, simulated by a second arena.
 
 use super::*;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -20,7 +20,7 @@ fn descriptor(memory: &Memory) -> OwnedFd {
     memory.descriptor().unwrap().try_clone_to_owned().unwrap()
 }
 
-/// The reference as the other process gets it.
+/// The reference as received by the other process.
 fn sent(reference: BlockRef, from: &Memory, to: &Memory) -> BlockRef {
     BlockRef::decode(&reference.exported(from).encode()).imported(to)
 }
@@ -40,7 +40,7 @@ fn a_neighbour_reads_and_never_writes() {
     assert!(reader.copy(seen, target.reference(0, 5).unwrap()));
     target.read(0, &mut bytes);
     assert_eq!(&bytes, b"hello");
-    // Neither by name nor by way of a writable mapping.
+    // Neither by name nor through a writable mapping.
     assert!(!reader.write(seen, b"world"));
     assert!(!reader.copy(target.reference(0, 5).unwrap(), seen));
     assert!(!reader.copy(seen, seen));
@@ -88,16 +88,16 @@ fn forgotten_and_replaced_names() {
     reader.forget(NAME);
     assert!(!reader.read(seen, &mut [0; 8]));
     reader.forget(Origin(300));
-    // A process that takes the place of another has other generations.
+    // A process that replaces another has different generations.
     let next = Memory::shared(1 << 20).unwrap();
     let tenant = next.allocate(64).unwrap();
     reader.import(NAME, descriptor(&next)).unwrap();
     assert!(!reader.read(seen, &mut [0; 8]));
-    // The segment outlives its owner where it is mapped.
+    // The segment outlives its owner while it is mapped.
     next.set_origin(NAME);
     tenant.write(0, b"a legacy");
     let seen = sent(tenant.reference(0, 8).unwrap(), &next, &reader);
-    // As in a process that is killed, nobody releases the block.
+    // As in a killed process, the block is not released.
     core::mem::forget(tenant);
     drop(next);
     let mut bytes = [0; 8];
@@ -110,7 +110,8 @@ fn names_that_lead_nowhere() {
     let (owner, reader) = neighbours();
     let block = owner.allocate(64).unwrap();
     let own = block.reference(0, 8).unwrap();
-    // An arena without a name exports nothing, and what was not exported reaches nobody's own.
+    // An arena without a name exports nothing, and a reference that was not exported reaches no
+    // process's own arena.
     let nameless = Memory::shared(1 << 20).unwrap();
     let lost = nameless.allocate(8).unwrap().reference(0, 8).unwrap();
     assert_eq!(lost.exported(&nameless).origin(), Origin::NOWHERE);
@@ -185,7 +186,7 @@ fn a_hostile_slot_table_stays_within_the_mapping() {
     }
 }
 
-/// A sealed segment with the header that `change` makes of a sound one.
+/// A sealed segment with a valid header modified by `change`.
 fn forged(len: usize, change: impl FnOnce(&mut [u8; 24])) -> OwnedFd {
     let owner = Memory::shared(1 << 20).unwrap();
     let mut header = [0; 24];
@@ -229,7 +230,7 @@ fn stale_and_foreign_segments_are_refused() {
     );
     let slots = forged(LEN, |header| header[12] ^= 1);
     assert!(matches!(import(slots), Err(ImportError::Sizes { .. })));
-    // Not sealed, and not even memory.
+    // Not sealed, and not a memory segment.
     let unsealed = rustix::fs::memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&unsealed, LEN as u64).unwrap();
     let not_sealed = Err(ImportError::Open(mapping::OpenError::NotSealed));
@@ -253,7 +254,7 @@ fn a_mapping_stays_while_it_is_copied_from() {
                 }
             });
         }
-        // Had `forget` not waited, a copy would fault here.
+        // If `forget` did not wait, a copy would fault here.
         for _ in 0..200 {
             reader.forget(NAME);
             reader.import(NAME, descriptor(&owner)).unwrap();
@@ -266,7 +267,7 @@ fn a_mapping_stays_while_it_is_copied_from() {
 #[test]
 fn a_shared_arena_is_as_an_arena_is() {
     let memory = Memory::shared(8 << 20).unwrap();
-    // Huge blocks between small ones: the gaps need room in the segment, not under the limit.
+    // Huge blocks between small ones: the gaps need space in the segment, not under the limit.
     let mut blocks = Vec::new();
     for _ in 0..3 {
         blocks.push(memory.allocate(100).unwrap());

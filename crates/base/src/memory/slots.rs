@@ -1,9 +1,9 @@
-//! Slots of equal size in a block, as the two ends of a ring see them.
+//! Slots of equal size in a block, as seen by the two ends of a ring.
 //!
-//! The ring protocol says which slots an end may touch: a producer those that the tail has freed, a
-//! consumer those that the head has published. While it holds them nobody else has reason to touch
-//! them; a peer that does so all the same changes what the views show, and nothing else. Two ends
-//! over the same slots are possible, so neither gives out slices:
+//! The ring protocol determines which slots an end may access: a producer those that the tail has
+//! freed, a consumer those that the head has published. While an end holds them, nothing else has a
+//! reason to access them. A peer that does so all the same changes the bytes that the views show,
+//! and nothing else. Two ends over the same slots are possible, so neither gives out slices:
 //!
 //! ```compile_fail,E0308
 //! # use rackweave_base::memory::WriteSlots;
@@ -21,7 +21,7 @@
 use super::copy::{fence_streaming, stream_shared};
 use super::{Block, SharedBytes, SharedBytesMut};
 
-/// The slots that a producer fills.
+/// The slots that a producer writes.
 #[derive(Debug)]
 pub struct WriteSlots {
     slots: Slots,
@@ -59,7 +59,7 @@ impl Slots {
         }
     }
 
-    /// Where `count` slots from `index` on begin in the block, and how many bytes they are.
+    /// The offset in the block of `count` slots from `index` on, and their length in bytes.
     #[inline]
     fn range(&self, index: u32, count: u32) -> (usize, usize) {
         let first = index & self.mask;
@@ -77,25 +77,26 @@ impl WriteSlots {
     /// `count` slots of `slot_size` bytes that start at `offset` in `block`.
     ///
     /// # Panics
-    /// If they are not all in the block, or `count` is no power of two.
+    /// If they are not all in the block, or `count` is not a power of two.
     pub fn new(block: Block, offset: usize, slot_size: usize, count: u32) -> Self {
         Self {
             slots: Slots::new(block, offset, slot_size, count),
         }
     }
 
-    /// The bytes of `count` neighbouring slots from the one of counter `index` on.
+    /// The bytes of `count` adjacent slots, starting with the one of counter `index`.
     #[inline]
     pub fn bytes_mut(&mut self, index: u32, count: u32) -> SharedBytesMut<'_> {
         let (at, len) = self.slots.range(index, count);
         self.slots.block.bytes_mut(at, len)
     }
 
-    /// Copies `bytes` into the slot of counter `index`, from byte `at` of it on, past the caches:
-    /// for rings that are larger than they. Needs [`Self::fence`] before the slot is published.
+    /// Copies `bytes` into the slot of counter `index`, from byte `at` of the slot on, bypassing
+    /// the caches: for rings that are larger than the caches. Needs [`Self::fence`] before the slot
+    /// is published.
     ///
     /// # Panics
-    /// If the slot does not reach that far.
+    /// If the slot does not contain that range.
     pub fn stream(&mut self, index: u32, at: usize, bytes: &[u8]) {
         let mut slot = self.bytes_mut(index, 1);
         let target = slot.slice(at..at + bytes.len()).as_mut_ptr();
@@ -103,8 +104,8 @@ impl WriteSlots {
         unsafe { stream_shared(bytes, target) };
     }
 
-    /// Orders what [`Self::stream`] wrote before all later stores. A release store does not: it is
-    /// an ordinary store on x86, and streaming stores are the ones that ordinary stores may pass.
+    /// Orders the stores of [`Self::stream`] before all later stores. A release store does not
+    /// suffice: on x86 it is an ordinary store, and ordinary stores may pass streaming stores.
     pub fn fence(&self) {
         fence_streaming();
     }
@@ -114,14 +115,14 @@ impl ReadSlots {
     /// `count` slots of `slot_size` bytes that start at `offset` in `block`.
     ///
     /// # Panics
-    /// If they are not all in the block, or `count` is no power of two.
+    /// If they are not all in the block, or `count` is not a power of two.
     pub fn new(block: Block, offset: usize, slot_size: usize, count: u32) -> Self {
         Self {
             slots: Slots::new(block, offset, slot_size, count),
         }
     }
 
-    /// The bytes of `count` neighbouring slots from the one of counter `index` on.
+    /// The bytes of `count` adjacent slots, starting with the one of counter `index`.
     #[inline]
     pub fn bytes(&self, index: u32, count: u32) -> SharedBytes<'_> {
         let (at, len) = self.slots.range(index, count);

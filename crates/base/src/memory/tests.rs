@@ -13,7 +13,7 @@ fn a_reference_outlives_its_block_harmlessly() {
     assert_eq!(&bytes, b"hello");
     drop(block);
     assert!(!memory.read(reference, &mut bytes));
-    // The bytes are used again, zeroed, and the old reference stays dead.
+    // The bytes are reused, zeroed, and the old reference stays invalid.
     let again = memory.allocate(100).unwrap();
     assert_eq!(memory.bytes_held(), 4096);
     assert!(!memory.write(reference, b"world"));

@@ -1,8 +1,9 @@
-//! Bytes that others may change at any time, as safe code may handle them.
+//! Bytes that others may change at any time, in a form that safe code may use.
 //!
-//! A `&[u8]` promises that nobody writes meanwhile and a `&mut [u8]` that nobody even reads; a peer
-//! that has the key of a region keeps neither promise. [`SharedBytes`] and [`SharedBytesMut`]
-//! promise nothing: what they copy is what was there, and the next copy may find something else.
+//! A `&[u8]` requires that nothing writes the bytes meanwhile, and a `&mut [u8]` that nothing even
+//! reads them; a peer that has the key of a region may do both. [`SharedBytes`] and
+//! [`SharedBytesMut`] require nothing: a copy returns the bytes at that moment, and the next copy
+//! may differ.
 //!
 //! ```
 //! # use rackweave_base::Memory;
@@ -13,7 +14,7 @@
 //! assert_eq!(block.bytes(0, 8), *b"xxxxxxxx");
 //! ```
 //!
-//! A view is no slice, neither to read nor to write:
+//! A view is not a slice, neither for reading nor for writing:
 //!
 //! ```compile_fail,E0308
 //! # use rackweave_base::Block;
@@ -28,7 +29,7 @@
 //! }
 //! ```
 //!
-//! Whoever knows more than the compiler says so:
+//! Code that knows more than the compiler must be `unsafe`:
 //!
 //! ```compile_fail,E0133
 //! # use rackweave_base::Block;
@@ -55,10 +56,10 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::{Bound, Deref, Range, RangeBounds};
 
-/// Bytes that [`SharedBytes::each_part`] shows at once, at most.
+/// Maximum bytes of one part in [`SharedBytes::each_part`].
 const PART: usize = 4 << 10;
 
-/// Bytes of a block, to be copied out of it.
+/// Bytes of a block, for copying out of it.
 #[derive(Clone, Copy)]
 pub struct SharedBytes<'a> {
     pointer: *const u8,
@@ -66,7 +67,7 @@ pub struct SharedBytes<'a> {
     block: PhantomData<&'a Block>,
 }
 
-/// Bytes of a block, to be copied into it; what reads them is that of [`SharedBytes`].
+/// Bytes of a block, for copying into it; reading is as for [`SharedBytes`].
 pub struct SharedBytesMut<'a>(SharedBytes<'a>);
 
 // SAFETY: the pointer is to bytes of a block, which outlives the view, and all access to them is
@@ -89,7 +90,7 @@ impl Block {
         }
     }
 
-    /// A view of `len` bytes from `offset` on, to write them.
+    /// A view of `len` bytes from `offset` on, for writing.
     ///
     /// # Panics
     /// If they are not all in the block.
@@ -99,7 +100,7 @@ impl Block {
     }
 }
 
-/// The bytes of `len` that `range` names.
+/// Resolves `range` in a view of `len` bytes.
 fn checked(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
@@ -119,19 +120,19 @@ fn checked(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
 }
 
 impl<'a> SharedBytes<'a> {
-    /// How many.
+    /// The number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Some of them.
+    /// A part of the view.
     ///
     /// # Panics
     /// If the range is not in the view.
@@ -145,7 +146,7 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// Pieces of `size` bytes; a rest that is shorter is left out.
+    /// Pieces of `size` bytes; a shorter remainder is left out.
     ///
     /// # Panics
     /// If `size` is zero.
@@ -155,10 +156,10 @@ impl<'a> SharedBytes<'a> {
         (0..self.len / size).map(move |at| view.slice(at * size..(at + 1) * size))
     }
 
-    /// Copies all of them.
+    /// Copies all bytes into `target`.
     ///
     /// # Panics
-    /// If `target` is not as long.
+    /// If the length of `target` differs.
     #[inline]
     pub fn copy_to(&self, target: &mut [u8]) {
         assert_eq!(self.len, target.len(), "a copy needs equal lengths");
@@ -166,7 +167,7 @@ impl<'a> SharedBytes<'a> {
         unsafe { load_shared(self.pointer, target.as_mut_ptr(), self.len) };
     }
 
-    /// Copies all of them behind what is in `target`.
+    /// Appends a copy of all bytes to `target`.
     pub fn append_to(&self, target: &mut Vec<u8>) {
         target.reserve(self.len);
         let spare: *mut MaybeUninit<u8> = target.spare_capacity_mut().as_mut_ptr();
@@ -178,7 +179,7 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// A copy of all of them.
+    /// A copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.append_to(&mut bytes);
@@ -188,7 +189,7 @@ impl<'a> SharedBytes<'a> {
     /// A copy of the `N` bytes from `at` on.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If the view does not contain them.
     #[inline]
     pub fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut bytes = [0; N];
@@ -199,15 +200,15 @@ impl<'a> SharedBytes<'a> {
     /// The little-endian number in the eight bytes from `at` on.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If the view does not contain them.
     #[inline]
     pub fn u64_le(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.array(at))
     }
 
-    /// Shows copies of all of them to `see`, part by part, with where each part begins, until it
-    /// is false. Whether it never was. A part is short enough to stay in the first-level cache,
-    /// and one that is empty is not shown.
+    /// Calls `see` with a copy of each part of the bytes and the offset of that part, until `see`
+    /// returns false. Returns whether it never did. A part is short enough to stay in the
+    /// first-level cache; an empty part is skipped.
     #[inline]
     pub fn each_part(&self, mut see: impl FnMut(usize, &[u8]) -> bool) -> bool {
         let mut copy = [const { MaybeUninit::<u8>::uninit() }; PART];
@@ -223,25 +224,26 @@ impl<'a> SharedBytes<'a> {
         })
     }
 
-    /// Whether all of them are `value`.
+    /// Whether all bytes are `value`.
     pub fn is_all(&self, value: u8) -> bool {
         self.each_part(|_, part| part.iter().fold(0, |other, byte| other | (byte ^ value)) == 0)
     }
 
-    /// Where they are: what foreign code and the kernel are given.
+    /// The address of the bytes, for foreign code and the kernel.
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.pointer
     }
 
-    /// The bytes without a copy.
+    /// The bytes as a slice, without a copy.
     ///
     /// # Safety
-    /// Nobody writes them while the slice lives: neither this process, nor a peer that has a key
-    /// of the region, nor the kernel.
+    /// Nothing writes the bytes while the slice lives: neither this process, nor a peer that has a
+    /// key of the region, nor the kernel.
     #[inline]
     pub unsafe fn as_slice(&self) -> &'a [u8] {
-        // SAFETY: the block outlives the view and is initialised; the caller keeps writers away.
+        // SAFETY: the block outlives the view and is initialised; the caller ensures that nothing
+        // writes.
         unsafe { core::slice::from_raw_parts(self.pointer, self.len) }
     }
 }
@@ -258,7 +260,7 @@ impl<const N: usize> PartialEq<[u8; N]> for SharedBytes<'_> {
     }
 }
 
-/// What they are now; a comparison a moment later may find otherwise.
+/// Compares the current bytes; a later comparison may differ.
 impl PartialEq for SharedBytes<'_> {
     fn eq(&self, other: &Self) -> bool {
         *self == other.to_vec()[..]
@@ -281,7 +283,7 @@ impl<'a> Deref for SharedBytesMut<'a> {
 }
 
 impl<'a> SharedBytesMut<'a> {
-    /// Some of them.
+    /// A part of the view.
     ///
     /// # Panics
     /// If the range is not in the view.
@@ -290,7 +292,7 @@ impl<'a> SharedBytesMut<'a> {
         SharedBytesMut(self.0.slice(range))
     }
 
-    /// [`Self::slice`] of a view that is not needed as a whole any more.
+    /// As [`Self::slice`], but consumes the view.
     ///
     /// # Panics
     /// If the range is not in the view.
@@ -299,7 +301,7 @@ impl<'a> SharedBytesMut<'a> {
         Self(self.0.slice(range))
     }
 
-    /// Pieces of `size` bytes; a rest that is shorter is left out.
+    /// Pieces of `size` bytes; a shorter remainder is left out.
     ///
     /// # Panics
     /// If `size` is zero.
@@ -314,7 +316,7 @@ impl<'a> SharedBytesMut<'a> {
     /// Copies `source` to the bytes from `at` on.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If the view does not contain them.
     #[inline]
     pub fn write(&mut self, at: usize, source: &[u8]) {
         let end = at.checked_add(source.len());
@@ -329,20 +331,20 @@ impl<'a> SharedBytesMut<'a> {
         unsafe { store_shared(source.as_ptr(), self.as_mut_ptr().add(at), source.len()) };
     }
 
-    /// Copies `source` over all of them.
+    /// Copies `source` over all bytes.
     ///
     /// # Panics
-    /// If it is not as long.
+    /// If the length of `source` differs.
     #[inline]
     pub fn copy_from(&mut self, source: &[u8]) {
         assert_eq!(self.0.len, source.len(), "a copy needs equal lengths");
         self.write(0, source);
     }
 
-    /// Copies other bytes of blocks over all of them; they may overlap.
+    /// Copies the bytes of another view over all bytes; the two may overlap.
     ///
     /// # Panics
-    /// If they are not as many.
+    /// If the lengths differ.
     #[inline]
     pub fn copy_from_shared(&mut self, source: SharedBytes<'_>) {
         assert_eq!(self.0.len, source.len, "a copy needs equal lengths");
@@ -350,14 +352,14 @@ impl<'a> SharedBytesMut<'a> {
         unsafe { copy_shared(source.pointer, self.as_mut_ptr(), self.0.len) };
     }
 
-    /// Sets all of them to `value`.
+    /// Sets all bytes to `value`.
     #[inline]
     pub fn fill(&mut self, value: u8) {
         // SAFETY: the block outlives the view.
         unsafe { fill_shared(self.as_mut_ptr(), value, self.0.len) };
     }
 
-    /// Where they are: what foreign code and the kernel are given.
+    /// The address of the bytes, for foreign code and the kernel.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.0.pointer.cast_mut()
@@ -366,11 +368,12 @@ impl<'a> SharedBytesMut<'a> {
     /// The bytes as a slice.
     ///
     /// # Safety
-    /// Nobody accesses them while the slice lives: neither this process, nor a peer that has a key
-    /// of the region, nor the kernel.
+    /// Nothing else accesses the bytes while the slice lives: neither this process, nor a peer that
+    /// has a key of the region, nor the kernel.
     #[inline]
     pub unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: the block outlives the view and is initialised; the caller keeps everybody away.
+        // SAFETY: the block outlives the view and is initialised; the caller ensures that nothing
+        // else accesses the bytes.
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr(), self.0.len) }
     }
 }

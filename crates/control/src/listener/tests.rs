@@ -1,4 +1,4 @@
-//! Clients whose keys are not what they say: only a client that breaks our rules can be one.
+//! Clients whose keys do not match their claims: only a client that breaks the rules can do this.
 
 use super::*;
 use crate::keys::keygen;
@@ -56,7 +56,7 @@ fn both_errors(dir: &Path, identity: Identity) -> (ControlError, ControlError) {
     })
 }
 
-/// A client that trusts the authority of `dir`, with the key of `shown`, if any.
+/// A client that trusts the authority of `dir`, with the key in `shown`, if any.
 fn client_config(dir: &Path, shown: Option<&Path>) -> ClientConfig {
     let file = |dir: &Path, name: &str| std::fs::read(dir.join(name)).expect("made");
     let certificate = |dir: &Path, name: &str| {
@@ -80,11 +80,11 @@ fn client_config(dir: &Path, shown: Option<&Path>) -> ClientConfig {
 
 #[test]
 fn a_key_of_another_authority() {
-    // As if authority.crt had been copied to the node, and its own key forgotten.
+    // As if authority.crt had been copied to the node, and the node's own key forgotten.
     let (ours, theirs) = (keys("authority-ours"), keys("authority-theirs"));
     let identity = Identity::load(&ours, "n0").expect("good keys");
     let config = client_config(&ours, Some(&theirs));
-    // Many times: the alert races with what the client still sends.
+    // Repeated often: the alert races with the data that the client still sends.
     for _ in 0..20 {
         let posing = identity.clone().posing("n0", Some(config.clone()));
         let (client, server) = both_errors(&ours, posing);

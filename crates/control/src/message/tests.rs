@@ -1,4 +1,4 @@
-//! The reader of messages against a model that sees the whole stream at once.
+//! The reader of messages compared with a model that reads the whole stream at once.
 
 use super::*;
 use proptest::collection::vec;
@@ -23,7 +23,7 @@ fn model(mut stream: &[u8], limit: usize) -> (Vec<Vec<u8>>, Option<usize>) {
     (bodies, None)
 }
 
-/// What the reader makes of `stream` when it comes in pieces of `cuts` bytes in turn.
+/// The result of the reader when `stream` arrives in pieces of `cuts` bytes in turn.
 fn read(stream: &[u8], cuts: &[usize], limit: usize) -> (Vec<Vec<u8>>, Option<usize>) {
     let mut reader = MessageReader::new(limit);
     let mut bodies = Vec::new();
@@ -100,7 +100,7 @@ fn bytes_on_the_wire() {
 
 #[test]
 fn the_limit_is_the_longest_that_passes() {
-    // A text of n letters has two quotes more.
+    // A text of n letters has two additional quotes.
     assert_eq!(
         encode(&"x".repeat(98), 100, "p").expect("just fits").len(),
         104

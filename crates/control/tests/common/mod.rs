@@ -1,6 +1,7 @@
-//! What the tests of control connections share: directories with keys, and a server to talk to.
+//! The code shared by the tests of control connections: directories with keys, and a server to talk
+//! to.
 
-// Each test file is a program of its own and uses some of this.
+// Each test file is a separate program and uses some of this.
 #![allow(dead_code)]
 
 use rackweave_control::keys::keygen;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Long enough for anything that should happen, on a busy machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Long enough for what should not happen.
+/// Long enough to show that something does not happen.
 pub const SHORT: Duration = Duration::from_millis(300);
 
 /// A new directory's path for the test `name`, without the directory.
@@ -63,7 +64,7 @@ pub fn listen(security: Security) -> (Listener, SocketAddr) {
     (listener, addr)
 }
 
-/// Takes one connection on a thread of its own, up to the hello, and welcomes it.
+/// Takes one connection on a separate thread, up to the hello, and welcomes it.
 pub fn serve_one(
     listener: Listener,
     limit: Duration,

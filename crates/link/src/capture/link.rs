@@ -1,4 +1,4 @@
-//! A link that records what passes through it.
+//! A link that records its packets.
 
 use super::{Picture, SharedCapture};
 use crate::pcapng::Direction;
@@ -6,11 +6,11 @@ use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet, PortId};
 use std::os::fd::BorrowedFd;
 
-/// A link that records what is sent and received at its end.
+/// A link that records the packets sent and received at its end.
 ///
-/// What is sent counts as leaving the switch, what is received as entering it, as is right for the
-/// switch's end of a cable. Around a [`crate::Fault`] it shows what was sent, inside one what went
-/// on the cable.
+/// Packets sent count as leaving the switch, packets received as entering it, as is right for the
+/// switch's end of a cable. Around a [`crate::Fault`] it shows the packets that were sent; inside
+/// one, those that entered the cable.
 #[derive(Debug)]
 pub struct Capture<L> {
     inner: L,
@@ -20,7 +20,7 @@ pub struct Capture<L> {
 }
 
 impl<L: Link> Capture<L> {
-    /// Records what passes through `inner` as packets of `port`.
+    /// Records the packets of `inner` as packets of `port`.
     pub fn new(inner: L, capture: SharedCapture, port: PortId) -> Self {
         Self {
             inner,
@@ -45,7 +45,7 @@ impl<L: Link> Capture<L> {
 
 impl<L: Link> Link for Capture<L> {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        // The picture is taken before the packet is out of hand, and kept if it was sent.
+        // The packet is copied before it is passed on, and the copy is recorded if it was sent.
         self.picture.take(&packet, &self.capture.memory);
         self.inner.send(now, packet)?;
         self.keep(now, Direction::Egress);

@@ -6,7 +6,7 @@ use crate::conformance::{self, packet};
 use crate::in_process::pair;
 use rackweave_wire::{Verdict, icrc, parse_bytes};
 
-/// Somewhere to write to that can still be looked at, and that is full after `limit` bytes.
+/// An output that can be inspected later, and that is full after `limit` bytes.
 #[derive(Clone)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -45,7 +45,7 @@ impl Write for Disk {
     }
 }
 
-/// A packet as it was found in a file.
+/// A packet as read from a file.
 struct Read {
     interface: u32,
     nanos: u64,
@@ -55,7 +55,7 @@ struct Read {
     flags: u32,
 }
 
-/// Reads the packets of a file, written against the draft and not against the writer.
+/// Reads the packets of a file, implemented from the draft and not from the writer.
 fn read(mut file: &[u8]) -> Vec<Read> {
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let mut packets = Vec::new();

@@ -1,39 +1,39 @@
-//! How often a link fails, and what makes no sense there.
+//! The fault rates of a link, and the check of their values.
 
 use rackweave_base::Duration;
 
-/// How often what goes wrong. The default harms nothing.
+/// The rates of faults. The default injects none.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultConfig {
     /// Probability that a packet is lost.
     pub loss: f64,
-    /// How many packets in a row go with each loss, itself included; at least 1.
+    /// Number of consecutive packets lost with each loss, including the first; at least 1.
     pub loss_burst: u32,
     /// Probability that a packet arrives twice.
     pub duplicate: f64,
     /// Probability that a packet is delayed, so that later ones overtake it.
     pub reorder: f64,
-    /// The longest such delay; each is drawn between one nanosecond and this.
+    /// Maximum delay; each delay is drawn between one nanosecond and this.
     pub reorder_delay: Duration,
-    /// Probability that one bit behind the Ethernet header is flipped.
+    /// Probability that one bit after the Ethernet header is flipped.
     pub corrupt: f64,
 }
 
-/// What is wrong with a [`FaultConfig`].
+/// Why a [`FaultConfig`] is invalid.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum FaultError {
     /// A probability is outside `0..=1`.
     #[error("the probability `{name}` is {value}; it must be between 0 and 1")]
     Probability {
-        /// Which one.
+        /// The name of the probability.
         name: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: f64,
     },
-    /// A burst of no packets.
+    /// A burst has no packets.
     #[error("`loss_burst` is 0; a loss takes at least the packet itself, so set 1")]
     EmptyBurst,
-    /// Packets are to be reordered by no delay at all.
+    /// Packets are to be reordered with a maximum delay of zero.
     #[error(
         "`reorder` is {reorder} but `reorder_delay` is 0; set a delay for others to overtake in"
     )]
@@ -57,10 +57,10 @@ impl Default for FaultConfig {
 }
 
 impl FaultConfig {
-    /// Whether the values make sense.
+    /// Checks that the values are valid.
     ///
     /// # Errors
-    /// Names the value that does not.
+    /// The invalid value.
     pub fn check(&self) -> Result<(), FaultError> {
         let probabilities = [
             ("loss", self.loss),
@@ -84,7 +84,7 @@ impl FaultConfig {
         Ok(())
     }
 
-    /// Whether any packet may fail to arrive once, whole and in order.
+    /// Whether any packet may fail to arrive once, intact and in order.
     pub(super) fn harms_delivery(&self) -> bool {
         self.loss > 0.0 || self.duplicate > 0.0 || self.reorder > 0.0 || self.corrupt > 0.0
     }

@@ -24,7 +24,7 @@ fn faulty(config: FaultConfig, seed: u64, memory: &Memory) -> (Fault<InProcess>,
     )
 }
 
-/// What arrives of [`PACKETS`] packets sent a microsecond apart, and the counters.
+/// The packets that arrive of [`PACKETS`] packets sent a microsecond apart, and the counters.
 fn campaign(config: FaultConfig, seed: u64) -> (Vec<Packet>, FaultCounters) {
     let memory = Memory::new(1 << 20);
     let (mut a, mut b) = faulty(config, seed, &memory);
@@ -42,7 +42,7 @@ fn campaign(config: FaultConfig, seed: u64) -> (Vec<Packet>, FaultCounters) {
     (arrived, a.counters())
 }
 
-/// Whether `count` of [`PACKETS`] is what `rate` lets expect, within five standard deviations.
+/// Whether `count` of [`PACKETS`] is as expected for `rate`, within five standard deviations.
 fn assert_rate(count: u64, rate: f64) {
     let expect = f64::from(PACKETS) * rate;
     let deviation = (expect * (1.0 - rate)).sqrt();
@@ -196,7 +196,7 @@ fn what_one_link_has_damaged_another_does_not_repair() {
         let sent = packet(&memory, number, Payload::Empty);
         first.send(Instant::ZERO, sent.clone()).unwrap();
         let harmed = between.receive(Instant::ZERO).unwrap();
-        // Not so in the bytes that switches may change, which the check is not over.
+        // Except in the bytes that switches may change, which the check does not cover.
         let is_noticed =
             Headers::of(&harmed).is_err() || icrc::verify(&harmed, &memory) == Verdict::Wrong;
         second.send(Instant::ZERO, harmed).unwrap();
@@ -292,7 +292,7 @@ fn a_packet_without_check_value_gets_one_before_it_is_harmed() {
     bare.check = None;
     a.send(Instant::ZERO, bare).unwrap();
     assert!(b.receive(Instant::ZERO).unwrap().check.is_some());
-    // What is no RoCE packet has no check value to give; what is empty has no bit to flip.
+    // A packet other than RoCE has no check value; an empty one has no bit to flip.
     a.send(Instant::ZERO, Packet::new(&[7; 20], Payload::Empty))
         .unwrap();
     assert_eq!(b.receive(Instant::ZERO).unwrap().check, None);
@@ -377,7 +377,7 @@ fn the_seed_decides_everything() {
     };
     assert!(trace(all, 10) == trace(all, 10));
     assert!(trace(all, 10) != trace(all, 11));
-    // One fault's rate does not move which packets another one hits.
+    // One fault's rate does not change the packets affected by another one.
     let (_, few) = trace(
         FaultConfig {
             duplicate: 0.0,

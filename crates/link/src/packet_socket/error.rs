@@ -1,4 +1,4 @@
-//! What can be wrong with an interface, and what helps.
+//! Errors of an interface, with hints.
 
 use super::system::Interface;
 use crate::MTU_MIN;
@@ -7,15 +7,15 @@ use std::io::{self, ErrorKind};
 /// Why an interface could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketSocketError {
-    /// There is none of this name.
+    /// No interface has this name.
     #[error("there is no network interface `{name}`; there are {known}")]
     NoSuchInterface {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are, the most similar first.
+        /// The existing names, the most similar first.
         known: String,
     },
-    /// The process may not.
+    /// The process lacks the permission.
     #[error(
         "no permission to open the interface `{name}`; run as root or with CAP_NET_RAW: \
          `setcap cap_net_raw+ep` on the program, as root"
@@ -36,7 +36,7 @@ pub enum PacketSocketError {
         /// The interface.
         name: String,
     },
-    /// The MTU carries not even the smallest RDMA MTU.
+    /// The MTU is too small even for the smallest RDMA MTU.
     #[error(
         "the interface `{name}` has an MTU of {mtu} bytes, and RDMA packets take at least \
          {MTU_MIN}; `ip link set {name} mtu 4200` makes room for the largest"
@@ -52,15 +52,15 @@ pub enum PacketSocketError {
     System {
         /// The interface.
         name: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Why an interface was not found among those that are `known`.
+/// Why an interface was not found among the `known` ones.
 pub(super) fn not_found(name: &str, source: io::Error, known: &[String]) -> PacketSocketError {
     let name = name.to_owned();
-    // ENODEV; a name that no interface can have is not found either.
+    // ENODEV; a name that no interface can have also counts as not found.
     if !matches!(source.raw_os_error(), Some(libc::ENODEV | libc::EINVAL)) {
         return PacketSocketError::System { name, source };
     }
@@ -89,7 +89,7 @@ pub(super) fn not_opened(name: &str, source: io::Error) -> PacketSocketError {
     }
 }
 
-/// Whether a link can be made of an interface.
+/// Checks that an interface can be used for a link.
 pub(super) fn check(name: &str, interface: &Interface) -> Result<(), PacketSocketError> {
     let name = name.to_owned();
     if !interface.is_ethernet {

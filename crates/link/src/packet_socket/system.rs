@@ -1,5 +1,5 @@
-//! The calls to the system that no safe crate of ours wraps: an interface's state, and a packet
-//! socket bound to it (`netdevice(7)`, `packet(7)`).
+//! The calls to the system that none of the safe crates used here wraps: an interface's state, and
+//! a packet socket bound to it (`netdevice(7)`, `packet(7)`).
 
 use libc::{c_int, c_ulong, c_ushort, socklen_t};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with, sockopt};
@@ -8,11 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
-/// Bytes that the system may hold until the link looks, if it lets us.
+/// Requested size of the receive buffer in bytes.
 const SOCKET_BYTES: usize = 4 << 20;
 
-/// Passes packets that had no VLAN tag, drops others: load whether there was one, and unless it is
-/// zero skip the instruction that keeps all bytes.
+/// Accepts packets without a VLAN tag and drops others: loads whether there was a tag, and unless
+/// that is zero skips the instruction that keeps all bytes.
 const WITHOUT_TAG: [libc::sock_filter; 4] = [
     instruction(
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
@@ -24,7 +24,7 @@ const WITHOUT_TAG: [libc::sock_filter; 4] = [
     instruction(libc::BPF_RET | libc::BPF_K, [0, 0], 0),
 ];
 
-/// What the system says of an interface.
+/// The system's description of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Interface {
     pub(super) index: u32,
@@ -33,7 +33,8 @@ pub(super) struct Interface {
     pub(super) is_ethernet: bool,
 }
 
-/// `struct ifreq`: a name and what is asked for. The system's own is a union of this size.
+/// `struct ifreq`: a name and the requested value. In the system's definition the value is a union
+/// of this size.
 #[repr(C)]
 struct Request {
     name: [u8; libc::IFNAMSIZ],
@@ -48,7 +49,7 @@ const fn instruction(code: u32, [jt, jf]: [u8; 2], k: u32) -> libc::sock_filter 
 
 /// The state of an interface.
 pub(super) fn interface(name: &str) -> io::Result<Interface> {
-    // Any socket will do, so one that needs no permission.
+    // Any kind of socket works, so this uses one that needs no permission.
     let socket = UnixDatagram::unbound()?;
     let index = netdevice::name_to_index(&socket, name)?;
     let number = |request| {
@@ -67,9 +68,9 @@ pub(super) fn interface(name: &str) -> io::Result<Interface> {
     })
 }
 
-/// The names of all interfaces; none if the system does not say.
+/// The names of all interfaces; empty if the system does not list them.
 pub(super) fn interfaces() -> Vec<String> {
-    // Two lines of heading, then one for each interface, its name before a colon.
+    // Two header lines, then one line per interface, with its name before a colon.
     let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let names = table
         .lines()
@@ -78,10 +79,10 @@ pub(super) fn interfaces() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// A packet socket on the interface with this index. It is promiscuous, never blocks, and hears
-/// neither what the machine sends itself nor packets with a VLAN tag.
+/// A packet socket on the interface with this index. It is promiscuous, never blocks, and receives
+/// neither packets that the machine itself sends nor packets with a VLAN tag.
 pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
-    // Without a protocol it hears nothing until it is bound, with all its options set.
+    // Without a protocol it receives nothing until it is bound, with all options set.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES).is_err() {
@@ -117,20 +118,21 @@ fn ask(socket: BorrowedFd<'_>, name: &str, request: c_ulong) -> io::Result<[u8; 
         name: [0; libc::IFNAMSIZ],
         answer: [0; 24],
     };
-    // One zero must follow; a longer name was not found before.
+    // One zero must follow; a longer name was rejected as not found before.
     for (to, from) in asked.name[..libc::IFNAMSIZ - 1]
         .iter_mut()
         .zip(name.bytes())
     {
         *to = from;
     }
-    // SAFETY: the requests of this file read and write a `struct ifreq`, and `Request` is as large
-    // and lives through the call.
+    // SAFETY: the requests of this file read and write a `struct ifreq`, and `Request` has the same
+    // size and outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut asked) };
     check(result).map(|()| asked.answer)
 }
 
-/// Sets an option. `T` must be what the option takes; the system refuses a value that is too short.
+/// Sets an option. `T` must be the type of the option's value; the system refuses a value that is
+/// too short.
 fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as socklen_t;
     let start = core::ptr::from_ref(value).cast();

@@ -1,4 +1,4 @@
-//! Packet sockets at both ends of a veth cable, in a network namespace of their own.
+//! Packet sockets at both ends of a veth cable, in a separate network namespace.
 
 use super::*;
 use crate::conformance;
@@ -6,8 +6,8 @@ use crate::namespace::{self, NEEDS_VETH};
 use rackweave_base::Payload;
 use rackweave_wire::{Headers, Vlan};
 
-/// A cable between `left` and `right` on which the system itself says nothing: without addresses of
-/// IPv6, where the system has that at all, it looks for no neighbours.
+/// A cable between `left` and `right` on which the system itself sends nothing: without IPv6
+/// addresses, if it has IPv6 at all, it does not search for neighbours.
 const VETH: [&str; 4] = [
     "ip link add name left mtu 4200 type veth peer name right mtu 4200",
     "for end in left right; do ip link set $end addrgenmode none 2>/dev/null || true; done",
@@ -29,14 +29,14 @@ fn ip(arguments: &str) {
     assert!(ip.args(arguments.split(' ')).status().unwrap().success());
 }
 
-/// The sequence number of the next RoCEv2 packet that is there.
+/// The sequence number of the next RoCEv2 packet that has arrived.
 fn next(link: &mut PacketSocket) -> Option<u32> {
     std::iter::from_fn(|| link.receive(Instant::ZERO))
         .find(|packet| Headers::of(packet).is_ok())
         .map(|packet| conformance::sequence(&packet))
 }
 
-/// The sequence numbers of the RoCEv2 packets that come, up to the one numbered `last`.
+/// The sequence numbers of the RoCEv2 packets that arrive, up to the one numbered `last`.
 fn received(link: &mut PacketSocket, last: u32) -> Vec<u32> {
     let mut numbers = Vec::new();
     while numbers.last() != Some(&last) {

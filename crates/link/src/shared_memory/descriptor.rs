@@ -1,4 +1,4 @@
-//! A packet as it lies in a slot of the ring.
+//! The format of a packet in a slot of the ring.
 //!
 //! ```text
 //! 0   kind of payload 1, header length 1, pad length 1, has a check value 1
@@ -15,7 +15,7 @@ use rackweave_base::{BlockRef, Memory, Packet, Payload};
 /// Bytes of a descriptor.
 pub(super) const DESCRIPTOR_LEN: usize = HEADER_AT + HEADER_MAX;
 
-/// The most fragments of a train.
+/// Maximum fragments of a train.
 pub const TRAIN_MAX: u32 = 32;
 
 const PAYLOAD_AT: usize = 16;
@@ -28,7 +28,7 @@ const INLINE: u8 = 1;
 const REGION: u8 = 2;
 const COPIED: u8 = 3;
 
-/// The bytes of a descriptor, from anybody.
+/// The bytes of a descriptor, which are not trusted.
 pub(super) struct Descriptor(pub(super) [u8; DESCRIPTOR_LEN]);
 
 /// Whether `packet` is of a size that a slot can describe.
@@ -40,7 +40,7 @@ pub(super) fn fits(packet: &Packet) -> bool {
         && (is_referenced || packet.payload.len() <= PAYLOAD_MAX)
 }
 
-/// Describes `packet`, which [`fits`]: the descriptor, and how many bytes of it say something.
+/// Describes `packet`, which [`fits`]: returns the descriptor and the number of its bytes in use.
 #[inline]
 pub(super) fn encode(packet: &Packet, memory: &Memory) -> (Descriptor, usize) {
     let mut bytes = [0; DESCRIPTOR_LEN];
@@ -77,7 +77,7 @@ pub(super) fn encode(packet: &Packet, memory: &Memory) -> (Descriptor, usize) {
     (Descriptor(bytes), HEADER_AT + header.len())
 }
 
-/// The bytes of `packet` that go beside its descriptor.
+/// The bytes of `packet` that are copied next to its descriptor.
 #[inline]
 pub(super) fn copied(packet: &Packet) -> &[u8] {
     match &packet.payload {
@@ -87,11 +87,11 @@ pub(super) fn copied(packet: &Packet) -> &[u8] {
 }
 
 impl Descriptor {
-    /// The packet described, with a payload from `pool` that `copy` fills if it lies beside the
-    /// descriptor; nothing if the pool has no buffer now.
+    /// Decodes the packet, with a payload from `pool` that `copy` fills if the payload is next to
+    /// the descriptor; `None` if the pool has no free buffer.
     ///
     /// # Errors
-    /// If no packet is like this.
+    /// If the descriptor is not that of a valid packet.
     #[inline]
     pub(super) fn packet(
         &self,
@@ -135,7 +135,7 @@ impl Descriptor {
         };
         let mut packet = Packet::with_payload(payload);
         let len = packet.payload.len();
-        // Zero is no train.
+        // Zero means that the packet is not a train.
         if let Some(count) = (len as u32).checked_div(fragment_len) {
             if !len.is_multiple_of(fragment_len as usize) || !(2..=TRAIN_MAX).contains(&count) {
                 return Err(Nonsense::Packet("a train of no whole number of fragments"));

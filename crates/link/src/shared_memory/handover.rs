@@ -1,8 +1,8 @@
-//! Handing descriptors to another process, with a few bytes that say what they are.
+//! Passes descriptors to another process, with a few bytes that describe them.
 //!
-//! A message goes over a Unix stream: the number of its bytes (2, little-endian), that of its
-//! descriptors (2), and the bytes. The descriptors travel with the first four (`SCM_RIGHTS`,
-//! unix(7)). How long to wait for the other side is set at the stream, with its timeouts.
+//! A message is sent over a Unix stream: the number of its bytes (2, little-endian), the number of
+//! its descriptors (2), and the bytes. The descriptors are attached to the first four bytes
+//! (`SCM_RIGHTS`, unix(7)). The wait for the other side is limited by the timeouts of the stream.
 
 use rustix::cmsg_space;
 use rustix::net::{
@@ -14,47 +14,47 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// The most bytes of a message.
+/// Maximum bytes of a message.
 pub const MESSAGE_MAX: usize = 4096;
 
-/// The most descriptors of a message.
+/// Maximum descriptors of a message.
 pub const DESCRIPTORS_MAX: usize = 16;
 
-/// What the other end of a link attaches with.
+/// The descriptors with which the other end of a link attaches.
 #[derive(Debug)]
 pub struct Handover {
     /// The segment.
     pub segment: OwnedFd,
-    /// What wakes the maker of the segment, and what wakes the end that attaches.
+    /// The sockets that wake the creator of the segment and the attaching end.
     pub wake: [OwnedFd; 2],
 }
 
-/// Why a message was not passed.
+/// Why a message was not transmitted.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
-    /// The stream failed or the time set at it has passed.
+    /// The stream failed or its timeout has passed.
     #[error("descriptors could not be passed: {0}; check that the process at the other end lives")]
     Stream(#[from] io::Error),
-    /// The message is longer than a message may be.
+    /// The message exceeds the limits.
     #[error(
         "a message of {bytes} bytes and {descriptors} descriptors, of which {MESSAGE_MAX} and \
          {DESCRIPTORS_MAX} are allowed; run the same version of Rackweave in every process"
     )]
     TooLong {
-        /// Its bytes.
+        /// Bytes of the message.
         bytes: usize,
-        /// Its descriptors.
+        /// Descriptors of the message.
         descriptors: usize,
     },
-    /// The descriptors did not come with the message.
+    /// The descriptors did not arrive with the message.
     #[error(
         "{found} descriptors came where {said} were announced; raise the limit of open files, or \
          run the same version of Rackweave in every process"
     )]
     Descriptors {
-        /// How many the message says.
+        /// Number of descriptors announced in the message.
         said: usize,
-        /// How many came.
+        /// Number of descriptors received.
         found: usize,
     },
 }
@@ -66,7 +66,7 @@ impl Handover {
         [self.segment.as_fd(), maker.as_fd(), attacher.as_fd()]
     }
 
-    /// Puts together what came from another process.
+    /// Builds a handover from descriptors received from another process.
     pub fn from_descriptors([segment, maker, attacher]: [OwnedFd; 3]) -> Self {
         Self {
             segment,
@@ -96,7 +96,7 @@ pub fn send(
         let bytes = [IoSlice::new(&prefix)];
         sendmsg(stream, &bytes, &mut control, SendFlags::NOSIGNAL)
     })?;
-    // The descriptors have gone with the first byte.
+    // The descriptors were sent with the first byte.
     stream.write_all(&prefix[sent..])?;
     stream.write_all(message)?;
     Ok(())
@@ -105,8 +105,8 @@ pub fn send(
 /// Receives a message and its descriptors, which close on exec.
 ///
 /// # Errors
-/// If the stream fails or ends, or the message is not as the module's head says. The stream is of
-/// no use then.
+/// If the stream fails or ends, or the message does not have the format in the module
+/// documentation. The stream is unusable then.
 pub fn receive(mut stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), HandoverError> {
     let mut prefix = [0; 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -145,7 +145,7 @@ fn check(bytes: usize, descriptors: usize) -> Result<(), HandoverError> {
     Ok(())
 }
 
-/// Does `call` again when a signal interrupted it.
+/// Repeats `call` when it was interrupted by a signal.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     rustix::io::retry_on_intr(&mut call).map_err(io::Error::from)
 }

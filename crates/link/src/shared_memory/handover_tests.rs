@@ -60,7 +60,7 @@ fn what_is_announced_must_come() {
         none,
         HandoverError::Descriptors { said: 2, found: 0 }
     ));
-    // More descriptors than there is space for: the system leaves some out and says so.
+    // More descriptors than there is space for: the system omits some and reports that.
     let (a, b) = streams();
     let fds = vec![a.as_fd(); DESCRIPTORS_MAX + 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX + 4))];

@@ -1,21 +1,23 @@
-//! A link between two processes of one host: two rings in a segment that both map.
+//! A link between two processes of one host: two rings in a segment that both processes map.
 //!
-//! The maker of the segment (the switch) hands its descriptors over ([`handover`]), the other end
-//! attaches. Payloads that are references into region memory pass as references: both processes
-//! have [imported](Memory::import) each other's arenas, so the receiving NIC copies straight out of
-//! the memory of the sender. Payloads from a pool are copied, into the segment and out of it.
+//! The creator of the segment (the switch) passes its descriptors to the other process
+//! ([`handover`]), which attaches. Payloads that are references into region memory are passed as
+//! references: both processes have [imported](Memory::import) each other's arenas, so the receiving
+//! NIC copies directly from the sender's memory. Payloads from a pool are copied, into the segment
+//! and out of it.
 //!
-//! The link is lossless and promises integrity. An end that dies, at whatever point, leaves nothing
-//! half sent: a packet is there when the head has passed it. That the other end has died the link
-//! cannot see; whoever learns it says so with [`SharedMemory::mark_peer_gone`]. An end that leaves
-//! in an orderly way says so itself. What the other end writes is not trusted: an end that writes
-//! [`Nonsense`] is taken for gone.
+//! The link is lossless and guarantees integrity. An end that dies, at any point, leaves no packet
+//! half sent: a packet exists once the head has passed it. The link cannot detect that the other
+//! process has died; the code that learns of it calls [`SharedMemory::mark_peer_gone`]. An end that
+//! leaves in an orderly way announces it. Data from the other end is not trusted: an end that
+//! writes [`Nonsense`] is treated as closed.
 //!
-//! An end is woken by a datagram on a pair of sockets, one pair each way. Every call says that it
-//! must not wait: flags of an open file belong to whoever has a descriptor of it, and the other end
-//! has one.
+//! An end is woken by a datagram on a socket pair, one pair per direction. Every call passes its
+//! own non-blocking flag: the flags of an open file are shared by all holders of a descriptor,
+//! including the other end.
 //!
-//! Reading order: [`protocol`] (counters and waking), `descriptor` (packets), `segment` (bytes).
+//! Read in this order: [`protocol`] (counters and waking), `descriptor` (packets), `segment`
+//! (bytes).
 
 mod descriptor;
 pub mod handover;
@@ -39,7 +41,7 @@ pub use descriptor::TRAIN_MAX;
 pub use handover::Handover;
 pub use segment::CAPACITY_MAX;
 
-/// The most datagrams read after a sleep: more than a sound peer sends meanwhile.
+/// Maximum datagrams read after a sleep: more than a correct peer sends in that time.
 const WAKES_MAX: usize = 16;
 
 /// One end of a link in shared memory.
@@ -50,19 +52,19 @@ pub struct SharedMemory {
     back: ReceiveEnd<RingWords>,
     memory: Memory,
     pool: Pool,
-    /// What this end sleeps on.
+    /// The socket that this end sleeps on.
     wake: OwnedFd,
-    /// What the other end sleeps on.
+    /// The socket that the other end sleeps on.
     wake_peer: OwnedFd,
     is_marked_gone: bool,
     nonsense: Option<Nonsense>,
     oversized: u64,
 }
 
-/// Why a link could not be made.
+/// Why a link could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// Others could not resolve references into the arena.
+    /// Other processes could not resolve references into the arena.
     #[error(
         "the arena of this process cannot be read by others; make it with Memory::shared and name \
          it with set_origin"
@@ -74,9 +76,9 @@ pub enum CreateError {
          the limit of open files"
     )]
     System {
-        /// Packets each way.
+        /// Packets per direction.
         capacity: u32,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -84,7 +86,7 @@ pub enum CreateError {
 /// Why an end could not attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
-    /// Others could not resolve references into the arena.
+    /// Other processes could not resolve references into the arena.
     #[error(
         "the arena of this process cannot be read by others; make it with Memory::shared and name \
          it with set_origin"
@@ -93,42 +95,43 @@ pub enum AttachError {
     /// The descriptor could not be mapped.
     #[error("stale or foreign shared-memory segment: {0}; join the rack again")]
     Open(OpenError),
-    /// The descriptor leads to something else.
+    /// The descriptor does not refer to a link.
     #[error("stale or foreign shared-memory segment: it is no link; join the rack again")]
     NoLink,
-    /// It is a link of another version.
+    /// The link has another version.
     #[error(
         "stale or foreign shared-memory segment: it has layout version {found}; run the same \
          version of Rackweave in every process"
     )]
     Version {
-        /// What the header says.
+        /// The version in the header.
         found: u32,
     },
-    /// It is not what its header says.
+    /// The segment does not match its header.
     #[error(
         "stale or foreign shared-memory segment: its header says {said} bytes for {capacity} \
          packets, but it has {found} bytes; join the rack again"
     )]
     Sizes {
-        /// Its length by the header.
+        /// Its length according to the header.
         said: u64,
-        /// Its packets each way by the header.
+        /// Packets per direction according to the header.
         capacity: u32,
-        /// Its length.
+        /// Its actual length.
         found: usize,
     },
-    /// Some end has attached before, or its maker has left.
+    /// An end has attached before, or the creator has left.
     #[error("stale or foreign shared-memory segment: it was used before; join the rack again")]
     Used,
 }
 
 impl SharedMemory {
-    /// The end of whoever makes the segment, and what the other end attaches with. The link holds
-    /// `capacity` packets each way, rounded up to a power of two of at most [`CAPACITY_MAX`].
+    /// Creates the segment and returns the creator's end, and what the other end attaches with. The
+    /// link holds `capacity` packets per direction, rounded up to a power of two of at most
+    /// [`CAPACITY_MAX`].
     ///
-    /// `memory` translates references, which needs its name; `pool` gives the buffers for payloads
-    /// that come as copies.
+    /// `memory` translates references, for which it needs a name; `pool` provides the buffers for
+    /// payloads that arrive as copies.
     ///
     /// # Errors
     /// If the arena is not shared or has no name, or the system refuses.
@@ -153,10 +156,10 @@ impl SharedMemory {
         make().map_err(|source| CreateError::System { capacity, source })
     }
 
-    /// The other end of the link that `handover` came from.
+    /// Attaches the other end of the link that `handover` came from.
     ///
     /// # Errors
-    /// If the arena is not shared or has no name, or the segment is not that of a fresh link.
+    /// If the arena is not shared or has no name, or the segment is not that of a new link.
     pub fn attach(handover: Handover, memory: Memory, pool: Pool) -> Result<Self, AttachError> {
         if !can_export(&memory) {
             return Err(AttachError::ArenaNotShared);
@@ -192,33 +195,33 @@ impl SharedMemory {
         }
     }
 
-    /// Says that the process at the other end is no more. From now on nothing waits for it: what is
-    /// sent goes nowhere. What it sent before can still be received.
+    /// Records that the process at the other end no longer exists. From now on nothing waits for
+    /// it: packets sent to it are discarded. Packets that it sent before can still be received.
     pub fn mark_peer_gone(&mut self) {
         self.is_marked_gone = true;
     }
 
-    /// What the other end wrote that made it count as gone, if anything.
+    /// The invalid data because of which the other end is treated as closed, if any.
     pub fn nonsense(&self) -> Option<Nonsense> {
         self.nonsense
     }
 
-    /// Packets dropped because no slot describes one of their size.
+    /// Packets dropped because a slot cannot describe a packet of their size.
     pub fn oversized(&self) -> u64 {
         self.oversized
     }
 
-    /// How many packets the link holds each way.
+    /// Number of packets that the link holds per direction.
     pub fn capacity(&self) -> usize {
         self.segment.capacity() as usize
     }
 
-    /// A number that both ends of this link see and no other link is likely to have.
+    /// A number that both ends of this link share and that is unlikely to be that of another link.
     pub fn epoch(&self) -> u64 {
         self.segment.epoch()
     }
 
-    /// Takes the other end for gone, and reads nothing more from it.
+    /// Treats the other end as closed and reads nothing more from it.
     #[cold]
     fn give_up(&mut self, nonsense: Nonsense) {
         self.nonsense.get_or_insert(nonsense);
@@ -227,7 +230,8 @@ impl SharedMemory {
     /// Makes the other end's descriptor readable.
     #[cold]
     fn wake_peer(&self) {
-        // It can only fail if much lies unread, which wakes too, or if nobody is there.
+        // This fails only if many datagrams are unread, which also wakes the other end, or if the
+        // other end is closed.
         let _full = send(
             &self.wake_peer,
             &[0],
@@ -235,7 +239,7 @@ impl SharedMemory {
         );
     }
 
-    /// Takes the oldest packet out of the ring; nothing if there is none, or the pool is empty.
+    /// Removes the oldest packet from the ring; `None` if there is none, or the pool is empty.
     #[inline]
     fn take(&mut self) -> Result<Option<Packet>, Nonsense> {
         let Some(index) = self.back.peek()? else {
@@ -252,9 +256,9 @@ impl SharedMemory {
     }
 }
 
-/// What an end sleeps on, and what wakes it.
+/// A socket pair: the one that an end sleeps on, and the one that wakes it.
 fn wake_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
-    // Datagrams: a pair of streams would be readable for good once the peer has closed its end.
+    // Datagrams: a pair of streams would stay readable once the peer has closed its end.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(
         AddressFamily::UNIX,
@@ -264,7 +268,7 @@ fn wake_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
-/// Whether others can resolve references into `memory`.
+/// Whether other processes can resolve references into `memory`.
 fn can_export(memory: &Memory) -> bool {
     memory.descriptor().is_some() && memory.origin().is_name()
 }
@@ -282,7 +286,7 @@ impl Link for SharedMemory {
     #[inline]
     fn send(&mut self, _now: Instant, packet: Packet) -> Result<(), Packet> {
         if self.is_peer_gone() {
-            // Nobody would ever make room again, and a sender must not wait for a dead peer.
+            // No slot would ever become free again, and a sender must not wait for a dead peer.
             return Ok(());
         }
         let index = match self.out.reserve() {
@@ -324,7 +328,7 @@ impl Link for SharedMemory {
         if self.is_peer_gone() {
             return self.capacity();
         }
-        // An end that writes nonsense is gone: sending to it takes all.
+        // An end that writes invalid data counts as closed: every packet to it is accepted.
         self.out.room().unwrap_or(self.segment.capacity()) as usize
     }
 
@@ -348,7 +352,7 @@ impl Link for SharedMemory {
         if self.nonsense.is_some() {
             return true;
         }
-        // A sender whose peer is gone waits for no room.
+        // A sender whose peer has left does not wait for space.
         let is_peer_gone = self.is_peer_gone();
         let prepared = self.back.prepare_sleep().and_then(|receiver_may| {
             Ok(receiver_may && (is_peer_gone || self.out.prepare_sleep()?))
@@ -356,7 +360,7 @@ impl Link for SharedMemory {
         let may_sleep = match prepared {
             Ok(may_sleep) => may_sleep,
             Err(nonsense) => {
-                // The caller has something to do: to learn that its peer is gone.
+                // The caller has something to do: to learn that its peer has left.
                 self.give_up(nonsense);
                 false
             }
@@ -371,7 +375,8 @@ impl Link for SharedMemory {
     fn end_sleep(&mut self) {
         self.back.end_sleep();
         self.out.end_sleep();
-        // Nothing to read is as good as something. A peer that sends more wakes us once more.
+        // It does not matter whether there is anything to read. A peer that sends more wakes this
+        // end again.
         for _ in 0..WAKES_MAX {
             if recv(&self.wake, &mut [0; 1], RecvFlags::DONTWAIT).is_err() {
                 break;

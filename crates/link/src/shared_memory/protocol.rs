@@ -1,33 +1,35 @@
-//! The counters of a ring between two processes: who may touch which slot, and who must be woken.
+//! The counters of a ring between two processes: which end may access which slot, and which must be
+//! woken.
 //!
 //! As in [`crate::ring`], the head counts the items ever pushed and the tail those ever popped, and
-//! the slot of a counter is its low bits. Two things differ. The other end is another process,
-//! which may die at any point or write anything: a counter read from it is checked, and what cannot
-//! be is [`Nonsense`]. And an end may sleep: it leaves a word in the ring, looks once more, and the
-//! other end, having moved its counter, looks at the word. Between the two stores and the two
-//! looks stand sequentially consistent fences, so that at least one of them sees the other.
+//! the slot of a counter is given by its low bits. There are two differences. First, the other end
+//! is another process, which may die at any point or write anything: a counter read from it is
+//! checked, and an impossible one is [`Nonsense`]. Second, an end may sleep: it sets a word in the
+//! ring and checks the counter once more; the other end moves its counter and then checks the word.
+//! Sequentially consistent fences separate store and check on both sides, so at least one end sees
+//! the other's store.
 //!
-//! `tests/loom_ring.rs` runs it under every order of accesses that the memory model allows.
+//! `tests/loom_ring.rs` runs this code under every order of accesses that the memory model allows.
 
 use crate::ring::OwnLine;
 use crate::sync::{AtomicU32, Ordering, fence};
 use core::ops::Deref;
 
-/// What the other end of a link in shared memory wrote although no sound one does.
+/// Invalid data written by the other end of a link in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
-    /// Its counter.
+    /// An impossible counter.
     #[error(
         "the other end of a shared-memory link says that {waiting} packets wait in a ring of \
          {capacity}; it is taken for gone, restart it"
     )]
     Counter {
-        /// Packets that would wait.
+        /// Packets in the ring according to the counter.
         waiting: u32,
-        /// Packets that there is room for.
+        /// Capacity of the ring in packets.
         capacity: u32,
     },
-    /// A packet.
+    /// An invalid packet.
     #[error(
         "the other end of a shared-memory link sent a packet that cannot be ({0}); it is taken \
          for gone, restart it"
@@ -35,14 +37,14 @@ pub enum Nonsense {
     Packet(&'static str),
 }
 
-/// The words of one ring, each on cache lines of its own. All zero is an empty ring.
+/// The words of one ring, each on its own cache lines. All zero means an empty ring.
 #[repr(C)]
 pub struct Words {
     head: OwnLine<AtomicU32>,
     tail: OwnLine<AtomicU32>,
-    /// Not zero if the receiver sleeps until a packet comes.
+    /// Not zero while the receiver sleeps until a packet arrives.
     sleeping: OwnLine<AtomicU32>,
-    /// Not zero if the sender sleeps until there is room.
+    /// Not zero while the sender sleeps until a slot is free.
     starved: OwnLine<AtomicU32>,
     /// Not zero once the sender has left in an orderly way.
     closed: OwnLine<AtomicU32>,
@@ -53,7 +55,7 @@ pub struct SendEnd<W> {
     words: W,
     capacity: u32,
     head: u32,
-    /// The tail when last looked at; the true one may be further.
+    /// The tail when last loaded; the actual one may be ahead.
     tail_seen: u32,
 }
 
@@ -62,9 +64,9 @@ pub struct ReceiveEnd<W> {
     words: W,
     capacity: u32,
     tail: u32,
-    /// The head when last looked at; the true one may be further.
+    /// The head when last loaded; the actual one may be ahead.
     head_seen: u32,
-    /// Pops since the sender was last looked after.
+    /// Pops since the last check for a waiting sender.
     unsettled: u32,
 }
 
@@ -80,19 +82,19 @@ impl Words {
         }
     }
 
-    /// Says that the sender sends no more.
+    /// Announces that the sender sends no more.
     pub fn close(&self) {
         self.closed.0.store(1, Ordering::Release);
     }
 
-    /// Whether the sender has said that it sends no more.
+    /// Whether the sender has announced that it sends no more.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.0.load(Ordering::Acquire) != 0
     }
 }
 
-/// How many items wait, or what is wrong with the counters.
+/// Number of items in the ring, or the error in the counters.
 fn waiting(head: u32, tail: u32, capacity: u32) -> Result<u32, Nonsense> {
     let waiting = head.wrapping_sub(tail);
     if waiting > capacity {
@@ -101,7 +103,8 @@ fn waiting(head: u32, tail: u32, capacity: u32) -> Result<u32, Nonsense> {
     Ok(waiting)
 }
 
-/// Whether the other end, having set `word`, waits for what was stored before. Says so once.
+/// Whether the other end has set `word` and waits for the preceding store. Returns true once per
+/// wait.
 fn is_waited_for(word: &AtomicU32) -> bool {
     fence(Ordering::SeqCst);
     word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::AcqRel) != 0
@@ -125,10 +128,10 @@ impl<W: Deref<Target = Words>> SendEnd<W> {
         &self.words
     }
 
-    /// The slot to fill next, or nothing if the ring is full.
+    /// The slot to fill next, or `None` if the ring is full.
     ///
     /// # Errors
-    /// If the tail cannot be.
+    /// If the tail is impossible.
     #[inline]
     pub fn reserve(&mut self) -> Result<Option<u32>, Nonsense> {
         if self.is_full() {
@@ -140,7 +143,8 @@ impl<W: Deref<Target = Words>> SendEnd<W> {
         Ok(Some(self.head & (self.capacity - 1)))
     }
 
-    /// Hands the slot that was reserved to the receiver. True if it sleeps and must be woken.
+    /// Passes the reserved slot to the receiver. Returns true if the receiver sleeps and must be
+    /// woken.
     #[inline]
     #[must_use]
     pub fn publish(&mut self) -> bool {
@@ -149,20 +153,20 @@ impl<W: Deref<Target = Words>> SendEnd<W> {
         is_waited_for(&self.words.sleeping.0)
     }
 
-    /// How many slots can be filled before the receiver is needed.
+    /// Number of slots that can be filled before the receiver must free one.
     ///
     /// # Errors
-    /// If the tail cannot be.
+    /// If the tail is impossible.
     pub fn room(&self) -> Result<u32, Nonsense> {
         let tail = self.words.tail.0.load(Ordering::Acquire);
         Ok(self.capacity - waiting(self.head, tail, self.capacity)?)
     }
 
-    /// Says that the sender is about to sleep; it will be woken for room if it has none. False if
-    /// room has come since it was last asked for in vain.
+    /// Announces that the sender is about to sleep; if the ring is full, it will be woken when a
+    /// slot is free. Returns false if a slot has become free since the last failed attempt.
     ///
     /// # Errors
-    /// If the tail cannot be.
+    /// If the tail is impossible.
     pub fn prepare_sleep(&mut self) -> Result<bool, Nonsense> {
         if !self.is_full() {
             return Ok(true);
@@ -176,7 +180,7 @@ impl<W: Deref<Target = Words>> SendEnd<W> {
         Ok(self.is_full())
     }
 
-    /// Says that the sender is awake.
+    /// Announces that the sender is awake.
     pub fn end_sleep(&mut self) {
         self.words.starved.0.store(0, Ordering::Relaxed);
     }
@@ -213,10 +217,10 @@ impl<W: Deref<Target = Words>> ReceiveEnd<W> {
         &self.words
     }
 
-    /// The slot to empty next, or nothing if the ring is empty.
+    /// The slot to empty next, or `None` if the ring is empty.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// If the head is impossible.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<u32>, Nonsense> {
         if self.tail == self.head_seen {
@@ -230,9 +234,9 @@ impl<W: Deref<Target = Words>> ReceiveEnd<W> {
         Ok(Some(self.tail & (self.capacity - 1)))
     }
 
-    /// Gives the slot that was peeked at back to the sender. True if that waits for room and must
-    /// be woken. To save fences the sender is looked after only once in a quarter of the ring:
-    /// whoever stops before must [`settle`](Self::settle).
+    /// Returns the slot that was peeked at to the sender. Returns true if the sender waits for a
+    /// slot and must be woken. To save fences, this checks for a waiting sender only once per
+    /// quarter of the ring: a receiver that stops earlier must call [`settle`](Self::settle).
     #[inline]
     #[must_use]
     pub fn release(&mut self) -> bool {
@@ -242,18 +246,17 @@ impl<W: Deref<Target = Words>> ReceiveEnd<W> {
         self.unsettled > self.capacity / 4 && self.settle()
     }
 
-    /// Looks after the sender. True if it waits for room, of which there is some, and must be
-    /// woken.
+    /// Checks for a waiting sender. Returns true if it waits, a slot is free, and it must be woken.
     #[must_use]
     pub fn settle(&mut self) -> bool {
         core::mem::take(&mut self.unsettled) > 0 && is_waited_for(&self.words.starved.0)
     }
 
-    /// Says that the receiver is about to sleep; it will be woken when an item comes. False if one
-    /// is there already.
+    /// Announces that the receiver is about to sleep; it will be woken when an item arrives.
+    /// Returns false if there is an item already.
     ///
     /// # Errors
-    /// If the head cannot be.
+    /// If the head is impossible.
     pub fn prepare_sleep(&mut self) -> Result<bool, Nonsense> {
         self.words.sleeping.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -265,7 +268,7 @@ impl<W: Deref<Target = Words>> ReceiveEnd<W> {
         Ok(is_empty)
     }
 
-    /// Says that the receiver is awake.
+    /// Announces that the receiver is awake.
     pub fn end_sleep(&mut self) {
         self.words.sleeping.0.store(0, Ordering::Relaxed);
     }
@@ -286,8 +289,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of pushes and pops, the ring is a bounded queue, also where the
-        /// counters wrap, and whoever sleeps is woken by what it waits for.
+        /// Whatever the order of pushes and pops, the ring is a bounded queue, also when the
+        /// counters wrap, and a sleeping end is woken by the event that it waits for.
         #[test]
         fn it_is_a_bounded_queue_that_wakes(
             steps in prop::collection::vec(0..4, 1..200), log in 0..4_u32
@@ -345,7 +348,7 @@ mod tests {
             assert_eq!(receive.prepare_sleep().map(|_| None), nonsense);
             send.words().tail.0.store(wrong, Ordering::Relaxed);
             assert!(send.room().is_err());
-            // The sender looks when its ring seems full.
+            // The sender loads the tail when its ring seems full.
             for _ in 0..4 {
                 assert!(send.reserve().unwrap().is_some());
                 let _receiver_sleeps = send.publish();

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! 0      header: magic 8, version 4, capacity 4, epoch 8, length 8, attached 4
-//! 4096   words of the ring from the maker of the segment to whoever attaches
+//! 4096   words of the ring from the creator of the segment to the attaching end
 //! 8192   words of the ring back
 //! 12288  descriptors of the first ring, those of the second; then, from the next page on,
 //!        the copied payloads of the first ring, those of the second
 //! ```
 //!
-//! Whatever is read here may have been written by anybody.
+//! Everything read here may have been written by another process and is not trusted.
 
 use super::AttachError;
 use super::descriptor::{DESCRIPTOR_LEN, Descriptor};
@@ -25,20 +25,20 @@ use std::sync::Arc;
 /// The first eight bytes of a link's segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"RWlink\n\0");
 
-/// The version of the layout in the module's head, of [`Words`] and of [`Descriptor`].
+/// The version of the layout in the module documentation, of [`Words`] and of [`Descriptor`].
 const VERSION: u32 = 1;
 
-/// The most packets that a link holds each way.
+/// Maximum packets that a link holds per direction.
 pub const CAPACITY_MAX: usize = 1 << 14;
 
 const PAGE: usize = 4096;
 
-/// From one descriptor to the next: whole cache lines.
+/// Distance between descriptors: whole cache lines.
 const DESCRIPTOR_STRIDE: usize = 192;
 const _: () = assert!(DESCRIPTOR_LEN <= DESCRIPTOR_STRIDE);
 const _: () = assert!(size_of::<Words>() <= PAGE);
 
-/// Where the descriptors begin.
+/// Offset of the first descriptor.
 const DESCRIPTORS_AT: usize = 3 * PAGE;
 
 #[repr(C)]
@@ -54,21 +54,21 @@ struct Header {
 /// One of the two rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
-    /// From the maker of the segment.
+    /// From the creator of the segment.
     Out = 0,
-    /// To the maker of the segment.
+    /// To the creator of the segment.
     Back = 1,
 }
 
 #[derive(Debug)]
 pub(super) struct Segment {
     mapping: Mapping,
-    /// As it was when the segment was checked, whatever the header says by now.
+    /// The capacity when the segment was checked; the header may have changed since.
     capacity: u32,
     epoch: u64,
 }
 
-/// The words of one ring; they keep the segment mapped.
+/// The words of one ring; this keeps the segment mapped.
 pub(super) struct RingWords {
     words: *const Words,
     _segment: Arc<Segment>,
@@ -85,7 +85,7 @@ impl Deref for RingWords {
     #[inline(always)]
     fn deref(&self) -> &Words {
         // SAFETY: `Segment::words` made the pointer from a page of the mapping, which lives as long
-        // as `self`. All fields are atomics, for which any bytes will do.
+        // as `self`. All fields are atomics, for which any bytes are valid.
         unsafe { &*self.words }
     }
 }
@@ -114,8 +114,8 @@ impl Segment {
             len: len as u64,
             attached: AtomicU32::new(0),
         };
-        // SAFETY: the mapping is longer than the header, aligned to a page, and nobody else knows
-        // it yet. The rings are zero, which is empty.
+        // SAFETY: the mapping is longer than the header, aligned to a page, and is not known to any
+        // other code yet. The rings are zero, which is empty.
         unsafe { mapping.pointer().cast::<Header>().write(header) };
         let segment = Self {
             mapping,
@@ -125,14 +125,14 @@ impl Segment {
         Ok((fd, Arc::new(segment)))
     }
 
-    /// Maps the segment behind `fd`, if it is one of a link.
+    /// Maps the segment behind `fd`, if it is the segment of a link.
     pub(super) fn open(fd: &OwnedFd) -> Result<Arc<Self>, AttachError> {
         let mapping = mapping::open(fd, Access::ReadWrite).map_err(AttachError::Open)?;
         if mapping.len() < DESCRIPTORS_AT {
             return Err(AttachError::NoLink);
         }
-        // SAFETY: within the mapping, aligned to a page; any bytes make a header. Volatile, because
-        // others may write meanwhile.
+        // SAFETY: within the mapping, aligned to a page; any bytes are a valid header. Volatile,
+        // because other processes may write meanwhile.
         let header = unsafe { mapping.pointer().cast::<Header>().read_volatile() };
         if header.magic != MAGIC {
             return Err(AttachError::NoLink);
@@ -169,16 +169,16 @@ impl Segment {
         self.epoch
     }
 
-    /// Takes the end that attaches. True for the first who asks.
+    /// Claims the attaching end. Returns true for the first caller.
     pub(super) fn take(&self) -> bool {
-        // SAFETY: the header lies within the mapping, aligned, and this word is only accessed
-        // atomically once others know the segment.
+        // SAFETY: the header is within the mapping, aligned, and this word is only accessed
+        // atomically once other processes know the segment.
         let attached = unsafe { &(*self.mapping.pointer().cast::<Header>()).attached };
         attached.swap(1, Ordering::AcqRel) == 0
     }
 
     pub(super) fn words(self: &Arc<Self>, way: Way) -> RingWords {
-        // SAFETY: both pages of words lie before the descriptors, within the mapping.
+        // SAFETY: both pages of words are before the descriptors, within the mapping.
         let words = unsafe { self.mapping.pointer().add(PAGE + way as usize * PAGE) };
         RingWords {
             words: words.cast(),
@@ -186,8 +186,7 @@ impl Segment {
         }
     }
 
-    /// Fills slot `index`, which this end has reserved. `payload` is what is copied beside the
-    /// descriptor.
+    /// Fills slot `index`, which this end has reserved. `payload` is copied next to the descriptor.
     #[inline]
     pub(super) fn write(&self, way: Way, index: u32, descriptor: &[u8], payload: &[u8]) {
         assert!(descriptor.len() <= DESCRIPTOR_LEN && payload.len() <= PAYLOAD_MAX);
@@ -196,8 +195,8 @@ impl Segment {
         self.mapping.write(self.payload_at(way, index), payload);
     }
 
-    /// The descriptor in slot `index`, read once: what is judged is what is used, even if the other
-    /// end writes meanwhile.
+    /// The descriptor in slot `index`, read once, so that the checked bytes are the ones used, even
+    /// if the other end writes meanwhile.
     #[inline]
     pub(super) fn read(&self, way: Way, index: u32) -> Descriptor {
         let mut bytes = [0; DESCRIPTOR_LEN];
@@ -206,7 +205,7 @@ impl Segment {
         Descriptor(bytes)
     }
 
-    /// Copies the payload beside slot `index`, of at most [`PAYLOAD_MAX`] bytes.
+    /// Copies the payload next to slot `index`, of at most [`PAYLOAD_MAX`] bytes.
     pub(super) fn read_payload(&self, way: Way, index: u32, target: &mut [u8]) {
         assert!(target.len() <= PAYLOAD_MAX);
         self.mapping.read(self.payload_at(way, index), target);

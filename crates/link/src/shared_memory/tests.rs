@@ -1,4 +1,5 @@
-//! Both ends in one process: the contract, payloads of every kind, peers that are gone or lie.
+//! Both ends in one process: the contract, payloads of every kind, peers that have left or send
+//! invalid data.
 
 use super::*;
 use crate::{conformance, wait};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 const NOW: Instant = Instant::ZERO;
 
-/// A shared arena that others know as `name`.
+/// A shared arena with the name `name` for other processes.
 fn arena(name: u16) -> Memory {
     let memory = Memory::shared(conformance::ARENA_LIMIT).unwrap();
     memory.set_origin(rackweave_base::memory::Origin(name));
@@ -26,7 +27,7 @@ struct Cable {
     segment: OwnedFd,
 }
 
-/// A cable between two processes that know each other's arenas.
+/// A cable between two processes that have imported each other's arenas.
 fn cable(capacity: usize) -> Cable {
     let (memory_a, memory_b) = (arena(1), arena(2));
     for (reader, owner) in [(&memory_a, &memory_b), (&memory_b, &memory_a)] {
@@ -85,7 +86,7 @@ fn references_are_translated_on_the_way() {
         packet.payload.to_vec(&cable.memory_b).unwrap(),
         b"of the one side"
     );
-    // As a switch passes it back: to its owner it is its own again.
+    // As when a switch passes it back: for its owner it is a reference into its own arena again.
     cable.b.send(NOW, packet).unwrap();
     let Payload::Region(back) = cable.a.receive(NOW).unwrap().payload else {
         panic!("a reference came back as something else");
@@ -111,7 +112,7 @@ fn trains_pass_whole() {
     let train = cable.b.receive(NOW).unwrap();
     assert_eq!((train.fragments(), train.fragment_len()), (32, 4096));
     assert_eq!(train.payload.to_vec(&cable.memory_b).unwrap(), bytes);
-    // What no slot describes is dropped, by name.
+    // A packet that no slot can describe is dropped and counted.
     let (_block, long) = filled(&cable.memory_a, &vec![0; 33 * 4096]);
     let mut train = Packet::new(b"", Payload::Region(long));
     train.make_train(4096);
@@ -222,7 +223,8 @@ fn a_sender_without_room_sleeps_until_there_is_some() {
     );
 }
 
-/// Flags belong to an open file, which the peer has too: what it has set must not make us wait.
+/// Flags belong to an open file, which the peer has too: the peer's flags must not make this end
+/// wait.
 #[test]
 fn a_peer_that_has_its_descriptors_wait_holds_nobody_up() {
     let (mut end, handover) = SharedMemory::create(2, arena(1), Pool::new(1)).unwrap();
@@ -241,10 +243,10 @@ fn a_peer_that_has_its_descriptors_wait_holds_nobody_up() {
     heard.recv_timeout(Duration::from_secs(10)).unwrap();
 }
 
-/// A segment of a fresh link with `bytes` written over it at `at`, and its wake descriptors.
+/// The segment of a new link, overwritten with `bytes` at `at`, and its wake descriptors.
 fn tampered(at: u64, bytes: &[u8]) -> Handover {
     let (end, handover) = SharedMemory::create(2, arena(1), Pool::new(1)).unwrap();
-    // As if its maker had been killed: it does not say that it leaves.
+    // As if its creator had been killed: it does not announce that it leaves.
     core::mem::forget(end);
     rustix::io::pwrite(&handover.segment, bytes, at).unwrap();
     handover
@@ -422,7 +424,7 @@ fn a_peer_with_nonsense_packets_is_gone() {
 }
 
 proptest! {
-    /// Whatever a descriptor says, it is a packet that can be handled or nonsense.
+    /// Any descriptor is either a packet that can be handled or nonsense.
     #[test]
     fn any_descriptor_is_survived(
         mut bytes in prop::collection::vec(any::<u8>(), descriptor::DESCRIPTOR_LEN), kind in 0..5_u8

@@ -1,8 +1,8 @@
-//! Whether a peer is where it says: it is sent a token there, and must say by another way what it
-//! was (return routability, as RFC 4787 and QUIC, RFC 9000, section 8, have it).
+//! Checks that a peer is at its address: a token is sent to that address, and the peer must return
+//! it over another channel (return routability, as in RFC 4787 and QUIC, RFC 9000, section 8).
 //!
-//! A challenge is a VXLAN datagram whose packet has an Ethernet type for experiments (IEEE 802) and
-//! the token.
+//! A challenge is a VXLAN datagram whose packet has an experimental Ethernet type (IEEE 802) and
+//! carries the token.
 
 use super::{Hub, UdpError};
 use rackweave_wire::ethernet;
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 /// Local Experimental Ethertype 1 (IEEE 802, clause 9.2.4).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// What a peer is sent. Nobody may be able to guess it.
+/// The token that a peer is sent. It must be unpredictable.
 pub type Token = [u8; 16];
 
 /// Bytes of a challenge.
 const LEN: usize = vxlan::LEN + ethernet::LEN + size_of::<Token>();
 
 impl Hub {
-    /// Sends `peer` a token.
+    /// Sends a token to `peer`.
     ///
     /// # Errors
-    /// If the address can be no peer of this hub. That the system takes nothing is none: the
-    /// datagram may be lost anyway.
+    /// If the address cannot be a peer of this hub. It is not an error if the system does not
+    /// accept the datagram: it may be lost anyway.
     pub fn challenge(&self, peer: SocketAddr, token: &Token) -> Result<(), UdpError> {
         let to = self.peer(peer)?;
         let mut frame = [0; LEN - vxlan::LEN];
@@ -36,11 +36,11 @@ impl Hub {
         Ok(())
     }
 
-    /// Waits up to `limit` for a token from `peer`. Whatever else comes meanwhile is dropped, so
-    /// this is for a hub that has no ports yet.
+    /// Waits up to `limit` for a token from `peer`. Everything else that arrives meanwhile is
+    /// dropped, so use this only on a hub that has no ports yet.
     ///
     /// # Errors
-    /// What the system says of the socket.
+    /// Errors of the socket reported by the system.
     pub fn hear_challenge(&self, peer: SocketAddr, limit: Duration) -> io::Result<Option<Token>> {
         let deadline = Instant::now() + limit;
         let mut came = [0; LEN + 1];
@@ -59,7 +59,7 @@ impl Hub {
                     }
                     wait(&self.0.socket, left)?;
                 }
-                // As when nobody listened where a packet went: the next may come.
+                // An earlier packet reached a closed port; the next datagram may still arrive.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

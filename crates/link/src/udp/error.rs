@@ -1,4 +1,4 @@
-//! What can be wrong with a hub or a peer.
+//! Errors of a hub or a peer.
 
 use super::MTU_MAX;
 use crate::MTU_MIN;
@@ -6,7 +6,7 @@ use rackweave_wire::vxlan::VNI_SPACE;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
-/// Why a hub or one of its ports could not be made.
+/// Why a hub or one of its ports could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum UdpError {
     /// The network identifier has more than 24 bits.
@@ -14,13 +14,13 @@ pub enum UdpError {
         "the VXLAN network identifier {vni} has more than 24 bits; choose one below {VNI_SPACE}"
     )]
     BadVni {
-        /// What was asked for.
+        /// The requested identifier.
         vni: u32,
     },
-    /// The MTU carries no RDMA MTU, or is more than a datagram holds.
+    /// The MTU is too small for any RDMA MTU, or larger than a datagram.
     #[error("an MTU of {mtu} bytes does not work over UDP; choose {MTU_MIN} to {MTU_MAX}")]
     BadMtu {
-        /// What was asked for.
+        /// The requested MTU.
         mtu: usize,
     },
     /// The system refused the address.
@@ -28,16 +28,16 @@ pub enum UdpError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The address is not that of one machine, or has no port.
+    /// The address is not that of a single machine, or has no port.
     #[error("{peer} can be no peer; name the address and UDP port of one machine")]
     BadPeer {
         /// The address.
         peer: SocketAddr,
     },
-    /// A socket of IPv4 reaches no IPv6 address.
+    /// An IPv4 socket cannot reach an IPv6 address.
     #[error(
         "{peer} cannot be reached from a socket bound to {local}; bind it to an IPv6 address, \
          `[::]` for both kinds"
@@ -45,10 +45,10 @@ pub enum UdpError {
     OtherFamily {
         /// The peer.
         peer: SocketAddr,
-        /// What the socket is bound to.
+        /// The address that the socket is bound to.
         local: SocketAddr,
     },
-    /// There is a port for the peer already.
+    /// The peer has a port already.
     #[error(
         "there is a port for {peer} already; each node needs an address and UDP port of its own"
     )]
@@ -56,7 +56,7 @@ pub enum UdpError {
         /// The peer.
         peer: SocketAddr,
     },
-    /// The way to the peer is too narrow.
+    /// The path MTU to the peer is too small.
     #[error(
         "the way to {peer} carries packets of {path} bytes, too few for RDMA in VXLAN; raise the \
          MTU of the interface to {needed} or more"
@@ -64,9 +64,9 @@ pub enum UdpError {
     PathMtu {
         /// The peer.
         peer: SocketAddr,
-        /// The MTU of the way in bytes.
+        /// The path MTU in bytes.
         path: usize,
-        /// The least that works.
+        /// The minimum path MTU.
         needed: usize,
     },
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// The link to one peer of a [`super::Hub`]. It is lossy, as datagrams may vanish.
+/// The link to one peer of a [`super::Hub`]. It is lossy, because datagrams may be lost.
 #[derive(Debug)]
 pub struct Port {
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The port whose inbox is at `key` and that sends packets of up to `mtu` to `to`.
+    /// The port whose inbox is at `key` and that sends packets with an MTU of `mtu` to `to`.
     pub(super) fn new(
         shared: Arc<Shared>,
         to: SocketAddr,
@@ -43,7 +43,7 @@ impl Port {
 }
 
 impl Shared {
-    /// Hands a packet to the system, behind its VXLAN header and before its seal.
+    /// Passes a packet to the system, between its VXLAN header and its seal.
     pub(super) fn send_to(&self, to: SocketAddr, frame: &[u8], seal: &[u8]) -> io::Result<()> {
         let header = self.vxlan.emit();
         let parts = [&header, frame, seal].map(IoSlice::new);
@@ -115,7 +115,8 @@ impl Link for Port {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        // Another port may have taken our packets from the socket, which then wakes nobody.
+        // Another port may have read packets of this port from the socket, which then wakes no
+        // thread.
         let state = self.shared.lock();
         state
             .inboxes

@@ -1,31 +1,31 @@
-//! Datagrams that nobody else can make: behind its packet each has a counter and a code over the
-//! packet, under a key that only its sender and its receiver know.
+//! Authenticated datagrams: after its packet, each has a counter and a code over the packet, under
+//! a key that only its sender and its receiver know.
 //!
-//! The code is GMAC (NIST SP 800-38D), which is AES-128-GCM with nothing to encrypt and the packet
-//! as additional data, as RFC 4543 has it for IPsec: processors have instructions for both of its
-//! parts. The counter is the nonce, so each direction has a key of its own, and a key is for one
-//! link from its making to its end. The receiver takes every counter once: it remembers which of
-//! the last thousand came (RFC 4303, section 3.4.3), as datagrams overtake each other.
+//! The code is GMAC (NIST SP 800-38D), which is AES-128-GCM with an empty plaintext and the packet
+//! as additional data, as in RFC 4543 for IPsec: processors have instructions for both of its
+//! parts. The counter is the nonce, so each direction has its own key, and a key is used for one
+//! link only. The receiver accepts every counter once: it remembers which of the last thousand have
+//! arrived (RFC 4303, section 3.4.3), because datagrams may be reordered.
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// Bytes of a counter.
 const COUNTER_LEN: usize = 8;
 
-/// Bytes behind a packet.
+/// Bytes after a packet.
 pub const SEAL_LEN: usize = COUNTER_LEN + 16;
 
 /// The keys of one end of a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SealKeys {
-    /// For what it sends.
+    /// The key for packets that this end sends.
     pub sending: [u8; 16],
-    /// For what it receives.
+    /// The key for packets that this end receives.
     pub receiving: [u8; 16],
 }
 
 impl SealKeys {
-    /// Those of the other end.
+    /// The keys of the other end.
     pub fn of_peer(self) -> Self {
         Self {
             sending: self.receiving,
@@ -51,7 +51,7 @@ fn nonce(counter: [u8; COUNTER_LEN]) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// Seals what an end sends.
+/// Seals the packets that an end sends.
 #[derive(Debug)]
 pub(super) struct Sealer {
     key: LessSafeKey,
@@ -66,7 +66,7 @@ impl Sealer {
         }
     }
 
-    /// What goes behind a packet.
+    /// The seal to append to a packet.
     pub fn seal(&mut self, packet: &[u8]) -> [u8; SEAL_LEN] {
         let counter = self.next.to_be_bytes();
         self.next += 1;
@@ -81,16 +81,16 @@ impl Sealer {
     }
 }
 
-/// Why a datagram is not taken.
+/// Why a datagram is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unsealed {
-    /// It is not of who has the key, or was altered.
+    /// The sender does not have the key, or the datagram was altered.
     Forged,
-    /// It came before, or long after its like.
+    /// The datagram arrived before, or too late.
     Replayed,
 }
 
-/// Checks what an end receives.
+/// Checks the packets that an end receives.
 #[derive(Debug)]
 pub(super) struct Opener {
     key: LessSafeKey,
@@ -105,7 +105,7 @@ impl Opener {
         }
     }
 
-    /// The packet in what came.
+    /// The packet in a received datagram, after checking its seal.
     pub fn open<'a>(&mut self, came: &'a [u8]) -> Result<&'a [u8], Unsealed> {
         let at = came.len().checked_sub(SEAL_LEN).ok_or(Unsealed::Forged)?;
         let (packet, seal) = came.split_at(at);
@@ -125,19 +125,19 @@ impl Opener {
 /// Words of a window.
 const WORDS: u64 = 17;
 
-/// Which of the newest counters have come: a bit for each, in a ring of words (RFC 6479).
+/// Which of the newest counters have arrived: a bit for each, in a ring of words (RFC 6479).
 #[derive(Debug, Default)]
 struct Window {
-    /// Above all that came.
+    /// One above the highest counter that has arrived.
     end: u64,
     seen: [u64; WORDS as usize],
 }
 
 impl Window {
-    /// So many counters below the newest are remembered: one word is being filled.
+    /// Number of counters below the newest that are remembered; one word is being filled.
     const LEN: u64 = (WORDS - 1) * 64;
 
-    /// Whether a counter is new. It is not from now on.
+    /// Records a counter and returns whether it was new.
     fn take(&mut self, counter: u64) -> bool {
         let Some(after) = counter.checked_add(1) else {
             return false;
@@ -147,7 +147,7 @@ impl Window {
         }
         let word = counter / 64;
         if after > self.end {
-            // Words that are begun now still have the bits of a turn before.
+            // Words that are entered now still have bits from the previous round.
             let begun = self.end.div_ceil(64).max((word + 1).saturating_sub(WORDS));
             for word in begun..=word {
                 self.seen[(word % WORDS) as usize] = 0;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of all that came.
+        /// Compared with a set of all counters that arrived.
         #[test]
         fn every_counter_is_taken_once(steps in prop::collection::vec(
             prop_oneof![8 => 0..70u64, 3 => 0..1200u64, 1 => 0..u64::MAX / 100], 1..400,

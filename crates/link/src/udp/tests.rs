@@ -1,4 +1,4 @@
-//! Hubs against each other and against what strangers send.
+//! Hubs against each other and against packets of strangers.
 
 use super::*;
 use crate::{Link, conformance};
@@ -28,25 +28,25 @@ fn packet(memory: &Memory, number: u32) -> Packet {
     conformance::packet(memory, number, Payload::copied(&[5; 200]))
 }
 
-/// A whole VXLAN datagram with a sound packet.
+/// A whole VXLAN datagram with a valid packet.
 fn datagram(memory: &Memory, number: u32) -> Vec<u8> {
     let mut bytes = Vxlan::new(VNI).unwrap().emit().to_vec();
     assert!(packet(memory, number).serialise(memory, &mut bytes));
     bytes
 }
 
-/// What comes, with as much patience as a loopback takes.
+/// The next packet, with as much waiting as a loopback needs.
 fn receive(port: &mut Port) -> Option<u32> {
     conformance::patiently(|| next(port))
 }
 
-/// What is there.
+/// The next packet that has arrived.
 fn next(port: &mut Port) -> Option<u32> {
     let packet = port.receive(Instant::ZERO);
     packet.map(|packet| conformance::sequence(&packet))
 }
 
-/// Whether the system speaks IPv6; says so if not.
+/// Whether the system supports IPv6; prints a message if not.
 fn has_ipv6() -> bool {
     let bound = UdpSocket::bind("[::1]:0");
     if let Err(error) = &bound {
@@ -78,7 +78,7 @@ fn ports_share_the_socket_and_each_hears_its_own_peer() {
     for (number, end) in (0..).zip(&mut ends) {
         end.send(Instant::ZERO, packet(&memory, number)).unwrap();
     }
-    // The last port takes the packets of all from the socket.
+    // The last port reads the packets of all ports from the socket.
     for number in [2, 0, 1] {
         assert_eq!(receive(&mut ports[number]), Some(number as u32));
         assert!(ports[number].prepare_sleep());
@@ -295,7 +295,8 @@ fn a_sealed_link_conforms() {
     });
 }
 
-/// Who can send with the address of a peer, here by its very socket, cannot send in its name.
+/// A sender that can use the address of a peer, here even its socket, cannot send packets as that
+/// peer.
 #[test]
 fn spoofed_and_replayed_datagrams_are_dropped_by_name() {
     let memory = Memory::new(1 << 20);
@@ -320,7 +321,7 @@ fn spoofed_and_replayed_datagrams_are_dropped_by_name() {
         let len = tap.recv(&mut came).unwrap();
         sent.push(came[..len].to_vec());
     }
-    // Of no key, with a byte that is another, without its seal, and twice.
+    // With no key, with a changed byte, without its seal, and twice.
     spoof(&datagram(&memory, 9));
     let mut altered = sent[0].clone();
     altered[60] ^= 1;

@@ -1,5 +1,5 @@
-//! A hub against the VXLAN device of Linux, and against a narrow interface, each in a network
-//! namespace of its own.
+//! A hub against the VXLAN device of Linux, and against a narrow interface, each in a separate
+//! network namespace.
 
 use super::*;
 use crate::Link;
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 const VNI: u32 = 77;
 
-/// The address of our end within the tunnel, where nobody is; the system has 10.9.0.1.
+/// The address of the hub's end within the tunnel, which the system does not have; the system has
+/// 10.9.0.1.
 const OURS: [u8; 4] = [10, 9, 0, 2];
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// A cable whose end `near` is ours.
+/// A cable whose end `near` is that of the hub.
 const VETH: [&str; 4] = [
     "ip link add name near type veth peer name far",
     "ip address add 10.1.0.1/24 dev near",
@@ -30,7 +31,7 @@ fn hub(bind: &str, mtu: usize) -> Hub {
     Hub::bind(config, Memory::new(1 << 20), Pool::new(16)).unwrap()
 }
 
-/// What comes next for which `wanted` says yes. The system sends packets of its own as well.
+/// The next packet for which `wanted` returns true. The system sends its own packets as well.
 fn receive(port: &mut Port, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let memory = Memory::new(1 << 16);
     for _ in 0..5000 {
@@ -46,7 +47,7 @@ fn receive(port: &mut Port, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     panic!("nothing came through the VXLAN device");
 }
 
-/// The answer to an ARP request (RFC 826): the addresses swapped, ours filled in.
+/// The reply to an ARP request (RFC 826): the addresses swapped, the hub's filled in.
 fn arp_answer(request: &[u8]) -> Vec<u8> {
     let (asker_mac, asker_ip) = (&request[22..28], &request[28..32]);
     let mut answer = [asker_mac, &OUR_MAC, &request[12..20], &[0, 2]].concat();
@@ -57,8 +58,8 @@ fn arp_answer(request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A UDP packet sent back: MAC and IP addresses and ports swapped, which leaves the sums right. Yet
-/// the system may have left the UDP checksum to a device, so it is left out (RFC 768).
+/// A UDP packet sent back: MAC and IP addresses and ports swapped, which leaves the checksums
+/// right. But the system may have left the UDP checksum to a device, so it is omitted (RFC 768).
 fn echo(datagram: &[u8]) -> Vec<u8> {
     let mut back = datagram.to_vec();
     for (one, other, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
@@ -90,11 +91,12 @@ fn a_linux_vxlan_device_is_a_peer() {
         let hub = hub("10.1.0.1:4789", 1450);
         let device = "10.1.0.2:4789".parse().unwrap();
         let mut port = hub.port(device, PeerRule::AnyPort).unwrap();
-        // A program of that machine sends to RoCEv2's port at our address and waits for an answer.
+        // A program of that machine sends to RoCEv2's port at the hub's address and waits for an
+        // answer.
         let talk = "exec 3<>/dev/udp/10.9.0.2/4791; printf hello >&3; timeout 10 head -c 5 <&3";
         let mut talk = other.command(talk);
         let talk = talk.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        // The system asks for our address first.
+        // The system requests the hub's address first.
         let is_arp = |bytes: &[u8]| bytes[12..14] == [0x08, 0x06] && bytes[38..42] == OURS;
         let request = receive(&mut port, is_arp);
         send(&mut port, &arp_answer(&request));

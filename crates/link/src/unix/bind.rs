@@ -1,8 +1,9 @@
-//! The socket of one end and its file: bound where nobody else is, removed when it goes.
+//! The socket of one end and its file: bound where no other socket is bound, removed when it is
+//! dropped.
 //!
-//! Whoever binds or removes a socket's file holds a lock on its folder meanwhile, so that no two
-//! processes find the same dead socket and one removes what the other has just bound. The lock is
-//! the system's and goes with the process; nothing is left behind.
+//! A process that binds or removes a socket's file holds a lock on its folder meanwhile. Otherwise
+//! two processes could find the same dead socket, and one could remove what the other has just
+//! bound. The lock belongs to the system and ends with the process; nothing is left behind.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,22 +11,22 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 
-/// The most bytes of a socket's path (`struct sockaddr_un` less the final zero).
+/// Maximum bytes of a socket's path (`struct sockaddr_un` without the final zero).
 const PATH_MAX: usize = 107;
 
-/// Why an end could not be made.
+/// Why an end could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum UnixError {
-    /// The MTU carries not even the smallest RDMA MTU.
+    /// The MTU is too small even for the smallest RDMA MTU.
     #[error(
         "an MTU of {mtu} bytes carries no RDMA packet; it takes at least {}",
         crate::MTU_MIN
     )]
     MtuTooSmall {
-        /// What was asked for.
+        /// The requested MTU.
         mtu: usize,
     },
-    /// The path is no name for a socket.
+    /// The path is not valid for a socket.
     #[error(
         "the socket path {} has {len} bytes, and the system takes 1 to {PATH_MAX}; choose a \
          shorter one", path.display(), len = path.as_os_str().len()
@@ -34,7 +35,7 @@ pub enum UnixError {
         /// The path.
         path: PathBuf,
     },
-    /// Another process lives at the path.
+    /// Another process is bound to the path.
     #[error(
         "the socket {} is in use; stop the process that has it (`ss -xap` names it) or choose \
          another path", path.display()
@@ -43,7 +44,7 @@ pub enum UnixError {
         /// The path.
         path: PathBuf,
     },
-    /// The path is taken by something that is no socket.
+    /// The path exists and is not a socket.
     #[error(
         "{} is there and no socket; choose another path or move it away", path.display()
     )]
@@ -59,7 +60,7 @@ pub enum UnixError {
     Bind {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -69,11 +70,11 @@ pub enum UnixError {
 pub(super) struct Bound {
     pub(super) socket: net::UnixDatagram,
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode number of the file.
     file: (u64, u64),
 }
 
-/// Whether the path can name a socket.
+/// Checks that the path is valid for a socket.
 pub(super) fn check_path(path: &Path) -> Result<(), UnixError> {
     if (1..=PATH_MAX).contains(&path.as_os_str().len()) {
         return Ok(());
@@ -84,7 +85,7 @@ pub(super) fn check_path(path: &Path) -> Result<(), UnixError> {
 }
 
 impl Bound {
-    /// Binds at `path`, over a socket that nobody has any more.
+    /// Binds at `path`, replacing a socket that no process uses any more.
     pub(super) fn at(path: &Path) -> Result<Self, UnixError> {
         check_path(path)?;
         let bind_error = |source| UnixError::Bind {
@@ -106,7 +107,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // Without the lock the file stays: a dead socket hinders nobody.
+        // Without the lock the file stays: a dead socket does no harm.
         if let Ok(_lock) = lock_folder(&self.path)
             && file_at(&self.path).is_ok_and(|file| file == self.file)
         {
@@ -130,7 +131,7 @@ fn file_at(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Removes the socket file at `path` if there is one that nobody is bound to.
+/// Removes the socket file at `path` if no process is bound to it.
 fn clear(path: &Path) -> Result<(), UnixError> {
     let owned = || path.to_owned();
     let bind_error = |source| UnixError::Bind {
@@ -150,7 +151,8 @@ fn clear(path: &Path) -> Result<(), UnixError> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(bind_error)
         }
-        // Whoever answers in any other way is there: as a stream, or connected to another.
+        // Any other answer means that there is a process: with a stream socket, or connected to
+        // another peer.
         _ => Err(UnixError::InUse { path: owned() }),
     }
 }

@@ -1,4 +1,4 @@
-//! Unix datagrams against each other and against what strangers do.
+//! Unix datagrams against each other and against strangers.
 
 use super::*;
 use crate::conformance;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const MTU: usize = 4200;
 
-/// A folder of its own for each test, removed when it ends.
+/// A separate folder for each test, removed when it ends.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,9 +1,9 @@
-//! Answers to our requests: acknowledgements, READ responses, NAKs (InfiniBand specification 1.4,
-//! 9.7.5 to 9.7.7).
+//! Handles the answers to requests of this queue pair: acknowledgements, READ responses, NAKs
+//! (InfiniBand specification 1.4, 9.7.5 to 9.7.7).
 //!
-//! SENDs and WRITEs are acknowledged cumulatively, and also by a response to anything later. A READ
-//! or atomic is done only by its own responses: when something later is answered first, they are
-//! lost, and all is sent again from the missing one on (an implied NAK).
+//! SENDs and WRITEs are acknowledged cumulatively, and also by a response to any later request. A
+//! READ or atomic is completed only by its own responses: if a later request is answered first,
+//! they are lost, and all requests from the missing one on are resent (an implied NAK).
 
 use super::queues::Kind;
 use super::recovery::Cause;
@@ -17,7 +17,7 @@ use rackweave_verbs::{Completion, CompletionOpcode, CompletionStatus, QpEvent, Q
 use rackweave_wire::{Extension, Headers, NakCode, Syndrome};
 
 impl Qp {
-    /// A response of the peer has arrived.
+    /// Handles a response of the peer.
     pub(crate) fn handle_response(
         &mut self,
         core: &mut Core,
@@ -83,7 +83,7 @@ impl Qp {
         }
     }
 
-    /// The peer has refused the request at `psn`.
+    /// Handles a refusal of the request at `psn` by the peer.
     fn refused(&mut self, core: &mut Core, psn: Psn, code: NakCode) {
         let status = match code {
             NakCode::RemoteAccess => {
@@ -111,8 +111,8 @@ impl Qp {
         self.fail(core, number, status);
     }
 
-    /// All before `end` is acknowledged. False if a READ or atomic before it is not answered: then
-    /// only what is before that counts as acknowledged.
+    /// Acknowledges all requests before `end`. Returns false if a READ or atomic before it is not
+    /// answered: then only the requests before that one count as acknowledged.
     pub(super) fn acknowledge(&mut self, core: &mut Core, end: Psn, now: Instant) -> bool {
         let mut complete = true;
         let before = self.requester.una;
@@ -141,7 +141,7 @@ impl Qp {
         complete
     }
 
-    /// A READ response.
+    /// Handles a READ response.
     fn handle_data_response(
         &mut self,
         core: &mut Core,
@@ -201,8 +201,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Whether a response at `psn` answers the oldest entry. Everything before it is acknowledged
-    /// thereby.
+    /// Whether a response at `psn` answers the oldest entry. This acknowledges everything before
+    /// it.
     fn check_answered(
         &mut self,
         core: &mut Core,
@@ -220,7 +220,7 @@ impl Qp {
         }
     }
 
-    /// The response at `psn`, which was the oldest outstanding, is taken. `ends` says whether it
+    /// Records the response at `psn`, which was the oldest outstanding PSN. `ends` says whether it
     /// was the last for its request packet.
     fn answered(&mut self, core: &mut Core, psn: Psn, ends: bool, now: Instant) {
         let requester = &mut self.requester;
@@ -236,7 +236,7 @@ impl Qp {
         self.progressed(core, now);
     }
 
-    /// The oldest PSN has moved on.
+    /// Records progress: the oldest outstanding PSN has advanced.
     fn progressed(&mut self, core: &mut Core, now: Instant) {
         let requester = &mut self.requester;
         requester.retries_left = requester.side.retries;
@@ -256,7 +256,7 @@ impl Qp {
         self.report_if_drained(core);
     }
 
-    /// Sends go on from the oldest PSN that is not acknowledged; nothing is in flight.
+    /// Restarts sending at the oldest PSN that is not acknowledged; nothing is in flight.
     pub(super) fn cursor_to_una(&mut self) {
         let requester = &mut self.requester;
         requester.next = requester.una;
@@ -299,8 +299,8 @@ impl Qp {
         core.complete_send(self.send_cq, completion);
     }
 
-    /// The entry `number` has failed: entries before it are flushed, then it is completed with
-    /// `status`, and the queue pair is in error.
+    /// Fails the entry `number`: flushes the entries before it, completes it with `status`, and
+    /// moves the queue pair to the Error state.
     pub(super) fn fail(&mut self, core: &mut Core, number: u32, status: CompletionStatus) {
         while self.requester.queue.head != self.requester.queue.tail {
             let failed = self.requester.queue.head == number;
@@ -319,7 +319,7 @@ impl Qp {
         self.enter_error(core);
     }
 
-    /// An entry that cannot be sent fails once all before it is complete.
+    /// Fails the entry that cannot be sent, once all entries before it are complete.
     pub(super) fn fail_if_broken(&mut self, core: &mut Core) {
         if let Some((number, status)) = self.requester.broken
             && number == self.requester.queue.head
@@ -328,7 +328,7 @@ impl Qp {
         }
     }
 
-    /// After `Drain`: reports when all that was begun is complete.
+    /// After `Drain`: reports an event once all started requests are complete.
     pub(super) fn report_if_drained(&mut self, core: &mut Core) {
         let requester = &mut self.requester;
         let drained = requester.queue.head == requester.queue.started;

@@ -1,4 +1,4 @@
-//! What is the same in all packets of one connection.
+//! The fields that are the same in all packets of one connection.
 
 use crate::NicConfig;
 use rackweave_base::{MacAddr, Psn, Qpn};
@@ -6,10 +6,10 @@ use rackweave_verbs::{Mtu, Peer};
 use rackweave_wire::{Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, Udp};
 use std::net::Ipv4Addr;
 
-/// The first of the UDP source ports that RoCEv2 uses (annex A17.4 with the practice of Linux).
+/// The first of the UDP source ports that RoCEv2 uses (annex A17.4 and Linux practice).
 const SOURCE_PORT_FIRST: u16 = 0xc000;
 
-/// The two ends and what their packets have in common.
+/// The two endpoints and the header fields that their packets share.
 pub(crate) struct Connection {
     headers: Headers,
     /// Packets from any other address are dropped.
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Before there is a peer.
+    /// A connection that has no peer yet.
     pub(crate) fn none() -> Self {
         let nobody = Ipv4Addr::UNSPECIFIED;
         let mac = MacAddr::default();
@@ -40,8 +40,8 @@ impl Connection {
     }
 
     fn new(ip: Ipv4Addr, mac: MacAddr, qpn: Qpn, peer: &Peer, mtu: Mtu) -> Self {
-        // Multi-path networks hash the source port: it is fixed per queue pair and differs between
-        // them (Fibonacci hashing of both numbers).
+        // Multi-path networks hash the source port: it is fixed for a queue pair and differs
+        // between queue pairs (Fibonacci hashing of both numbers).
         let mixed =
             (u64::from(qpn.0) << 24 | u64::from(peer.qpn.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let source_port = SOURCE_PORT_FIRST | (mixed >> 50) as u16;

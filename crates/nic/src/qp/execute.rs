@@ -1,8 +1,8 @@
 //! Executing the peer's requests: SEND, WRITE, READ, atomics (InfiniBand specification 1.4, 9.7.4.1
 //! and 9.7.5.2).
 //!
-//! A request is checked whole before anything of it is carried out, so that one that is refused, or
-//! is to come again, has changed nothing.
+//! A request is checked completely before any part of it is executed, so a request that is refused,
+//! or must be resent, has changed nothing.
 //!
 //! SEND with invalidate is refused as invalid: the specification lets a peer invalidate only memory
 //! windows and fast-registered regions, and this NIC has neither.
@@ -76,7 +76,7 @@ impl Qp {
         Ok(1)
     }
 
-    /// Checks the whole range when a WRITE begins.
+    /// Checks the whole range at the start of a WRITE.
     fn check_write(&self, core: &Core, reth: &Reth) -> Result<(), Refusal> {
         if !self.responder.access.contains(Access::REMOTE_WRITE) || reth.length > MESSAGE_MAX {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
@@ -84,7 +84,7 @@ impl Qp {
         self.check_range(core, reth, Access::REMOTE_WRITE)
     }
 
-    /// Checks a range that the peer names. A range of no bytes is in every region (specification
+    /// Checks a range in a request of the peer. An empty range is in every region (specification
     /// 1.4, 9.7.5.2.4).
     pub(super) fn check_range(
         &self,
@@ -235,8 +235,8 @@ impl Qp {
         Ok(1)
     }
 
-    /// All packets but the last of a message are full; the last is not empty unless it is the only
-    /// one, and none exceeds the MTU.
+    /// All packets but the last of a message have the size of the MTU; the last is not empty unless
+    /// it is the only one, and none exceeds the MTU.
     #[inline]
     fn check_payload_len(&self, opcode: Opcode, len: usize) -> Result<(), Refusal> {
         let (len, mtu) = (len as u32, self.connection.mtu.bytes());

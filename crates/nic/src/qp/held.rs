@@ -1,29 +1,29 @@
 //! Requests that wait until the READs before them have been answered.
 //!
-//! A READ's bytes are taken packet by packet, when its responses leave. A WRITE, SEND or atomic
+//! A READ's bytes are taken packet by packet, when its responses are sent. A WRITE, SEND or atomic
 //! that follows it must not change them before. Such a request, and everything behind it, is put
-//! into this queue as it came, before its PSN is looked at, as if it were still on the wire. The
-//! queue is bounded: what finds it full is dropped as if lost, and the peer sends it again when the
-//! sequence error reaches it, behind the last READ response. A READ that waits for a packet buffer
-//! empties the queue instead, since held packets may be what holds the buffers.
+//! into this queue as it arrived, before its PSN is checked, as if it were still on the wire. The
+//! queue is bounded: a request that finds it full is dropped as if lost, and the peer resends it
+//! when the sequence error reaches it, behind the last READ response. A READ that waits for a
+//! packet buffer empties the queue instead, since held packets may occupy the buffers.
 //!
-//! A queue pair whose READ responses travel by reference holds nothing: its owner has promised not
-//! to change what is being read.
+//! A queue pair whose READ responses are sent by reference holds nothing: its owner has promised
+//! not to change the bytes being read.
 
 use rackweave_base::Packet;
 use rackweave_wire::Headers;
 use std::collections::VecDeque;
 
-/// The most requests held per queue pair.
+/// Maximum requests held per queue pair.
 pub(crate) const HELD_MAX: usize = 64;
 
-/// A request as it came.
+/// A request as it arrived.
 pub(crate) struct Held {
     pub(crate) headers: Headers,
     pub(crate) packet: Packet,
 }
 
-/// The queue. It takes no memory until it is first used.
+/// The queue. It allocates no memory until it is first used.
 #[derive(Default)]
 pub(crate) struct HeldQueue(VecDeque<Held>);
 
@@ -33,7 +33,7 @@ pub(crate) const fn bytes_max() -> usize {
 }
 
 impl HeldQueue {
-    /// Appends a request. False if the queue is full.
+    /// Appends a request. Returns false if the queue is full.
     pub(crate) fn push(&mut self, headers: Headers, packet: Packet) -> bool {
         if self.0.capacity() == 0 {
             self.0.reserve_exact(HELD_MAX);
@@ -54,7 +54,7 @@ impl HeldQueue {
         self.0.is_empty()
     }
 
-    /// Drops all requests. Returns how many.
+    /// Drops all requests and returns their number.
     pub(crate) fn clear(&mut self) -> usize {
         let count = self.0.len();
         self.0.clear();

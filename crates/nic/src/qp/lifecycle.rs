@@ -22,7 +22,7 @@ const RETRIES_MAX: u8 = 7;
 const TIMEOUT_MAX: Duration = Duration::from_nanos(4096 << 31);
 
 impl Qp {
-    /// Carries out a transition that the owner asks for.
+    /// Performs a transition requested by the owner.
     pub(crate) fn modify(&mut self, core: &mut Core, modify: QpModify) -> Result<(), ModifyError> {
         let (qpn, state) = (self.qpn, self.state);
         let next = state::next(state, &modify).ok_or(ModifyError::Illegal { qpn, state })?;
@@ -49,7 +49,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Forgets everything but the queues' sizes and the mode of READ responses.
+    /// Resets everything except the queues' sizes and the mode of READ responses.
     fn reset(&mut self, core: &mut Core) {
         core.cancel_timers(self.index);
         core.egress.remove(self.index);
@@ -62,14 +62,14 @@ impl Qp {
         self.rate = RateControl::new();
     }
 
-    /// To Error at once: all work is flushed, and nothing more is sent.
+    /// Enters the Error state at once: all work is flushed, and nothing more is sent.
     pub(crate) fn enter_error(&mut self, core: &mut Core) {
         self.responder.silence();
         self.enter_error_answering(core);
     }
 
-    /// To Error because of a request of the peer: all work is flushed, but what the peer is still
-    /// owed, the NAK last, is sent.
+    /// Enters the Error state because of a request of the peer: all work is flushed, but pending
+    /// responses to the peer are still sent, the NAK last.
     pub(super) fn enter_error_answering(&mut self, core: &mut Core) {
         if matches!(self.state, QpState::Error | QpState::Reset) {
             return;
@@ -101,7 +101,7 @@ impl Qp {
         core.complete_receive(self.receive_cq, completion);
     }
 
-    /// Posts to the send queue.
+    /// Posts a request to the send queue.
     pub(crate) fn post_send(
         &mut self,
         core: &mut Core,
@@ -147,7 +147,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Posts to the receive queue.
+    /// Posts a request to the receive queue.
     pub(crate) fn post_receive(
         &mut self,
         core: &mut Core,

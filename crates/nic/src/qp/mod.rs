@@ -1,8 +1,8 @@
 //! One queue pair: state, connection, the requester and responder halves.
 //!
-//! The halves share nothing but the connection and the rate. `requester` sends work requests,
-//! `completer` takes the answers, `recovery` sends again; `responder` executes the peer's requests,
-//! `responses` answers them.
+//! The halves share only the connection and the rate. `requester` sends work requests, `completer`
+//! handles the responses, `recovery` resends; `responder` executes the peer's requests, `responses`
+//! answers them.
 
 mod completer;
 mod connection;
@@ -30,21 +30,21 @@ use rackweave_verbs::{CqId, PdId, QpCapabilities, QpState, ReceiveRequest};
 use requester::Requester;
 use responder::Responder;
 
-/// What an attempt to send came to.
+/// The result of an attempt to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Emission {
-    /// A packet has been written to where it was wanted.
+    /// A packet has been written to the output.
     Packet,
-    /// There is nothing to send until an event says so.
+    /// There is nothing to send until an event arrives.
     Idle,
-    /// There is, but no buffer for it.
+    /// There is something to send, but no buffer for it.
     Stalled,
 }
 
 /// One queue pair.
 pub(crate) struct Qp {
     pub(crate) qpn: Qpn,
-    /// Its place in the NIC's table.
+    /// Its index in the NIC's table.
     pub(crate) index: u32,
     pub(crate) state: QpState,
     pub(crate) pd: PdId,
@@ -55,11 +55,11 @@ pub(crate) struct Qp {
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
     pub(crate) rate: RateControl,
-    /// Whose turn it is to send: the responder's or the requester's.
+    /// Whether the responder, rather than the requester, sends next.
     responder_next: bool,
 }
 
-/// The most bytes that a queue pair takes whose queues have `entries` entries each.
+/// Upper bound on the bytes of a queue pair whose queues have `entries` entries each.
 pub(crate) fn bytes_max(entries: u32) -> usize {
     let capabilities = QpCapabilities {
         send_max: entries,
@@ -69,7 +69,7 @@ pub(crate) fn bytes_max(entries: u32) -> usize {
     bytes(&capabilities)
 }
 
-/// Bytes of a queue pair, those that it takes only when requests are held back included.
+/// Bytes of a queue pair, including those that it uses only when requests are held back.
 fn bytes(capabilities: &QpCapabilities) -> usize {
     let slots = |entries: u32| entries.next_power_of_two() as usize;
     size_of::<Qp>()
@@ -103,12 +103,13 @@ impl Qp {
         }
     }
 
-    /// Bytes that this queue pair takes at most.
+    /// Upper bound on the bytes of this queue pair.
     pub(crate) fn bytes(&self) -> usize {
         bytes(&self.capabilities)
     }
 
-    /// Puts the queue pair into the rings where it has something to send. Called after every event.
+    /// Puts the queue pair into the rings for which it has something to send. Called after every
+    /// event.
     #[inline]
     pub(crate) fn wake(&self, core: &mut Core) {
         let answers = self.responder.reads_pending();
@@ -172,13 +173,14 @@ impl Qp {
         }
     }
 
-    /// Whether packets are taken at all.
+    /// Whether packets are accepted at all.
     #[inline]
     pub(crate) fn receives(&self) -> bool {
         state::receives(self.state)
     }
 
-    /// The network is congested on the way of our data: its receiver says so.
+    /// Handles a congestion notification: a receiver reports congestion on the path of this queue
+    /// pair's data.
     pub(crate) fn handle_notification(
         &mut self,
         core: &mut Core,
@@ -197,7 +199,7 @@ impl Qp {
         Ok(())
     }
 
-    /// A deadline has come.
+    /// Handles a deadline that has passed.
     pub(crate) fn handle_timer(&mut self, core: &mut Core, timer: Timer, now: Instant) {
         match timer {
             Timer::Retransmit => self.handle_retransmit_timer(core, now),

@@ -1,4 +1,4 @@
-//! What the next packet of a work request looks like (InfiniBand specification 1.4, 9.4).
+//! Determines the next packet of a work request (InfiniBand specification 1.4, 9.4).
 
 use super::Qp;
 use super::queues::SendEntry;
@@ -9,12 +9,12 @@ use rackweave_base::Payload;
 use rackweave_verbs::{Access, Operation};
 use rackweave_wire::{AtomicEth, Extension, Opcode, Reth};
 
-/// What sets one request packet apart.
+/// The properties of one request packet.
 pub(super) struct Plan {
     pub(super) opcode: Opcode,
     pub(super) extension: Extension,
     pub(super) payload: Payload,
-    /// PSNs that it takes.
+    /// Number of PSNs that it uses.
     pub(super) span: u32,
     pub(super) ends_message: bool,
     pub(super) solicited: bool,
@@ -72,8 +72,8 @@ impl Qp {
         })
     }
 
-    /// How many of the entry's next fragments may travel as one packet: Middles of a WRITE, where
-    /// links carry trains, as far as the window and one segment reach.
+    /// Number of the entry's next fragments that may travel as one packet: Middles of a WRITE,
+    /// where links carry trains, within the window and one segment.
     #[inline]
     fn train_len(&self, core: &Core, entry: &SendEntry) -> u32 {
         let (requester, most) = (&self.requester, core.config.train_max);
@@ -152,7 +152,7 @@ impl Qp {
         })
     }
 
-    /// Whether the result of a READ or atomic may be stored where it is wanted.
+    /// Checks that the result of a READ or atomic may be stored at its destination.
     fn check_result_place(&self, core: &Core, entry: &SendEntry) -> Result<(), SegmentError> {
         match segments::check(core, self.pd, entry.request.segments(), Access::LOCAL_WRITE) {
             true => Ok(()),

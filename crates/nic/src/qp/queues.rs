@@ -1,9 +1,9 @@
-//! The send queue and the receive queue: rings of fixed size, counted by running numbers.
+//! The send queue and the receive queue: rings of fixed size, indexed by running numbers.
 
 use rackweave_base::Psn;
 use rackweave_verbs::{CompletionOpcode, Operation, ReceiveRequest, WorkRequest};
 
-/// A ring of at most `capacity` entries. Slots are made when first used.
+/// A ring of at most `capacity` entries. Slots are allocated when first used.
 struct Slots<T> {
     slots: Vec<T>,
     mask: u32,
@@ -39,7 +39,7 @@ impl<T: Copy> Slots<T> {
     }
 }
 
-/// What is sent for a work request, as far as PSNs are concerned.
+/// How a work request uses PSNs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A SEND or WRITE: one request packet per PSN, acknowledged by number.
@@ -57,9 +57,9 @@ pub(crate) struct SendEntry {
     pub(crate) kind: Kind,
     /// Bytes of all segments.
     pub(crate) length: u32,
-    /// PSNs that it takes; set when it is begun.
+    /// Number of PSNs that it uses; set when sending starts.
     pub(crate) packets: u32,
-    /// The first of them.
+    /// The first of these PSNs.
     pub(crate) first_psn: Psn,
 }
 
@@ -79,7 +79,7 @@ impl SendEntry {
         }
     }
 
-    /// The PSN behind its last one.
+    /// The PSN after its last one.
     #[inline]
     pub(crate) fn end_psn(&self) -> Psn {
         self.first_psn.add(self.packets)
@@ -96,17 +96,17 @@ impl SendEntry {
     }
 }
 
-/// Posted work requests, oldest first: `head..started` have their PSNs, `started..tail` wait.
+/// Posted work requests, oldest first: `head..started` have their PSNs, `started..tail` do not yet.
 pub(crate) struct SendQueue {
     slots: Slots<SendEntry>,
     capacity: u32,
-    /// The oldest that is not complete.
+    /// The oldest entry that is not complete.
     pub(crate) head: u32,
-    /// The one to send from next; behind `started` after a loss.
+    /// The entry to send from next; before `started` after a loss.
     pub(crate) cursor: u32,
-    /// The first that has no PSNs yet.
+    /// The first entry that has no PSNs yet.
     pub(crate) started: u32,
-    /// Behind the newest.
+    /// One past the newest entry.
     pub(crate) tail: u32,
 }
 
@@ -122,7 +122,7 @@ impl SendQueue {
         }
     }
 
-    /// Appends an entry. False if the queue is full.
+    /// Appends an entry. Returns false if the queue is full.
     pub(crate) fn push(&mut self, entry: SendEntry) -> bool {
         if self.tail.wrapping_sub(self.head) == self.capacity {
             return false;
@@ -148,12 +148,12 @@ impl SendQueue {
         (self.head != self.started).then(|| self.get(self.head))
     }
 
-    /// Whether everything posted is complete.
+    /// Whether every posted request is complete.
     pub(crate) fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.head = self.tail;
         self.cursor = self.tail;
@@ -179,7 +179,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Appends a request. False if the queue is full.
+    /// Appends a request. Returns false if the queue is full.
     pub(crate) fn push(&mut self, request: ReceiveRequest) -> bool {
         if self.tail.wrapping_sub(self.head) == self.capacity {
             return false;
@@ -195,7 +195,7 @@ impl ReceiveQueue {
         (self.head != self.tail).then(|| self.slots.get(self.head))
     }
 
-    /// Takes the oldest request.
+    /// Removes and returns the oldest request.
     pub(crate) fn pop(&mut self) -> Option<ReceiveRequest> {
         let request = *self.oldest()?;
         self.head = self.head.wrapping_add(1);

@@ -1,23 +1,23 @@
-//! The READs and atomics that a responder was asked for last: what is still to be answered, and
-//! what may be asked again (InfiniBand specification 1.4, 9.7.5.1.4: responder resources).
+//! The last READs and atomics that a responder received: those still to be answered, and those that
+//! may be requested again (InfiniBand specification 1.4, 9.7.5.1.4: responder resources).
 //!
 //! The ring holds the last `capacity` of them, `capacity` being the number that the peer may have
-//! in flight. A peer that keeps to it never asks again for an older one, nor for a new one while
+//! in flight. A peer that respects it never requests again an older one, nor sends a new one while
 //! `capacity` are unanswered.
 
 use rackweave_base::{Psn, Rkey};
 use rackweave_verbs::Mtu;
 use rackweave_wire::Reth;
 
-/// READs and atomics in flight at most (the negotiated number lies in `1..=READS_MAX`).
+/// Maximum READs and atomics in flight (the negotiated number is in `1..=READS_MAX`).
 pub(crate) const READS_MAX: u8 = 16;
 
-/// What was asked.
+/// The operation that was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// A READ of this range.
     Read { address: u64, length: u32 },
-    /// An atomic; the result is what the word held before.
+    /// An atomic; the result is the old value of the word.
     Atomic { before: u64 },
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
     pub(crate) address: u64,
     pub(crate) rkey: Rkey,
     pub(crate) left: u32,
-    /// Whether the next response is the first since the READ was asked for, or asked for again.
+    /// Whether the next response is the first since the READ was requested or requested again.
     pub(crate) at_start: bool,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct Resource {
     pub(crate) packets: u32,
     pub(crate) asked: Asked,
     pub(crate) stream: Stream,
-    /// The message sequence number that its responses bear.
+    /// The message sequence number that its responses carry.
     pub(crate) msn: u32,
     pending: bool,
-    /// Whether it is pending only because it was asked for again.
+    /// Whether it is pending only because it was requested again.
     replayed: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct ReadRing {
     slots: Vec<Resource>,
     capacity: u32,
     mask: u32,
-    /// Running numbers of the oldest held and of the next to come.
+    /// Running numbers of the oldest entry held and of the next entry.
     oldest: u32,
     next: u32,
     /// No entry before this one is pending.
@@ -87,13 +87,13 @@ impl ReadRing {
         self.pending != 0
     }
 
-    /// Whether bytes are still to be read.
+    /// Whether bytes of a READ are still to be sent.
     #[inline]
     pub(crate) fn is_streaming(&self) -> bool {
         self.streams != 0
     }
 
-    /// Whether one more may be admitted: not if `capacity` are unanswered.
+    /// Whether one more request may be admitted: not if `capacity` are unanswered.
     pub(crate) fn has_room(&self) -> bool {
         if self.next.wrapping_sub(self.oldest) < self.capacity {
             return true;
@@ -101,8 +101,8 @@ impl ReadRing {
         if self.capacity == 0 {
             return false;
         }
-        // A replay that is pending says nothing: that the peer asks for more means that it has got
-        // what it had asked for again.
+        // A pending replay does not count: a new request of the peer means that it has received
+        // what it had requested again.
         let oldest = self.get(self.oldest);
         !oldest.pending || oldest.replayed
     }
@@ -166,11 +166,11 @@ impl ReadRing {
         self.set_pending(number, false);
     }
 
-    /// Asks again for a READ from `psn` on. False if none of the last READs covers it.
+    /// Replays a READ from `psn` on. Returns false if none of the last READs covers it.
     ///
-    /// The whole of it may be asked for again elsewhere: a network that leads queries to tree nodes
-    /// may know a better one by now. What the peer does not ask for the first time is checked as if
-    /// it did.
+    /// The replay may address all of it elsewhere: a network that routes queries to tree nodes may
+    /// have learned a better one since. Any change from the original request is checked as if it
+    /// were the first one.
     pub(crate) fn replay_read(&mut self, psn: Psn, reth: &Reth, mtu: Mtu) -> bool {
         let Some(number) = self.find(psn) else {
             return false;
@@ -179,7 +179,7 @@ impl ReadRing {
         let Asked::Read { address, length } = resource.asked else {
             return false;
         };
-        // Where the bytes of this PSN begin, if the MTU was the same all along.
+        // Offset of the bytes of this PSN, if the MTU has not changed.
         let skipped = psn.distance_from(resource.first_psn) * mtu.bytes();
         let fits = reth.address == address.wrapping_add(u64::from(skipped))
             && u64::from(skipped) + u64::from(reth.length) <= u64::from(length);
@@ -210,7 +210,7 @@ impl ReadRing {
         true
     }
 
-    /// Asks again for the result of an atomic. False if it is none of the last ones.
+    /// Replays the result of an atomic. Returns false if it is not one of the last ones.
     pub(crate) fn replay_atomic(&mut self, psn: Psn) -> bool {
         match self.find(psn) {
             Some(number) if matches!(self.get(number).asked, Asked::Atomic { .. }) => {
@@ -222,7 +222,7 @@ impl ReadRing {
         }
     }
 
-    /// The oldest that is still to be answered.
+    /// The oldest entry that is still to be answered.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<&mut Resource> {
         if self.pending == 0 {
@@ -234,7 +234,7 @@ impl ReadRing {
         Some(self.get_mut(self.first_pending))
     }
 
-    /// What [`ReadRing::front`] gave is answered.
+    /// Marks the entry returned by [`ReadRing::front`] as answered.
     #[inline]
     pub(crate) fn finish_front(&mut self) {
         self.settle(self.first_pending);

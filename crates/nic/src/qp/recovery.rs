@@ -1,5 +1,5 @@
-//! Sending again: after timeouts, sequence errors, lost responses, and waits for a receiver that is
-//! not ready (InfiniBand specification 1.4, 9.7.5.1 and 9.9.2.1).
+//! Resending after timeouts, sequence errors, lost responses, and receiver-not-ready waits
+//! (InfiniBand specification 1.4, 9.7.5.1 and 9.9.2.1).
 
 use super::{Qp, state};
 use crate::shared::{Core, Timer};
@@ -10,30 +10,30 @@ use rackweave_wire::aeth;
 /// A retry count that means "for ever".
 const NOT_READY_FOR_EVER: u8 = 7;
 
-/// Timeouts in a row double the timeout, so often at most.
+/// Maximum number of times that consecutive timeouts double the timeout.
 const BACKOFF_MAX: u8 = 3;
 
-/// Why requests are sent again.
+/// Why requests are resent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
-    /// The peer has missed a request.
+    /// The peer did not receive a request.
     SequenceError = 1,
-    /// We have missed a response.
+    /// A response was lost.
     ImpliedNak = 2,
-    /// Nothing has come for too long.
+    /// No answer arrived within the timeout.
     Timeout = 4,
 }
 
 impl Qp {
-    /// Everything from the oldest unacknowledged PSN on is to be sent again. Costs a retry; the
-    /// last one spent, the oldest request fails.
+    /// Schedules everything from the oldest unacknowledged PSN on to be resent. This uses a retry;
+    /// if none is left, the oldest request fails.
     pub(super) fn send_again(&mut self, core: &mut Core, cause: Cause, now: Instant) {
         let requester = &mut self.requester;
         if !state::sends(self.state) || requester.outstanding() == 0 {
             return;
         }
-        // What was on its way when we last went back still draws answers that tell of the same
-        // loss: each kind may send us back to the same place once, but for timeouts.
+        // Packets that were in flight at the last rewind still cause answers that report the same
+        // loss: each cause other than a timeout may rewind to the same PSN only once.
         if cause != Cause::Timeout && requester.recovering & cause as u8 != 0 {
             return;
         }
@@ -57,7 +57,7 @@ impl Qp {
         self.cursor_to_una();
     }
 
-    /// The peer has no receive request for the oldest request.
+    /// Starts a wait: the peer has no receive request for the oldest request.
     pub(super) fn wait_not_ready(&mut self, core: &mut Core, timer: u8, now: Instant) {
         let requester = &mut self.requester;
         if !state::sends(self.state) || requester.waiting_not_ready {
@@ -73,15 +73,15 @@ impl Qp {
         }
         core.counters.completer_retry_err += 1;
         requester.waiting_not_ready = true;
-        // Set again when the request leaves.
+        // Set again when the request is sent.
         requester.deadline = Instant::FAR_FUTURE;
         core.timers
             .set(Timer::NotReady.key(self.index), now + aeth::rnr_wait(timer));
         self.cursor_to_una();
     }
 
-    /// The retransmission timer has run out. It is set once and not moved with every packet, so it
-    /// may be early.
+    /// Handles the expiry of the retransmission timer. The timer is set once and not moved with
+    /// every packet, so it may fire early.
     pub(super) fn handle_retransmit_timer(&mut self, core: &mut Core, now: Instant) {
         let requester = &mut self.requester;
         requester.timer_runs = false;
@@ -91,7 +91,8 @@ impl Qp {
         }
         if requester.deadline <= now {
             if requester.next == requester.una {
-                // It was to be sent again but has not left: paced, or waiting for a buffer.
+                // The request was scheduled to be resent but has not been sent: it is paced or
+                // waits for a buffer.
                 requester.restart_deadline(now);
             } else {
                 requester.backoff = (requester.backoff + 1).min(BACKOFF_MAX);

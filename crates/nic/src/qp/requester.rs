@@ -1,9 +1,9 @@
-//! The sending half: work requests become request packets.
+//! The sending half: turns work requests into request packets.
 //!
-//! PSNs: `una` is the oldest that is not acknowledged, `next` the one to be sent next, `end` the
-//! one behind all that were ever sent. `next` falls back to `una` when something must be sent
-//! again, and with it the queue's cursor. A READ takes one PSN per response packet but is one
-//! request packet; the window counts request packets.
+//! PSNs: `una` is the oldest that is not acknowledged, `next` is sent next, and `end` follows all
+//! that were ever sent. When something must be resent, `next` goes back to `una`, and the queue's
+//! cursor with it. A READ uses one PSN per response packet but is one request packet; the window
+//! counts request packets.
 
 use super::plan::Plan;
 use super::queues::{Kind, SendEntry, SendQueue};
@@ -13,8 +13,8 @@ use crate::shared::{Core, Timer};
 use rackweave_base::{Duration, Instant, Packet, Psn};
 use rackweave_verbs::{CompletionStatus, QpState, SendSide};
 
-/// The most PSNs that one READ request asks for. A longer READ is asked for in several requests, so
-/// that all outstanding PSNs lie within half of the PSN space, as their comparison demands.
+/// Maximum PSNs of one READ request. A longer READ is split into several requests, so that all
+/// outstanding PSNs are within half of the PSN space, as their comparison requires.
 const READ_PACKETS_MAX: u32 = 1 << 22;
 
 /// The requester's state.
@@ -33,16 +33,16 @@ pub(crate) struct Requester {
     pub(crate) side: SendSide,
     pub(crate) retries_left: u8,
     pub(crate) not_ready_left: u8,
-    /// Timeouts in a row; each doubles the next one, up to a bound.
+    /// Consecutive timeouts; each doubles the next one, up to a bound.
     pub(crate) backoff: u8,
-    /// When the acknowledgement is overdue.
+    /// The time when the acknowledgement is overdue.
     pub(crate) deadline: Instant,
-    /// Whether the retransmission timer runs. It may come early: the deadline counts.
+    /// Whether the retransmission timer runs. It may fire early: `deadline` decides.
     pub(crate) timer_runs: bool,
     pub(crate) waiting_not_ready: bool,
-    /// The causes for which all was sent again since there was progress: bits of `Cause`.
+    /// The causes for which requests were resent since the last progress: bits of `Cause`.
     pub(crate) recovering: u8,
-    /// The entry that cannot be sent, and why: it fails when it is the oldest.
+    /// The entry that cannot be sent, and the reason: it fails once it is the oldest.
     pub(crate) broken: Option<(u32, CompletionStatus)>,
     /// Whether `Drained` is still to be reported.
     pub(crate) draining: bool,
@@ -60,7 +60,7 @@ impl Requester {
         Self::with_side(queue, side)
     }
 
-    /// A requester that begins at `side.psn`, with the entries of `queue` all unsent.
+    /// A requester that starts at `side.psn`, with all entries of `queue` unsent.
     pub(crate) fn with_side(queue: SendQueue, side: SendSide) -> Self {
         Self {
             queue,
@@ -84,13 +84,13 @@ impl Requester {
         }
     }
 
-    /// PSNs that were sent and not acknowledged.
+    /// Number of PSNs that were sent and not acknowledged.
     #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
         self.end.distance_from(self.una)
     }
 
-    /// The time that an acknowledgement may take from now on.
+    /// Restarts the acknowledgement timeout at `now`.
     #[inline]
     pub(crate) fn restart_deadline(&mut self, now: Instant) {
         self.deadline = match self.side.timeout {
@@ -99,7 +99,7 @@ impl Requester {
         };
     }
 
-    /// The packets that the next request for `entry` covers, from `from` on.
+    /// Number of packets, from packet `from` on, that the next request for `entry` covers.
     #[inline]
     pub(crate) fn span(entry: &SendEntry, from: u32) -> u32 {
         match entry.kind {
@@ -119,7 +119,7 @@ impl Requester {
 }
 
 impl Qp {
-    /// Whether there may be a request to send. May be wrong on the side of yes.
+    /// Whether there may be a request to send. May return true when there is none.
     #[inline]
     pub(super) fn may_request(&self, core: &Core) -> bool {
         let requester = &self.requester;
@@ -216,13 +216,13 @@ impl Qp {
     ) {
         let requester = &mut self.requester;
         let psn = requester.next;
-        // A READ is one packet, whatever its answer takes.
+        // A READ is one packet, however many packets its response has.
         let packets = if kind == Kind::Data { plan.span } else { 1 };
         requester.since_ack_request += packets;
         requester.in_flight += packets;
         let window = core.config.window_packets;
-        // An acknowledgement asked for at least twice per window keeps it moving, whatever the peer
-        // does of its own accord.
+        // Requesting an acknowledgement at least twice per window keeps it moving, even if the peer
+        // sends none unsolicited.
         let ack_request = plan.ends_message
             || requester.since_ack_request >= (window / 2).clamp(1, 16)
             || requester.in_flight >= window;

@@ -1,8 +1,8 @@
-//! The receiving half: the peer's requests are checked and executed (InfiniBand specification 1.4,
-//! 9.7.4 and 9.7.5).
+//! The receiving half: checks and executes the peer's requests (InfiniBand specification 1.4, 9.7.4
+//! and 9.7.5).
 //!
-//! A request is executed if it bears the PSN expected. One that is ahead draws a single NAK; one
-//! that is behind is a duplicate: SENDs and WRITEs are acknowledged again, READs are answered anew,
+//! A request is executed if it carries the expected PSN. A request ahead of it causes a single NAK;
+//! one behind it is a duplicate: SENDs and WRITEs are acknowledged again, READs are answered again,
 //! atomics from stored results. Nothing is ever executed twice.
 
 use super::held::{Held, HeldQueue};
@@ -24,9 +24,9 @@ pub(crate) const MESSAGE_MAX: u32 = 1 << 31;
 pub(super) enum Incoming {
     /// None: a new one may begin.
     Nothing,
-    /// A SEND of which so many bytes have arrived.
+    /// A SEND, with the number of bytes that have arrived.
     Send { received: u32 },
-    /// A WRITE: where the next bytes go, and how many are still to come.
+    /// A WRITE: the address of the next bytes, and how many are still missing.
     Write {
         address: u64,
         rkey: Rkey,
@@ -35,28 +35,28 @@ pub(super) enum Incoming {
     },
 }
 
-/// What is owed to the peer beside READ responses. It leaves behind all of those.
+/// The pending response to the peer other than READ responses. It is sent after all of those.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// Nothing.
     None,
-    /// An acknowledgement of all that was executed.
+    /// An acknowledgement of all executed requests.
     Acknowledge,
-    /// There was no receive request for the message expected.
+    /// No receive request was posted for the expected message.
     NotReady,
-    /// A request is refused; of this PSN, or of the one expected.
+    /// A request is refused: the one at this PSN, or else at the expected PSN.
     Refuse(NakCode, Option<Psn>),
 }
 
 /// Why a request was not executed.
 pub(super) enum Refusal {
-    /// The packet is as good as lost.
+    /// The packet is dropped as if lost.
     Drop(DropReason),
-    /// There is no receive request.
+    /// No receive request is posted.
     NotReady,
-    /// The peer has done wrong.
+    /// The peer made an error.
     Nak(NakCode),
-    /// The receive request at the head of the queue is at fault, or too short.
+    /// The receive request at the head of the queue is invalid or too short.
     Receive(CompletionStatus, NakCode),
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct Responder {
     pub(crate) expected: Psn,
     /// Messages executed, modulo 2^24.
     pub(crate) msn: u32,
-    /// Whether the peer knows that the PSN expected is missing: then what is ahead of it is dropped
-    /// silently.
+    /// Whether the peer has been informed that the expected PSN is missing: later requests are then
+    /// dropped silently.
     pub(crate) told: bool,
     /// Request packets executed since the last acknowledgement.
     pub(crate) unacknowledged: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Responder {
     pub(crate) not_ready_timer: u8,
     /// Whether READ responses refer to the region instead of copying from it.
     pub(crate) by_reference: bool,
-    /// A congestion notification is owed.
+    /// Whether a congestion notification is pending.
     pub(crate) notify: bool,
     notified_at: Option<Instant>,
 }
@@ -104,7 +104,7 @@ impl Responder {
         }
     }
 
-    /// Begins to receive.
+    /// Starts receiving.
     pub(crate) fn begin(&mut self, side: &ReceiveSide) {
         self.expected = side.psn;
         self.reads = ReadRing::new(side.reads_in_flight_max);
@@ -124,7 +124,7 @@ impl Responder {
         self.answer != Answer::None
     }
 
-    /// Forgets what was to be sent and what was held back.
+    /// Discards pending responses and held requests.
     pub(crate) fn silence(&mut self) {
         self.answer = Answer::None;
         self.reads = ReadRing::new(0);
@@ -134,7 +134,7 @@ impl Responder {
 }
 
 impl Qp {
-    /// A request of the peer has arrived.
+    /// Handles a request of the peer.
     pub(crate) fn handle_request(
         &mut self,
         core: &mut Core,
@@ -157,7 +157,8 @@ impl Qp {
         self.take_request(core, headers, packet)
     }
 
-    /// A packet is marked "congestion experienced": its sender is to be told, but not too often.
+    /// Handles a packet marked "congestion experienced": schedules a notification to its sender, at
+    /// a limited rate.
     pub(crate) fn note_mark(&mut self, core: &mut Core, now: Instant) {
         core.counters.np_ecn_marked_roce_packets += 1;
         let Some(dcqcn) = core.dcqcn() else { return };
@@ -181,7 +182,7 @@ impl Qp {
                 && opcode != Opcode::ReadRequest)
     }
 
-    /// Takes the requests that were held back, up to the next one that must wait.
+    /// Handles the held requests, up to the next one that must wait.
     pub(super) fn take_held(&mut self, core: &mut Core) {
         while state::receives(self.state) && !self.responder.reads.is_streaming() {
             let Some(Held { headers, packet }) = self.responder.held.pop() else {
@@ -193,7 +194,7 @@ impl Qp {
         }
     }
 
-    /// A request that is expected or ahead.
+    /// Handles a request that is expected or ahead of the expected PSN.
     fn take_request(
         &mut self,
         core: &mut Core,
@@ -240,18 +241,18 @@ impl Qp {
         }
     }
 
-    /// The request expected was executed and took `packets` PSNs.
+    /// Records that the expected request was executed and used `packets` PSNs.
     #[inline]
     fn executed(&mut self, core: &mut Core, headers: &Headers, packets: u32) {
         let responder = &mut self.responder;
         responder.expected = headers.bth.psn.add(packets);
-        // A NAK that is still to be sent stays: what was ahead has been dropped.
+        // A pending NAK remains: requests ahead of the expected one have been dropped.
         responder.told &= matches!(responder.answer, Answer::Refuse(..));
         if responder.answer == Answer::NotReady {
             responder.answer = Answer::None;
         }
         if responder.reads.is_pending() && !headers.bth.opcode.carries_payload() {
-            // Its response acknowledges all before it.
+            // Its response acknowledges all requests before it.
             responder.unacknowledged = 0;
             if responder.answer == Answer::Acknowledge {
                 responder.answer = Answer::None;
@@ -268,7 +269,7 @@ impl Qp {
         }
     }
 
-    /// Refuses a request of the peer: the queue pair is in error once that is sent.
+    /// Refuses a request of the peer: the queue pair enters the Error state once the NAK is sent.
     pub(super) fn refuse(&mut self, core: &mut Core, code: NakCode, psn: Option<Psn>) {
         match code {
             NakCode::RemoteAccess => core.counters.resp_remote_access_errors += 1,
@@ -279,7 +280,7 @@ impl Qp {
         core.report(QpEvent::Fatal(self.qpn));
     }
 
-    /// A request that was executed before.
+    /// Handles a request that was executed before.
     fn handle_duplicate(
         &mut self,
         core: &mut Core,
@@ -317,13 +318,13 @@ impl Qp {
         }
     }
 
-    /// The congestion notification owed, if any.
+    /// Takes the pending congestion notification, if any.
     pub(super) fn take_notification(&mut self) -> bool {
         core::mem::take(&mut self.responder.notify)
     }
 }
 
-/// The longest wait that a receiver-not-ready can ask for.
+/// The longest wait that a receiver-not-ready NAK can request.
 pub(super) fn not_ready_wait_max() -> Duration {
     aeth::rnr_wait(0)
 }

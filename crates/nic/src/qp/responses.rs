@@ -1,9 +1,8 @@
-//! What the responder sends: READ responses, results of atomics, acknowledgements, NAKs, and
-//! congestion notifications.
+//! The packets that the responder sends: READ responses, results of atomics, acknowledgements,
+//! NAKs, and congestion notifications.
 //!
-//! Responses leave in PSN order: READ responses and results oldest first, and behind all of them
-//! the acknowledgement or NAK, of which there is one at most, since a later acknowledgement
-//! includes an earlier one.
+//! Responses leave in PSN order: READ responses and results oldest first, then the acknowledgement
+//! or NAK. At most one of these is pending, since a later acknowledgement includes an earlier one.
 
 use super::reads::{Asked, Resource, Stream};
 use super::responder::Answer;
@@ -29,7 +28,7 @@ impl Qp {
             let (opcode, psn) = (Opcode::CongestionNotification, Psn::new(0));
             let mut headers = self.connection.headers(opcode, psn, Extension::Cnp);
             headers.bth.becn = true;
-            // A mark on it would say nothing about the way of the data.
+            // A mark on it would tell nothing about the path of the data.
             headers.ipv4.ecn = Ecn::NotCapable;
             core.emit(out, headers, Payload::Empty);
             return Emission::Packet;
@@ -93,14 +92,14 @@ impl Qp {
                 }
                 Err(SegmentError::NoBuffer) => {
                     core.counters.pool_stalls += 1;
-                    // Held packets may be what holds the buffers.
+                    // Held packets may occupy the buffers.
                     for _ in 0..self.responder.held.clear() {
                         core.counters.count_drop(DropReason::HoldAbandoned);
                     }
                     Emission::Stalled
                 }
                 Err(_) => {
-                    // The region was deregistered meanwhile.
+                    // The region has been deregistered meanwhile.
                     self.responder.reads.finish_front();
                     let psn = resource.stream.psn;
                     self.responder.silence();
@@ -111,12 +110,12 @@ impl Qp {
         }
     }
 
-    /// The bytes of a READ's next response.
+    /// The payload of a READ's next response.
     fn read_payload(&self, core: &Core, stream: &Stream) -> Result<Payload, SegmentError> {
         let mtu = self.connection.mtu.bytes();
         let mut len = stream.left.min(mtu);
         if self.responder.by_reference && !stream.at_start {
-            // The last fragment, which is another opcode, is left out of a train.
+            // The last fragment, which has another opcode, is not part of a train.
             let middles = stream.left.saturating_sub(1) / mtu;
             len = len.max(middles.min(core.config.train_max) * mtu);
         }

@@ -1,6 +1,6 @@
-//! Between packets and the segments of work requests: gather and scatter.
+//! Gather and scatter between packets and the segments of work requests.
 //!
-//! Each call looks its region up anew. That is one probe, and it makes a deregistered region
+//! Each call looks up its region again. This costs one probe and makes a deregistered region
 //! unusable at once.
 
 use crate::shared::Core;
@@ -15,9 +15,9 @@ pub(crate) enum SegmentError {
     Protection,
     /// The segments end before the data.
     TooShort,
-    /// The payload refers to memory that is gone.
+    /// The payload refers to memory that no longer exists.
     PayloadGone,
-    /// There is no packet buffer.
+    /// No packet buffer is free.
     NoBuffer,
 }
 
@@ -66,7 +66,7 @@ fn resolve(
         .map_err(|_| SegmentError::Protection)
 }
 
-/// The bytes of all segments together, or nothing if that exceeds `limit`.
+/// The total bytes of all segments, or the total as an error if it exceeds `limit`.
 pub(crate) fn total(segments: &[Segment], limit: u64) -> Result<u32, u64> {
     let total = segments
         .iter()
@@ -79,8 +79,8 @@ pub(crate) fn total(segments: &[Segment], limit: u64) -> Result<u32, u64> {
     }
 }
 
-/// How many bytes lie behind each other from byte `offset` of the segments on: up to the end of the
-/// segment that it is in.
+/// Number of contiguous bytes from byte `offset` of the segments on: up to the end of the segment
+/// that it is in.
 #[inline]
 pub(crate) fn neighbours(segments: &[Segment], offset: u32) -> u32 {
     let mut before = 0;
@@ -94,7 +94,7 @@ pub(crate) fn neighbours(segments: &[Segment], offset: u32) -> u32 {
     0
 }
 
-/// Whether all segments may be used so.
+/// Whether all segments allow `access`.
 pub(crate) fn check(core: &Core, pd: PdId, segments: &[Segment], access: Access) -> bool {
     segments
         .iter()
@@ -103,7 +103,7 @@ pub(crate) fn check(core: &Core, pd: PdId, segments: &[Segment], access: Access)
 }
 
 /// The payload of a packet: bytes `offset..offset + len` of the segments. A few bytes are copied
-/// into the packet, more are referred to, and only bytes from several segments take a buffer.
+/// into the packet, more are referenced, and only bytes from several segments use a buffer.
 #[inline]
 pub(crate) fn gather(
     core: &Core,
@@ -133,7 +133,7 @@ pub(crate) fn gather(
     gather_pieces(core, pd, pieces, len)
 }
 
-/// A payload of the bytes that `source` names: copied if they are few, else referred to.
+/// A payload of the bytes at `source`: copied if they are few, else referenced.
 #[inline]
 pub(crate) fn reference_or_inline(core: &Core, source: BlockRef) -> Result<Payload, SegmentError> {
     let len = source.len() as usize;
@@ -146,7 +146,7 @@ pub(crate) fn reference_or_inline(core: &Core, source: BlockRef) -> Result<Paylo
 #[repr(align(8))]
 struct Aligned([u8; INLINE_MAX]);
 
-/// A payload of the few bytes that `source` names, copied into the packet.
+/// A payload of the few bytes at `source`, copied into the packet.
 #[inline]
 pub(crate) fn copy_inline(core: &Core, source: BlockRef) -> Result<Payload, SegmentError> {
     // Aligned, so that a single word is read atomically.

@@ -2,7 +2,7 @@
 
 use rackweave_verbs::{QpModify, QpState};
 
-/// The state after `modify`, or nothing if the transition is not legal.
+/// The state after `modify`, or `None` if the transition is not legal.
 pub(crate) fn next(state: QpState, modify: &QpModify) -> Option<QpState> {
     use QpState::*;
     match (state, modify) {
@@ -28,7 +28,7 @@ pub(crate) fn receives(state: QpState) -> bool {
     )
 }
 
-/// Whether requests are sent, and their answers taken.
+/// Whether requests are sent, and their responses handled.
 #[inline]
 pub(crate) fn sends(state: QpState) -> bool {
     matches!(state, QpState::ReadyToSend | QpState::SendQueueDrain)

@@ -55,7 +55,7 @@ pub struct Node {
     pub region: Region,
 }
 
-/// How a pair is made.
+/// The options of a pair.
 #[derive(Clone)]
 pub struct Setup {
     pub mtu: Mtu,
@@ -98,14 +98,14 @@ impl Default for Setup {
 
 pub type Filter = Box<dyn FnMut(Side, &Headers, &Packet) -> Fate>;
 
-/// Two nodes and what is between them.
+/// Two nodes and the channel between them.
 pub struct Pair {
     pub memory: Memory,
     pub a: Node,
     pub b: Node,
     pub now: Instant,
     pub filter: Filter,
-    /// Every packet sent: when, by whom, its headers and payload length.
+    /// Every packet sent: time, sender, headers and payload length.
     pub trace: Vec<(Instant, Side, Headers, usize)>,
     flight: BTreeMap<(Instant, u64), (Side, Packet)>,
     sent: u64,
@@ -223,7 +223,7 @@ impl Node {
         found.map_or(0, |(_, count)| count)
     }
 
-    /// All counters that are not zero, but for those of packets and their bytes.
+    /// All counters that are not zero, except for those of packets and their bytes.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let counters = self.nic.counters().iter();
         counters
@@ -232,7 +232,7 @@ impl Node {
     }
 }
 
-/// Bytes that tell their place: no two windows of them are alike.
+/// Bytes that identify their position: no two windows of them are equal.
 pub fn pattern(len: usize, salt: u64) -> Vec<u8> {
     let mut rng = Rng::new(salt);
     (0..len).map(|_| rng.next_u32() as u8).collect()
@@ -268,7 +268,7 @@ impl Pair {
         }
     }
 
-    /// Drops the packets whose headers `drop` names, counted from zero among those sent by `side`
+    /// Drops the packets with the indices in `drop`, counted from zero among those sent by `side`
     /// for which `matches` holds.
     pub fn drop_nth(
         &mut self,
@@ -321,12 +321,12 @@ impl Pair {
         }
     }
 
-    /// Sends what there is and moves on to the next thing that happens. False if nothing will.
+    /// Sends all pending packets and advances to the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.step_until(Instant::FAR_FUTURE)
     }
 
-    /// The same, but not beyond `limit`.
+    /// As `step`, but not beyond `limit`.
     fn step_until(&mut self, limit: Instant) -> bool {
         self.transmit();
         let arrival = self.flight.first_key_value().map(|((at, _), _)| *at);
@@ -351,7 +351,7 @@ impl Pair {
         true
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until there are no more events.
     pub fn run(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
@@ -371,7 +371,7 @@ impl Pair {
         }
     }
 
-    /// The packets sent by `side`, one line each: opcode, PSN relative to `base`, what it says.
+    /// The packets sent by `side`, one line each: opcode, PSN relative to `base`, contents.
     pub fn sent_by(&self, side: Side, base: u32) -> Vec<String> {
         let of_side = self.trace.iter().filter(|(_, from, ..)| *from == side);
         of_side

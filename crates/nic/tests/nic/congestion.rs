@@ -11,7 +11,7 @@ const LINE_RATE: u64 = 10_000_000_000;
 fn setup() -> Setup {
     fn config(config: &mut NicConfig) {
         config.congestion = Some(Dcqcn::new(LINE_RATE));
-        // Marks are set on the way; the ICRC covers them not, but the test rewrites packets.
+        // Marks are set on the path; the ICRC does not cover them, but the test rewrites packets.
         config.check = false;
         config.window_packets = 1000;
         config.ack_every = 1;
@@ -43,7 +43,7 @@ fn marks_bring_notifications_but_not_too_often() {
     let marks = pair.b.counter("np_ecn_marked_roce_packets");
     let sent = pair.b.counter("np_cnp_sent");
     assert_eq!(marks, pair.trace.iter().filter(|t| t.1 == A).count() as u64);
-    // 200 µs, one in 50 at most.
+    // 200 µs, with at most one per 50.
     assert!((3..=5).contains(&sent), "{sent}");
     assert_eq!(pair.a.counter("rp_cnp_handled"), sent);
     assert!(pair.a.nic.rate_limit(pair.a.qpn).unwrap() < LINE_RATE / 2);
@@ -75,7 +75,7 @@ fn a_cut_rate_is_kept_and_won_back() {
     pair.run_for(Duration::from_micros(50));
     assert_eq!(pair.a.nic.rate_limit(pair.a.qpn), Some(LINE_RATE / 2));
     let sent: usize = pair.trace.iter().filter(|t| t.1 == A).map(|t| t.3).sum();
-    // Until the notification came, all of the window left at once: the NIC itself has no line
+    // Until the notification arrived, the whole window was sent at once: the NIC itself has no line
     // rate, its link has. After it, half of the line rate is 625 bytes per microsecond.
     let at_once: usize = {
         let early = pair.trace.iter().filter(|t| t.1 == A && t.0 == start);

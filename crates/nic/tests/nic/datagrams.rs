@@ -1,4 +1,4 @@
-//! Plain UDP datagrams: neighbours, bounds, and what is refused.
+//! Plain UDP datagrams: neighbours, bounds, and refusals.
 
 use crate::common::{Pair, write_to};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ fn what_is_sent_arrives_in_order_from_the_first_on() {
         for len in lens {
             assert_eq!(b.receive(PORT, &mut bytes), Some((ip(1), from)), "{round}");
             assert_eq!(bytes, sent[..len]);
-            // The answer: who asked is known by its question.
+            // The answer: the sender is known from its request.
             b.send(PORT, (ip(1), from), &bytes).unwrap();
         }
         assert_eq!(b.receive(PORT, &mut bytes), None);
@@ -186,7 +186,7 @@ fn datagrams_and_requests_take_turns() {
     let mut pair = Pair::new();
     let port = pair.a.nic.bind(0).unwrap();
     pair.a.nic.send(port, (ip(2), PORT), b"first").unwrap();
-    // The question goes out, and the other end, without a port, does not answer.
+    // The request is sent, and the other end, without a port, does not answer.
     let packet = pair.a.nic.poll_transmit(pair.now).unwrap();
     assert!(arp::is_arp(packet.header()));
     let question = rackweave_wire::ArpFrame::of(&packet).unwrap();

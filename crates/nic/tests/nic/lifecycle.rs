@@ -1,4 +1,4 @@
-//! Making and removing things, their limits, drain, flush, overflow.
+//! Creating and removing objects, their limits, drain, flush, overflow.
 
 use crate::common::*;
 use rackweave_base::packet::Pool;
@@ -265,7 +265,7 @@ fn drain_finishes_what_was_begun_and_starts_nothing() {
     let qpn = pair.a.qpn;
     pair.a.post(1, write_to(&pair.b.region, 0), 0, 5000);
     pair.a.post(2, write_to(&pair.b.region, 0), 0, 5000);
-    // One packet of the first has left.
+    // One packet of the first has been sent.
     let now = pair.now;
     let packet = pair.a.nic.poll_transmit(now).unwrap();
     pair.inject(B, packet);

@@ -55,7 +55,7 @@ fn the_last_packet_lost_is_found_by_the_timeout() {
         [("local_ack_timeout_err", 1), ("completer_retry_err", 1)]
     );
     assert_eq!(pair.a.statuses(), [(1, Success)]);
-    // All six were sent again, since nothing had been acknowledged.
+    // All six were resent, since nothing had been acknowledged.
     assert_eq!(
         pair.b.counters(),
         [
@@ -89,7 +89,7 @@ fn a_lost_acknowledgement_costs_duplicates_that_are_not_executed() {
 #[test]
 fn a_duplicate_write_changes_nothing() {
     let mut pair = Pair::new();
-    // The duplicate comes long after; the target has changed meanwhile.
+    // The duplicate arrives long after; the target has changed meanwhile.
     pair.filter = Box::new(|from, headers, _| match headers.bth.opcode {
         Opcode::WriteOnly if from == A => Fate::Duplicate(Duration::from_micros(50)),
         _ => Fate::Deliver,
@@ -193,7 +193,7 @@ fn a_repeated_read_request_replaces_the_stream_that_is_being_sent() {
     pair.a.post(1, source, 7000, 3000);
     pair.run();
     assert_eq!(pair.a.bytes(7000, 3000), pattern(3000, 2));
-    // Both arrive before the first response leaves: three responses, not six.
+    // Both arrive before the first response is sent: three responses, not six.
     assert_eq!(pair.sent_by(B, 0x10_0000).len(), 3);
 }
 
@@ -216,7 +216,7 @@ fn an_atomic_whose_response_is_lost_is_not_executed_again() {
 #[test]
 fn acknowledged_requests_are_not_sent_again() {
     let mut pair = Pair::new();
-    // Of three messages the last is lost; the acknowledgement of the others has come.
+    // Of three messages the last is lost; the acknowledgement of the others has arrived.
     pair.drop_nth(A, is(Opcode::WriteOnly), &[2]);
     for id in 0..3 {
         let target = write_to(&pair.b.region, id * 8);
@@ -271,7 +271,7 @@ fn a_payload_whose_source_is_gone_counts_as_lost() {
         pair.a.post(1, target, 0, 1000);
         let now = pair.now;
         let packet = pair.a.nic.poll_transmit(now).unwrap();
-        // The region and its block go while the packet is on its way.
+        // The region and its block are removed while the packet is in flight.
         assert!(pair.a.nic.deregister(&pair.a.region.clone()));
         let other = pair.memory.allocate(1).unwrap();
         pair.a.block = other.clone();

@@ -1,4 +1,4 @@
-//! Tests of the soft NIC, two of them joined by a programmable channel.
+//! Tests of the soft NIC, two of them connected by a programmable channel.
 
 mod common;
 mod congestion;

@@ -17,7 +17,7 @@ const STATES: [QpState; 6] = [
     QpState::Error,
 ];
 
-/// A pair whose queue pair A is in `state`; where that can be, with a READ and a WRITE outstanding.
+/// A pair whose queue pair A is in `state`, with a READ and a WRITE outstanding where possible.
 fn in_state(state: QpState) -> Pair {
     let setup = Setup::default();
     let mut pair = Pair::new();
@@ -165,7 +165,7 @@ fn events() -> Vec<Event> {
         }),
     ];
     for opcode in Opcode::ALL {
-        // Requests bear the PSN expected; responses answer the READ outstanding, behind the WRITE.
+        // Requests have the expected PSN; responses answer the outstanding READ, after the WRITE.
         let psn = if opcode.is_response() {
             setup.psn_a + 1
         } else {
@@ -204,7 +204,7 @@ fn events() -> Vec<Event> {
     events
 }
 
-/// What an event has brought about: result, state, completions, events, drops, packets.
+/// The outcome of an event: result, state, completions, events, drops, packets.
 fn outcome(state: QpState, act: &dyn Fn(&mut Pair) -> String) -> String {
     let mut pair = in_state(state);
     let before = pair.a.counters();

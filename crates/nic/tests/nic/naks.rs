@@ -1,4 +1,4 @@
-//! Requests that a responder refuses, and what both ends make of it.
+//! Requests that a responder refuses, and the effect at both ends.
 
 use crate::common::*;
 use rackweave_base::{Payload, Psn, Rkey};
@@ -35,10 +35,10 @@ fn reth(pair: &Pair, offset: u64, length: u32) -> Extension {
     })
 }
 
-/// A request: opcode, what stands behind the BTH, payload length.
+/// A request: opcode, the extension after the BTH, payload length.
 type Request = (Opcode, fn(&Pair) -> Extension, usize);
 
-/// Feeds requests to B and returns what it answers to them.
+/// Feeds requests to B and checks its answers.
 fn check(setup: &Setup, requests: &[Request], answers: &[&str]) {
     let mut pair = Pair::with(setup);
     for (psn, (opcode, extension, len)) in requests.iter().enumerate() {
@@ -98,7 +98,7 @@ fn messages_out_of_form_are_invalid() {
         &[write_first, (ReadRequest, |p| reth(p, 0, 4), 0)],
         &second,
     );
-    // Forms that this NIC does not know.
+    // Forms that this NIC does not support.
     check(
         &setup,
         &[(SendOnlyInvalidate, |_| Extension::Invalidate(Rkey(1)), 4)],
@@ -176,8 +176,8 @@ fn more_reads_than_negotiated_are_invalid_but_repeated_ones_are_not() {
     }
     pair.filter = Box::new(|_, _, _| Fate::Drop);
     pair.run();
-    // All were asked for again before the first response left; then the oldest goes on being
-    // repeated while a new one comes.
+    // All were requested again before the first response was sent; then the oldest continues to be
+    // repeated while a new one arrives.
     assert_eq!(pair.sent_by(B, 0x10_0000), answers[..2]);
     for psn in [0, 2] {
         let packet = request(&pair, Opcode::ReadRequest, psn, reth(&pair, 0, 8), 0);
@@ -278,7 +278,7 @@ fn a_region_deregistered_while_it_is_read_ends_the_read() {
     let mut pair = Pair::new();
     let source = read_from(&pair.b.region, 0);
     pair.a.post(1, source, 0, 100_000);
-    // The request travels, and a few responses leave.
+    // The request is delivered, and a few responses are sent.
     pair.step();
     let now = pair.now;
     let sent = (0..3).filter_map(|_| pair.b.nic.poll_transmit(now)).count();

@@ -115,7 +115,7 @@ fn sends_fill_receives_in_order_across_segments() {
     let data = pattern(5000, 9);
     pair.a.block.write(0, &data);
     let (a, b) = (pair.a.region.clone(), pair.b.region.clone());
-    // Segments on both sides that no packet boundary meets, an empty one among them.
+    // Segments on both sides that do not coincide with packet boundaries, including an empty one.
     let segments = [
         a.segment(0, 1000),
         a.segment(1000, 0),
@@ -255,7 +255,7 @@ fn a_fence_waits_for_reads() {
     let segment = pair.a.region.segment(0, 10_000);
     let mut fenced = WorkRequest::new(2, target, &[segment]);
     fenced.fence = true;
-    // What was read is sent on: without the fence it would be the zeros from before.
+    // The bytes read are sent on: without the fence it would be the zeros from before.
     pair.b.block.write(0, &pattern(10_000, 6));
     pair.a.nic.post_send(pair.a.qpn, fenced).unwrap();
     pair.run();

@@ -18,7 +18,7 @@ fn a_write_behind_a_read_does_not_change_what_is_read() {
     pair.b.post_receive(9, 0, 100);
     pair.a.post(1, read_from(&region, 0), 100_000, 20_000);
     pair.a.post(2, read_from(&region, 32_768), 200_000, 8);
-    // Each of these would change what is read, were it executed when it arrives.
+    // Each of these would change the bytes being read if it were executed on arrival.
     pair.a.post(3, SEND, 0, 100);
     pair.a.post(4, write_to(&region, 10_000), 0, 10_000);
     pair.a.post(5, fetch_add(&region, 32_768, 1), 200_008, 8);
@@ -78,7 +78,7 @@ fn responses_leave_in_the_order_of_their_psns() {
 
 #[test]
 fn a_stream_of_reads_goes_on_when_buffers_come_back() {
-    // Two buffers for a stream of a hundred packets, and WRITEs behind it that must wait.
+    // Two buffers for a stream of a hundred packets, and WRITEs after it that must wait.
     let mut pair = Pair::with(&Setup {
         pool: 2,
         ..Setup::default()

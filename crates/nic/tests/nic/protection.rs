@@ -1,4 +1,4 @@
-//! Who may touch what: keys, bounds, permissions, domains, peers.
+//! Access control: keys, bounds, permissions, domains, peers.
 
 use crate::common::*;
 use rackweave_base::{Packet, Payload, Rkey};
@@ -136,7 +136,8 @@ fn permissions_of_the_region() {
 
 #[test]
 fn permissions_of_the_queue_pair() {
-    // What the queue pair itself does not allow is an invalid request (specification 9.7.4.1.2).
+    // An operation that the queue pair itself does not allow is an invalid request (specification
+    // 9.7.4.1.2).
     let rights = [
         Access::REMOTE_WRITE,
         Access::REMOTE_READ,
@@ -248,7 +249,7 @@ fn a_deregistered_region_is_out_of_reach() {
     assert_eq!(pair.a.statuses(), [(1, CompletionStatus::RemoteAccess)]);
 }
 
-/// Changes one packet of a WRITE on its way and returns the reason for which B drops it.
+/// Changes one packet of a WRITE in flight and returns the reason for which B drops it.
 fn dropped(change: impl Fn(&mut Headers)) -> Vec<(&'static str, u64)> {
     let mut pair = Pair::new();
     pair.a.post(1, write_to(&pair.b.region, 0), 0, 10);

@@ -1,4 +1,4 @@
-//! Random operations over a channel that loses, repeats, delays and damages packets, compared with
+//! Random operations over a channel that loses, repeats, delays and corrupts packets, compared with
 //! a model of both memories. The seed alone determines a run; a failure prints it.
 
 use crate::common::*;
@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 
 /// Bytes that peers WRITE to and READ from, per node.
 const SHARED: usize = 64 * 1024;
-/// From here on each node has its local places: one per request, so that none is used twice at
+/// From here on each node has its local buffers: one per request, so that none is used twice at
 /// once.
 const LOCAL: usize = SHARED;
 const PLACE: usize = 16 * 1024;
 const PLACES: u64 = 40;
 const OPERATIONS: u64 = 120;
 
-/// What a completion must have brought about.
+/// The expected effect of a completion.
 enum Expect {
     Nothing,
     /// These bytes at this offset of the requester.
@@ -39,11 +39,11 @@ struct World {
     pair: Pair,
     rng: Rng,
     ends: [End; 2],
-    /// What the shared bytes of each node will be when all posted requests have been executed.
+    /// The expected shared bytes of each node when all posted requests have been executed.
     models: [Vec<u8>; 2],
-    /// A READ that is asked for again after a loss may return what a request behind it has written
-    /// meanwhile, unless that is fenced (specification 1.4, 10.8.3.3). Without faults no fence is
-    /// needed: the responder holds back what follows a READ.
+    /// A READ that is requested again after a loss may return bytes that a later request has
+    /// written meanwhile, unless that one is fenced (specification 1.4, 10.8.3.3). Without faults
+    /// no fence is needed: the responder holds back requests that follow a READ.
     fenced: bool,
 }
 
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Posts one random request at `at` if there is room.
+    /// Posts one random request at `at` if there is space.
     fn post(&mut self, at: usize) {
         let end = &self.ends[at];
         if end.posted == OPERATIONS || end.open.len() as u64 >= PLACES {
@@ -216,7 +216,7 @@ impl World {
             .post_receive(id, place as u64, PLACE as u32);
     }
 
-    /// Takes completions and compares them with what was expected.
+    /// Polls completions and compares them with the expected ones.
     fn check_completions(&mut self, at: usize) {
         let side = self.ends[at].side;
         for completion in self.pair.node(side).completions() {
@@ -266,7 +266,7 @@ impl World {
             self.pair.step();
             assert!(self.pair.now < limit, "it takes for ever");
         }
-        // Late duplicates may still be on their way.
+        // Late duplicates may still be in flight.
         self.pair.filter = Box::new(|_, _, _| Fate::Deliver);
         self.pair.run();
         for (at, side) in [A, B].into_iter().enumerate() {

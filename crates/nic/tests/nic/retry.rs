@@ -53,7 +53,8 @@ fn a_timeout_of_zero_waits_for_ever() {
 
 #[test]
 fn progress_renews_retries_and_timeout() {
-    // Every other packet of A is lost: each message costs a timeout, none more than one retry.
+    // Every other packet of A is lost: each message costs a timeout, but none needs more than one
+    // retry.
     let mut pair = Pair::with(&Setup {
         retries: 1,
         ..Setup::default()
@@ -102,7 +103,7 @@ fn a_long_read_does_not_time_out_while_it_progresses() {
 
 #[test]
 fn stale_answers_do_not_spend_retries() {
-    // One READ response of a long stream is lost; all those behind it tell so.
+    // One READ response of a long stream is lost; all later ones reveal this.
     let mut pair = Pair::with(&Setup {
         retries: 1,
         ..Setup::default()

@@ -18,8 +18,8 @@ fn a_send_waits_until_a_receive_is_posted() {
     assert_eq!(pair.a.statuses().len(), 2);
     assert_eq!(pair.b.bytes(100, 5), b"hello");
     assert_eq!(pair.b.bytes(200, 5), b"hello");
-    // The wait of 20 µs is kept: at 0, 22 and 44 µs, then it is there. The second SEND, ahead of
-    // the one expected, draws no answer.
+    // The wait of 20 µs is respected: attempts at 0, 22 and 44 µs, then the receive is posted. The
+    // second SEND, ahead of the expected one, gets no answer.
     assert_eq!(pair.b.counter("send_rnr_err"), 3);
     assert_eq!(pair.b.counter("out_of_buffer"), 3);
     assert_eq!(pair.a.counter("rcvd_rnr_err"), 3);
@@ -79,7 +79,7 @@ fn a_write_with_immediate_waits_at_its_last_packet() {
     pair.b.post_receive(1, 0, 0);
     pair.run();
     assert_eq!(pair.b.bytes(0, 3000), data);
-    // Only the last packet was sent again.
+    // Only the last packet was resent.
     let writes = pair.sent_by(A, 0x10_0000);
     assert_eq!(writes[3..], ["RDMA_WRITE_LAST_WITH_IMMEDIATE 2 [952] !"]);
 }

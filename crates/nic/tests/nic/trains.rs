@@ -1,4 +1,4 @@
-//! WRITEs whose Middles travel together, where links carry trains.
+//! WRITEs whose Middles are sent together, where links carry trains.
 
 use crate::common::*;
 use rackweave_verbs::CompletionStatus::Success;

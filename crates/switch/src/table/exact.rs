@@ -16,7 +16,7 @@ pub struct Exact<V> {
 impl<V: Copy> Exact<V> {
     /// An empty table in `stage` for at most `capacity` keys of `width` bits.
     pub fn new(name: &'static str, stage: u8, width: u8, capacity: usize) -> Self {
-        // At most half full, so that probes stay short.
+        // The hash table is at most half full, so that probes stay short.
         let places = (capacity * 2).next_power_of_two().max(2);
         Self {
             name,
@@ -66,7 +66,7 @@ impl<V: Copy> Exact<V> {
         Ok(())
     }
 
-    /// Removes `key`. False if it was not there.
+    /// Removes `key`. Returns false if it was absent.
     pub fn remove(&mut self, key: u64) -> bool {
         let mask = self.places.len() - 1;
         let mut hole = self.home(key);

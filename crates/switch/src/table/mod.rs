@@ -1,9 +1,10 @@
 //! Match-action tables: filled by the control plane, looked up by packets.
 //!
-//! Three ways to match, each on a key of bounded width: exactly ([`Exact`], hashed into
-//! SRAM, [`Direct`] where keys are small and dense, or [`Row`] for several such tables), by
-//! value and mask with priorities ([`Ternary`], TCAM), by range ([`Range`], TCAM after expansion or
-//! range-capable SRAM). Each has a fixed capacity, allocated at start; a full table refuses.
+//! There are three kinds of match, each on a key of bounded width: exactly ([`Exact`], hashed into
+//! SRAM, [`Direct`] where keys are small and dense, or [`Row`] for several such tables), by value
+//! and mask with priorities ([`Ternary`], TCAM), by range ([`Range`], TCAM after expansion or
+//! range-capable SRAM). Each has a fixed capacity, allocated at start; a full table refuses new
+//! entries.
 
 mod direct;
 mod exact;
@@ -42,7 +43,8 @@ pub enum TableError {
         /// The key.
         key: u64,
     },
-    /// A key that another owner has, in a table where owners must not push each other out.
+    /// The key belongs to another owner, in a table where owners must not replace each other's
+    /// entries.
     #[error("table {table}: key {key:#x} is taken; remove its entry first")]
     Taken {
         /// The table's name.
@@ -51,7 +53,7 @@ pub enum TableError {
         /// The key.
         key: u64,
     },
-    /// A range whose end lies before its start, or one that overlaps another.
+    /// The range ends before its start, or overlaps another.
     #[error("table {table}: range {first:#x}..={last:#x} is empty or overlaps another")]
     BadRange {
         /// The table's name.

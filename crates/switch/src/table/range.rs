@@ -58,7 +58,7 @@ impl<V: Copy> Range<V> {
         Ok(())
     }
 
-    /// Removes the ranges that lie within `first..=last`.
+    /// Removes the ranges within `first..=last`.
     pub fn remove_within(&mut self, first: u64, last: u64) {
         self.entries.retain(|&(f, l, _)| f < first || l > last);
     }

@@ -2,11 +2,11 @@
 
 use super::TableError;
 
-/// `N` tables that map the same keys `0..capacity`, each to a value of its own.
+/// `N` tables that map the same keys `0..capacity`, each to its own value.
 ///
-/// A packet looks one key up in all of them, in one stage or in several that follow each other, as
-/// it can with as many [`super::Direct`]s. In memory the values of one key lie together, so that a
-/// software switch fetches one or two cache lines where those would cost it `N`.
+/// A packet looks up one key in all of them, in one stage or in successive stages, as it would in
+/// as many [`super::Direct`]s. In memory the values of one key are adjacent, so a software switch
+/// fetches one or two cache lines, whereas separate tables would cost it `N`.
 #[derive(Debug)]
 pub struct Row<V, const N: usize> {
     name: &'static str,
@@ -44,7 +44,7 @@ impl<V: Copy, const N: usize> Row<V, N> {
         Ok(())
     }
 
-    /// Of each table: name, stage, key width in bits, capacity and bytes of one value.
+    /// For each table: name, stage, key width in bits, capacity and bytes of one value.
     pub fn shapes(&self) -> impl Iterator<Item = (&'static str, u8, u8, usize, usize)> + '_ {
         let capacity = self.entries.len();
         let width = capacity.next_power_of_two().trailing_zeros() as u8;

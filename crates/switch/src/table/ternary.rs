@@ -9,7 +9,7 @@ pub struct Ternary<V> {
     stage: u8,
     width: u8,
     capacity: usize,
-    /// Highest priority first; among equals the older first.
+    /// Sorted by descending priority; among equals, oldest first.
     entries: Vec<Entry<V>>,
 }
 

@@ -1,4 +1,5 @@
-//! What ends in the switch: acknowledgements, answers to word READs, congestion notifications.
+//! Packets that end in the switch: acknowledgements, responses to word READs, congestion
+//! notifications.
 
 use super::engine::{Engine, clock};
 use super::{Cause, EngineEvent, EngineTask, FailReason, LaneId, emit};
@@ -8,7 +9,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_wire::{Aeth, NakCode, Syndrome};
 
-/// An acknowledgement or a timeout that made no progress leaves the retries where they are.
+/// An acknowledgement or a timeout that made no progress leaves the retry counts unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Done,
@@ -17,7 +18,7 @@ enum Progress {
 }
 
 impl Engine {
-    /// The target tells how far the WRITE has come.
+    /// Handles an acknowledgement of a WRITE by its target.
     pub(super) fn target_acknowledge<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -50,7 +51,7 @@ impl Engine {
                 pass.recirculate(EngineEvent::Done { lane, cookie });
             }
             (Syndrome::Ack { .. }, Some(Progress::Some)) => {}
-            (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer asks again
+            (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer reissues
             (Syndrome::Nak(NakCode::SequenceError), Some(_)) => {
                 pass.recirculate(EngineTask::Reissue {
                     lane,
@@ -69,8 +70,8 @@ impl Engine {
         }
     }
 
-    /// The source lane whose transfer writes on this target lane; none if its transfer is over and
-    /// the source lane carries another.
+    /// The source lane whose transfer writes on this target lane; none if that transfer is over and
+    /// the source lane carries another one.
     fn owner(&mut self, cursor: &mut Cursor, target: LaneId) -> Option<LaneId> {
         let owner = self.registers.owner.read(cursor, target.index()) as usize;
         if owner >= usize::from(self.config.lanes) {
@@ -81,8 +82,8 @@ impl Engine {
         counts.then_some(LaneId(owner as u16))
     }
 
-    /// Enters that the first `confirmed` fragments of the lane's transfer are safe. `None` if
-    /// that cannot be, because the transfer has not so many or is over.
+    /// Records that the first `confirmed` fragments of the lane's transfer have arrived. Returns
+    /// `None` if this is impossible, because the transfer has fewer fragments or is over.
     fn progress<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -116,7 +117,7 @@ impl Engine {
         })
     }
 
-    /// An ACK or NAK on a lane where the switch sent a READ or a word WRITE.
+    /// Handles an ACK or NAK on a lane where the switch sent a READ or a word WRITE.
     pub(super) fn initiator_acknowledge<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -168,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a word READ.
+    /// Handles the response to a word READ.
     pub(super) fn word_response<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -193,7 +194,7 @@ impl Engine {
         pass.recirculate(EngineEvent::Word { lane, bytes });
     }
 
-    /// The target's NIC saw congestion marks: whoever sends the data shall slow down.
+    /// The target's NIC saw congestion marks: notifies the source to slow down.
     pub(super) fn congestion<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

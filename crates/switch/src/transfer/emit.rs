@@ -1,4 +1,4 @@
-//! The packets that the switch makes on a lane, and the rewriting of those that pass through it.
+//! Builds the packets that the switch sends on a lane, and rewrites those that pass through it.
 
 use super::{EngineConfig, Lane};
 use rackweave_base::packet::HEADER_MAX;
@@ -32,7 +32,7 @@ fn headers(
     }
 }
 
-/// A packet of the switch's own, sealed where the links need it.
+/// Finishes a packet made by the switch, with an ICRC where the links need one.
 fn finish(config: &EngineConfig, memory: &Memory, headers: &Headers, payload: Payload) -> Packet {
     let mut packet = headers.packet(payload);
     if config.check {
@@ -97,7 +97,7 @@ pub fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) -> Packet
     finish(config, memory, &headers, Payload::Empty)
 }
 
-/// The answer to a SEND: everything up to `psn` has arrived, `messages` in all.
+/// The acknowledgement of a SEND: everything up to `psn` has arrived, `messages` in all.
 pub fn acknowledge(
     config: &EngineConfig,
     memory: &Memory,
@@ -115,7 +115,7 @@ pub fn acknowledge(
     finish(config, memory, &headers, Payload::Empty)
 }
 
-/// The answer to a READ that fits one packet. `messages` is the message sequence number.
+/// The response to a READ that fits in one packet. `messages` is the message sequence number.
 pub fn read_response(
     config: &EngineConfig,
     memory: &Memory,
@@ -133,7 +133,7 @@ pub fn read_response(
     finish(config, memory, &headers, Payload::copied(bytes))
 }
 
-/// The answer to an atomic: what the word held before (InfiniBand specification 1.4, 9.4.5).
+/// The response to an atomic: the old value of the word (InfiniBand specification 1.4, 9.4.5).
 pub fn atomic_acknowledge(
     config: &EngineConfig,
     memory: &Memory,
@@ -152,7 +152,7 @@ pub fn atomic_acknowledge(
     finish(config, memory, &headers, Payload::Empty)
 }
 
-/// A refusal: of the request at `psn`, or because that one is missing.
+/// A NAK: the request at `psn` is refused or missing.
 pub fn refuse(
     config: &EngineConfig,
     memory: &Memory,
@@ -174,8 +174,8 @@ pub fn send(config: &EngineConfig, memory: &Memory, lane: &Lane, psn: Psn, bytes
     finish(config, memory, &headers, Payload::copied(bytes))
 }
 
-/// Passes a packet of one queue pair on to another: addresses, queue pair, PSN and extension
-/// change, opcode and payload do not. The ICRC is kept right without a look at the payload.
+/// Forwards a packet of one queue pair on another: addresses, queue pair, PSN and extension change;
+/// opcode and payload do not. The ICRC is kept correct without reading the payload.
 pub fn relay(
     config: &EngineConfig,
     lane: &Lane,
@@ -190,7 +190,7 @@ pub fn relay(
     replace(config, &new, packet);
 }
 
-/// Gives a packet another header.
+/// Replaces the header of a packet.
 fn replace(config: &EngineConfig, new: &Headers, packet: &mut Packet) {
     if packet.check.is_none() {
         return new.write_to(packet);
@@ -202,7 +202,7 @@ fn replace(config: &EngineConfig, new: &Headers, packet: &mut Packet) {
     config.rewrite.apply(packet, &old[..old_len]);
 }
 
-/// Which fragment of which WRITE a response becomes.
+/// The fragment of a WRITE that a response becomes.
 pub(crate) struct Fragment {
     pub index: u32,
     pub count: u32,
@@ -212,8 +212,8 @@ pub(crate) struct Fragment {
     pub reth: Reth,
 }
 
-/// Turns a READ response into the fragment of the WRITE, in place: header and ICRC, never the
-/// payload.
+/// Turns a READ response into the fragment of the WRITE, in place: changes header and ICRC, never
+/// the payload.
 pub(crate) fn rewrite(
     config: &EngineConfig,
     lane: &Lane,

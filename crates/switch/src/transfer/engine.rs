@@ -17,12 +17,12 @@ pub struct Engine {
     pub(super) memory: Memory,
     pub(super) registers: Registers,
     pub(super) header_checks: bool,
-    /// Queue pair number of the switch to lane.
+    /// Maps a queue pair number of the switch to a lane.
     lane_of: Exact<LaneId>,
     pub(super) lanes: Direct<Lane>,
 }
 
-/// What became of a packet that the engine was offered.
+/// The result of offering a packet to the engine.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was for one of the engine's queue pairs.
@@ -51,8 +51,8 @@ impl Engine {
         }
     }
 
-    /// The same engine, able to check what transfers begin with, at the cost of one more register
-    /// array.
+    /// The same engine, able to check the first bytes of transfers, at the cost of one more
+    /// register array.
     pub fn with_header_checks(mut self) -> Self {
         let lanes = usize::from(self.config.lanes);
         self.registers = Registers::new(lanes, lanes);
@@ -60,7 +60,7 @@ impl Engine {
         self
     }
 
-    /// Enters tables and registers.
+    /// Enters tables and registers in the ledger.
     pub fn declare(&self, ledger: &mut Ledger) {
         self.registers.declare(ledger);
         ledger.exact(&self.lane_of);
@@ -72,7 +72,7 @@ impl Engine {
         usize::from(self.config.lanes)
     }
 
-    /// Connects `lane`: packets to `qpn` belong to it, `psn` is the first that it sends with.
+    /// Connects `lane`: packets to `qpn` belong to it, `psn` is the PSN of its first request.
     ///
     /// # Errors
     /// If a table is full or a key too wide.
@@ -97,8 +97,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Enters a lane that has no queue pair of its own: a group. `psn` is the first that its
-    /// members send with.
+    /// Enters a lane without a queue pair: a group. `psn` is the PSN of the first request of its
+    /// members.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -109,7 +109,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets a group.
+    /// Removes a group.
     pub fn remove_group(&mut self, id: LaneId) {
         let known = self.lanes.set(id.index(), None);
         debug_assert!(known.is_ok());
@@ -120,7 +120,7 @@ impl Engine {
         self.lanes.lookup(id.index())
     }
 
-    /// What the transfer on a source lane was started with, if one is under way.
+    /// The cookie of the transfer in flight on a source lane, if there is one.
     pub fn cargo(&self, id: LaneId) -> Option<u32> {
         let at = id.index();
         let registers = &self.registers;
@@ -128,13 +128,13 @@ impl Engine {
         is_under_way.then(|| registers.cookie.peek(at))
     }
 
-    /// What the last transfer on a source lane was started with: all ones before the first since
+    /// The cookie of the last transfer on a source lane: all ones until the first transfer after
     /// the lane was connected.
     pub fn cookie(&self, id: LaneId) -> u32 {
         self.registers.cookie.peek(id.index())
     }
 
-    /// Changes the kind of a connected lane: a member's neighbour.
+    /// Changes the kind of a connected lane: a member gets another successor.
     pub fn set_kind(&mut self, id: LaneId, kind: LaneKind) {
         if let Some(&lane) = self.lanes.lookup(id.index()) {
             let known = self.lanes.set(id.index(), Some(Lane { kind, ..lane }));
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// Whether the lanes that a task is about are connected.
+    /// Whether the lanes that a task refers to are connected.
     pub fn is_alive(&self, task: &EngineTask) -> bool {
         match *task {
             EngineTask::Start(start) => {
@@ -158,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// Forgets a lane and what it carries.
+    /// Removes a lane and the operation on it.
     pub fn disconnect(&mut self, id: LaneId, qpn: Qpn) {
         self.lane_of.remove(u64::from(qpn.0));
         let known = self.lanes.set(id.index(), None);
@@ -177,7 +177,7 @@ impl Engine {
         &self.config
     }
 
-    /// A packet for the switch itself.
+    /// Handles a packet addressed to the switch itself.
     #[inline]
     pub fn packet<T, D>(
         &mut self,
@@ -214,7 +214,7 @@ impl Engine {
             self.fragment(pass, port, id, &lane, headers, packet);
             return Outcome::Taken;
         }
-        // Whatever else arrives ends here, so nobody behind the switch would notice damage.
+        // All other packets end here, so no node behind the switch would detect corruption.
         if self.config.check && icrc::verify(&packet, &self.memory) != icrc::Verdict::Right {
             pass.drop(port, DropReason::BadCheck, &packet);
             return Outcome::Taken;
@@ -249,7 +249,7 @@ impl Engine {
         Outcome::Taken
     }
 
-    /// A fragment of a READ response becomes a fragment of a WRITE.
+    /// Turns a fragment of a READ response into a fragment of a WRITE.
     #[inline]
     fn fragment<T, D>(
         &mut self,
@@ -284,12 +284,13 @@ impl Engine {
             }
             before
         });
-        // A train counts for as many fragments as it has; it never has the first or the last.
+        // A train counts for as many fragments as it has; it never contains the first or the last
+        // one.
         let fragments = packet.fragments();
         if index < acked || index >= count || fragments > count - index {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         }
-        // A sign of life, whatever its length.
+        // The source is alive, whatever the length.
         registers.retries.update(cursor, at, |retries| {
             *retries = Patience::of(*retries).heard().cell();
         });
@@ -299,7 +300,7 @@ impl Engine {
         let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
         let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(lane.mtu));
         let is_malformed = !is_whole || (fragments > 1 && (index == 0 || end == count));
-        // With a wrong header the transfer is over already, and somebody must hear of it.
+        // With a wrong header the transfer is over already, and that must be reported.
         if is_malformed && !is_wrong {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
@@ -309,7 +310,7 @@ impl Engine {
         let rkey = Rkey(registers.target_rkey.read(cursor, at));
         let psn = headers.bth.psn.add(offset);
         if header != 0 {
-            // The first fragment decides; one that comes again decides again.
+            // The first fragment decides; if it arrives again, it decides again.
             let seen = registers.complete.update(cursor, at, |seen| {
                 core::mem::replace(seen, *seen | u32::from(index == 0))
             });
@@ -337,7 +338,7 @@ impl Engine {
         self.rewrite(pass, port, target as u16, headers, packet, &fragment);
     }
 
-    /// Sends a fragment on to its target, or to each member of a group of targets.
+    /// Forwards a fragment to its target, or to each member of a group of targets.
     #[inline]
     fn rewrite<T, D>(
         &self,
@@ -388,7 +389,7 @@ fn refuse<T, D>(
     if !is_under_way {
         return pass.recirculate(EngineTask::Refuse { lane, target, psn });
     }
-    // Fragments are under way already: the lane cannot go on as if nothing had been.
+    // Fragments are in flight already: the lane cannot be reused as if nothing had been sent.
     pass.disarm(u32::from(lane.0));
     pass.recirculate(EngineEvent::Failed {
         lane,

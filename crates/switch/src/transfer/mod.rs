@@ -1,8 +1,8 @@
 //! The transfer engine: moves bytes between queue pairs of different nodes without buffering them
 //! (zero-sided RDMA, section 4).
 //!
-//! The switch is one end of many reliable connections, each a [`Lane`]. It never holds payload. A
-//! **transfer** moves `length` bytes from a region of one node to a region of another: the switch
+//! The switch is an endpoint of many reliable connections, each a [`Lane`]. It never holds payload.
+//! A **transfer** moves `length` bytes from a region of one node to a region of another: the switch
 //! sends a READ on the *source lane*, and turns each fragment of the response, header only, into
 //! the matching fragment of a WRITE on the *target lane*:
 //!
@@ -15,32 +15,34 @@
 //!        │                   │◀──────────── ACK s+2+offset ──│   Done
 //! ```
 //!
-//! The offset is fixed when the transfer starts, so a fragment needs no state but its own PSN, and
-//! fragments that overtake each other still land where they belong. A lane carries one transfer at
-//! a time. Everything that can be lost is recovered from the first fragment that the target has
-//! not acknowledged: a NAK of the target tells at once, a timeout tells in the end, and the READ is
-//! re-issued for what is missing. A fragment that belongs to no transfer under way is dropped.
+//! The offset is fixed when the transfer starts. A fragment therefore needs no state but its own
+//! PSN, and reordered fragments are still written to the right place. A lane carries one transfer
+//! at a time. Recovery from loss starts at the first fragment that the target has not acknowledged:
+//! a NAK of the target reports a loss at once, a timeout detects all others, and the READ is
+//! reissued for the missing part. A fragment that belongs to no transfer in flight is dropped.
 //!
-//! A **multicast transfer** writes to several targets. Its target lane is a *group*, which stands
-//! for the *member* lanes of all targets: each fragment leaves as one copy per member, and the
-//! transfer is done when every member has acknowledged all of it. The members of a group carry the
-//! same transfers in the same order, so that one PSN serves them all: the group's. A timeout asks
-//! again from the first fragment that is missing anywhere; whoever has it already acknowledges it
-//! once more.
+//! A **multicast transfer** writes to several targets. Its target lane is a *group*, which
+//! represents the *member* lanes of all targets. Each fragment leaves as one copy per member, and
+//! the transfer is done when every member has acknowledged all of it. The members of a group carry
+//! the same transfers in the same order, so they all share one PSN, the group's. A timeout reissues
+//! from the first fragment that any member lacks; members that already have it acknowledge it
+//! again.
 //!
-//! A **doorbell** is a SEND of a node with the eight bytes that a READ of its ring would fetch.
+//! A **doorbell** is a SEND by a node that carries the eight bytes that a READ of its ring would
+//! fetch.
 //!
-//! A **checked transfer** begins with bytes that must be what the program expects, such as the
-//! header of a page. If they are not, nothing is written, and the program is told. Until the first
-//! fragment has passed, later ones that overtook it are dropped: they would have to be taken back.
+//! A **checked transfer** must begin with bytes that the program expects, such as the header of a
+//! page. If it does not, nothing is written and the program gets an event. Until the first fragment
+//! has passed, later fragments that overtook it are dropped, because their writes could not be
+//! undone.
 //!
-//! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
-//! and shares the machinery: it is a request of one packet whose answer ends in the switch.
+//! A **word operation** reads or writes the few bytes at the head of a ring on its own lane. It
+//! shares the machinery: it is a request of one packet whose response ends in the switch.
 //!
-//! Files: `engine` the tables and the passes of packets; `tasks` those of tasks; `acknowledge`
-//! those of what ends in the switch; `multicast` what several targets and doorbells add; `patience`
-//! how often who is asked again; `registers` the state by stage; `emit` the packets that the switch
-//! makes.
+//! Files: `engine` has the tables and the passes of packets; `tasks` the passes of tasks;
+//! `acknowledge` the passes of packets that end in the switch; `multicast` the additions for
+//! several targets and for doorbells; `patience` the retry limits for source and target;
+//! `registers` the state by stage; `emit` the packets that the switch makes.
 
 mod acknowledge;
 pub mod emit;
@@ -59,7 +61,7 @@ use serde::{Deserialize, Serialize};
 pub use engine::{Engine, Outcome};
 pub use patience::Cause;
 
-/// A connection between the switch and a node, by its place in the tables.
+/// A connection between the switch and a node, identified by its index in the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LaneId(pub u16);
 
@@ -70,7 +72,7 @@ impl LaneId {
     }
 }
 
-/// What a lane is for.
+/// The purpose of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneKind {
     /// READs of transfers.
@@ -84,28 +86,28 @@ pub enum LaneKind {
         /// The region's key.
         rkey: Rkey,
     },
-    /// Stands for all its members in multicast transfers; no packet comes or goes on it. The
-    /// multicast group that copies its fragments has its number.
+    /// Represents all its members in multicast transfers; no packet arrives or leaves on it. The
+    /// multicast group that copies its fragments has the same number.
     Group {
-        /// Any of its members; each names the next.
+        /// Any of its members; each member names the next.
         first: LaneId,
         /// A bit for each member.
         members: u32,
     },
     /// WRITEs of multicast transfers to one target.
     Member {
-        /// The lane that stands for all.
+        /// The lane that represents all members.
         group: LaneId,
-        /// The member after this one, round in a circle.
+        /// The next member; the members form a circle.
         next: LaneId,
-        /// Its bit.
+        /// The member's bit.
         bit: u8,
         /// Added to the target address of transfers.
         address: u64,
         /// The key of the target region.
         rkey: Rkey,
     },
-    /// Whatever comes on it is for the program.
+    /// Packets on it are passed to the program.
     Program,
     /// Doorbells of the node.
     Doorbell {
@@ -114,10 +116,10 @@ pub enum LaneKind {
     },
 }
 
-/// A lane, as the controller enters it.
+/// A lane, as entered by the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lane {
-    /// What it is for.
+    /// Its purpose.
     pub kind: LaneKind,
     /// The port that leads to the node.
     pub port: PortId,
@@ -140,31 +142,31 @@ pub struct Start {
     pub source: LaneId,
     /// The lane to WRITE on, or the group of lanes; it must be free.
     pub target: LaneId,
-    /// Where the bytes are.
+    /// Address of the bytes.
     pub source_address: u64,
     /// The key of their region.
     pub source_rkey: Rkey,
-    /// Where the bytes go; for a group, where from the address of each member.
+    /// Address to write to; for a group, an offset from the address of each member.
     pub target_address: u64,
     /// The key of that region; for a group each member has its own.
     pub target_rkey: Rkey,
-    /// How many, at least one.
+    /// Number of bytes, at least one.
     pub length: u32,
-    /// Given back when the transfer is done.
+    /// Returned when the transfer is done.
     pub cookie: u32,
-    /// What the first eight bytes must be, little-endian, if that is to be checked: nothing is
-    /// written otherwise. Needs [`Engine::with_header_checks`].
+    /// Expected value of the first eight bytes, little-endian, if they are to be checked: on a
+    /// mismatch nothing is written. Needs [`Engine::with_header_checks`].
     pub header: Option<u64>,
 }
 
-/// What recirculates for the engine.
+/// A recirculating task of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineTask {
     /// Start a transfer.
     Start(Start),
     /// Read the word of a word lane.
     ReadWord(LaneId),
-    /// Write one or two words at the place of a word lane. Bytes as they will lie in memory.
+    /// Write one or two words at the address of a word lane. Bytes are in memory order.
     WriteWords {
         /// The lane; it must be free.
         lane: LaneId,
@@ -172,103 +174,104 @@ pub enum EngineTask {
         first: [u8; 8],
         /// The next eight bytes, if there are any.
         second: Option<[u8; 8]>,
-        /// Given back when they are written.
+        /// Returned when the words are written.
         cookie: u32,
     },
-    /// Find out how far the slowest member of a multicast transfer has come, then ask again.
+    /// Find the slowest member of a multicast transfer, then reissue from the first fragment that
+    /// it lacks.
     Gather {
         /// The source lane.
         lane: LaneId,
         /// The member to look at.
         at: LaneId,
-        /// Members that remain to be looked at, this one included.
+        /// Members that remain to be checked, this one included.
         left: u16,
-        /// Fragments that all members looked at so far have.
+        /// Fragments that all members checked so far have.
         from: u32,
         /// The member that has no more than these.
         slowest: LaneId,
-        /// Why.
+        /// The cause of the reissue.
         cause: Cause,
     },
     /// Every member of a multicast transfer has everything.
     Complete(LaneId),
-    /// Ask again for what is missing of the lane's transfer or word operation.
+    /// Reissue the missing part of the lane's transfer or word operation.
     Reissue {
         /// The source or word lane.
         lane: LaneId,
-        /// The first fragment to ask for, if that is later than the first one not acknowledged.
+        /// The first fragment to request, if later than the first one not acknowledged.
         from: u32,
-        /// The lane that lacks it, if that is known to be a certain one.
+        /// The lane that lacks it, if known.
         slowest: Option<LaneId>,
-        /// Why.
+        /// The cause of the reissue.
         cause: Cause,
     },
-    /// End a transfer whose first bytes are wrong, and of which nothing has been written.
+    /// End a transfer whose first bytes are wrong, of which nothing has been written.
     Refuse {
         /// The source lane.
         lane: LaneId,
         /// The target lane.
         target: LaneId,
-        /// What the target expects next.
+        /// The PSN that the target expects next.
         psn: Psn,
     },
-    /// Give up the lane's transfer or word operation.
+    /// Abandon the lane's transfer or word operation.
     Abandon {
         /// The source or word lane.
         lane: LaneId,
-        /// The lane whose node is to blame.
+        /// The lane whose node caused the failure.
         blame: LaneId,
-        /// Why.
+        /// The reason for the failure.
         reason: FailReason,
     },
 }
 
-/// What the engine tells the program, as a task of the program's.
+/// An event that the engine reports to the program, as a task of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineEvent {
     /// Every byte of the transfer is in the target's memory.
     Done {
         /// The source lane.
         lane: LaneId,
-        /// What the transfer was started with.
+        /// The cookie that the transfer was started with.
         cookie: u32,
     },
-    /// A word was read, or a doorbell brought one.
+    /// A word was read, or arrived by a doorbell.
     Word {
         /// The word or doorbell lane.
         lane: LaneId,
-        /// The bytes as they lie in the node's memory.
+        /// The bytes in the order of the node's memory.
         bytes: [u8; 8],
     },
     /// The words were written.
     Written {
         /// The word lane.
         lane: LaneId,
-        /// What they were given with.
+        /// The cookie of the write.
         cookie: u32,
     },
-    /// The first bytes at the source are not what they had to be; nothing was written.
+    /// The first bytes at the source differ from the expected ones; nothing was written.
     Refused {
         /// The source lane.
         lane: LaneId,
-        /// What the transfer was started with.
+        /// The cookie that the transfer was started with.
         cookie: u32,
     },
-    /// A transfer or word operation is given up; the lane to blame is of no more use.
+    /// A transfer or word operation was abandoned; the lane in `blame` is no longer usable.
     Failed {
         /// The source or word lane.
         lane: LaneId,
-        /// What it was started with.
+        /// The cookie that it was started with.
         cookie: u32,
-        /// The lane whose node is to blame: a source, target, member or word lane.
+        /// The lane whose node caused the failure: a source, target, member or word lane.
         blame: LaneId,
-        /// Why.
+        /// The reason for the failure.
         reason: FailReason,
     },
 }
 
 impl EngineTask {
-    /// The first look at the members of a multicast transfer.
+    /// The first task that checks the members of a multicast transfer.
     const fn gather(lane: LaneId, first: LaneId, members: u32, cause: Cause) -> Self {
         EngineTask::Gather {
             lane,
@@ -282,7 +285,7 @@ impl EngineTask {
 }
 
 impl EngineEvent {
-    /// The lane that it is about.
+    /// The lane that the event concerns.
     pub const fn lane(&self) -> LaneId {
         match *self {
             EngineEvent::Done { lane, .. }
@@ -293,7 +296,7 @@ impl EngineEvent {
         }
     }
 
-    /// What the operation was started with; zero for a word that was read.
+    /// The cookie that the operation was started with; zero for a word that was read.
     pub const fn cookie(&self) -> u32 {
         match *self {
             EngineEvent::Done { cookie, .. }
@@ -305,7 +308,7 @@ impl EngineEvent {
     }
 }
 
-/// Why a transfer or word operation was given up.
+/// Why a transfer or word operation was abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FailReason {
     /// No progress after all retries.
@@ -317,26 +320,27 @@ pub enum FailReason {
     /// The node found the request invalid.
     #[error("the node found the request invalid")]
     InvalidRequest,
-    /// The node could not carry out the request.
+    /// The node could not execute the request.
     #[error("the node could not carry out the request")]
     RemoteOperation,
 }
 
-/// The size and the patience of an engine.
+/// The size, timeouts and retry limits of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineConfig {
-    /// Lanes of all kinds.
+    /// Number of lanes of all kinds.
     pub lanes: u16,
-    /// How long to wait without a sign of progress before asking again.
+    /// How long to wait without progress before reissuing.
     pub timeout: Duration,
-    /// How often to ask again without an answer of the source, and how often without progress at
-    /// the target, before giving up; at most 1000.
+    /// How often to reissue without an answer from the source, and how often without progress at
+    /// the target, before the operation is abandoned; at most 1000.
     pub retries: u32,
-    /// Ask the target for an acknowledgement at every so many fragments, and at the last.
+    /// The target is asked for an acknowledgement once per this many fragments, and at the last
+    /// one.
     pub acknowledge_every: u32,
     /// Whether packets that the switch makes need an ICRC, and packets that end in it are checked.
     pub check: bool,
-    /// How the ICRC of a rewritten packet is kept right.
+    /// How the ICRC of a rewritten packet is kept correct.
     pub rewrite: rackweave_wire::icrc::Rewrite,
     /// The switch's own Ethernet address.
     pub mac: MacAddr,

@@ -1,5 +1,5 @@
 //! Multicast transfers: one READ, a WRITE to every member of a group, all acknowledgements counted
-//! (zero-sided RDMA, section 6.1). And doorbells, which end in the switch as well.
+//! (zero-sided RDMA, section 6.1). Also doorbells, which end in the switch as well.
 
 use super::acknowledge::reason;
 use super::engine::{Engine, clock};
@@ -11,7 +11,7 @@ use rackweave_base::{Packet, PortId, Psn};
 use rackweave_wire::{Aeth, NakCode, Syndrome};
 
 impl Engine {
-    /// A member tells how far its WRITE has come.
+    /// Handles an acknowledgement of a WRITE by a member.
     pub(super) fn member_acknowledge<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -67,12 +67,12 @@ impl Engine {
         match aeth.syndrome {
             Syndrome::Ack { .. } if ahead <= before => pass.drop(port, stale, packet),
             Syndrome::Ack { .. } | Syndrome::ReceiverNotReady { .. } => {}
-            // What it has confirmed already it does not miss: this NAK comes late.
+            // The member has already confirmed this fragment, so the NAK is late.
             Syndrome::Nak(NakCode::SequenceError) if ahead < before || before == all => {
                 pass.drop(port, stale, packet);
             }
-            // Another member may miss more: what is asked for again must never begin before what
-            // was asked for last, or Linux does not answer it.
+            // Another member may lack more. A reissue must never begin before the previous one, or
+            // Linux does not answer it.
             Syndrome::Nak(NakCode::SequenceError) => {
                 let entry = self.lanes.lookup(group.index()).map(|lane| lane.kind);
                 if let Some(LaneKind::Group { first, members }) = entry {
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Looks at one member: a pass can see only one cell of each array.
+    /// Checks one member: a pass can access only one cell of each array.
     pub(super) fn gather<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -100,7 +100,8 @@ impl Engine {
     {
         let member = self.lanes.lookup(at.index()).map(|lane| lane.kind);
         let Some(LaneKind::Member { group, next, .. }) = member else {
-            // The group has changed meanwhile: from the first that anybody may miss.
+            // The group has changed meanwhile: reissue from the first fragment that a member may
+            // lack.
             return pass.recirculate(EngineTask::Reissue {
                 lane,
                 from: 0,
@@ -136,7 +137,7 @@ impl Engine {
         });
     }
 
-    /// Every member has everything: the transfer is over.
+    /// Every member has every fragment: ends the transfer.
     pub(super) fn complete<T, D>(&mut self, pass: &mut Pass<'_, T, D>, lane: LaneId)
     where
         T: From<EngineTask> + From<EngineEvent>,
@@ -150,8 +151,8 @@ impl Engine {
         }
     }
 
-    /// A node says what its ring's word is. It is acknowledged whatever came before it: the newest
-    /// word is all that counts, so lost and overtaken ones need not come again.
+    /// Handles a doorbell: a node reports the word of its ring. It is acknowledged whatever the gap
+    /// before it: only the newest word counts, so lost and overtaken doorbells need not be resent.
     pub(super) fn doorbell<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -1,10 +1,10 @@
-//! How long a transfer waits for whom: what a cell of the register array `retries` counts since the
-//! last progress.
+//! How long a transfer waits for source and target: the counts, since the last progress, in a cell
+//! of the register array `retries`.
 //!
-//! Source and target each get all retries. A source that was cut off for almost as long as it may
-//! be leaves the target its full time, and the other way round: whoever is given up was itself
-//! asked in vain so often. NAKs are answers, so they do not count as silence; but they have a bound
-//! of their own, since a node that says "not yet" for ever would otherwise keep its lane for ever.
+//! Source and target each get all retries. A source that was cut off for almost the whole limit
+//! leaves the target its full time, and vice versa: a node is given up only after all retries to it
+//! failed. NAKs are answers, so they do not count as silence. They have their own bound, since a
+//! node that answers "not yet" for ever would otherwise keep its lane for ever.
 
 use super::FailReason;
 
@@ -12,26 +12,26 @@ use super::FailReason;
 const BITS: u32 = 10;
 const MASK: u32 = (1 << BITS) - 1;
 
-/// Whether the source was heard of since the last timeout.
+/// Whether the source has answered since the last timeout.
 const HEARD: u32 = 1 << 31;
 
-/// NAKs without progress before the node that sends them is given up. A NIC sends one for each gap;
-/// late and doubled ones, and those of up to 32 members for the same gap, come on top.
+/// NAKs without progress after which the node that sends them is given up. A NIC sends one for each
+/// gap; late and duplicate ones, and those of up to 32 members for the same gap, add to the count.
 pub(super) const NAKS_MAX: u32 = (1 << (31 - 2 * BITS)) - 1;
 
-/// Why something is asked for again.
+/// Why a request is reissued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// Nothing was heard for too long.
+    /// No answer arrived within the timeout.
     Timeout,
-    /// A node says what it misses.
+    /// A node reported missing packets.
     Nak,
 }
 
-/// Who is given up.
+/// The node that is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blame {
-    /// Whoever was asked: the source, or the node of a word.
+    /// The node that was asked: the source, or the node of a word operation.
     Asked,
     /// The target, or the slowest of several.
     Target,
@@ -40,11 +40,12 @@ pub(super) enum Blame {
 /// The counts of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Patience {
-    /// Whether the source was heard of since the last timeout.
+    /// Whether the source has answered since the last timeout.
     is_heard: bool,
-    /// Timeouts since the source was last heard of.
+    /// Timeouts since the last answer of the source.
     silent: u32,
-    /// Timeouts after which the source was heard of: the target has not acknowledged what came.
+    /// Timeouts after which the source answered: the target did not acknowledge what the source had
+    /// sent.
     unheeded: u32,
     /// NAKs.
     naks: u32,
@@ -65,7 +66,7 @@ impl Patience {
         heard | self.naks << (2 * BITS) | self.unheeded << BITS | self.silent
     }
 
-    /// A fragment came from the source.
+    /// Records a fragment from the source.
     pub const fn heard(self) -> Self {
         Self {
             is_heard: true,
@@ -74,7 +75,7 @@ impl Patience {
         }
     }
 
-    /// Something is asked for again.
+    /// Records that a request is reissued.
     pub fn again(mut self, cause: Cause) -> Self {
         match cause {
             Cause::Timeout => {
@@ -88,7 +89,7 @@ impl Patience {
         self
     }
 
-    /// Who is given up, and why, if anybody.
+    /// The node to give up and the reason, if a limit is reached.
     pub fn exhausted(self, retries: u32) -> Option<(Blame, FailReason)> {
         if self.silent > retries {
             Some((Blame::Asked, FailReason::Unreachable))

@@ -11,7 +11,7 @@ use crate::register::Register;
 pub(super) struct Registers {
     /// t: the source lane of the transfer that writes on this target lane.
     pub owner: Register<u32>,
-    /// i: the PSN of the next request on the lane; of a doorbell lane, of the next doorbell.
+    /// i: the PSN of the next request on the lane; for a doorbell lane, of the next doorbell.
     pub next: Register<u32>,
     /// t: the PSN of the next WRITE on the lane.
     pub target_next: Register<u32>,
@@ -19,34 +19,33 @@ pub(super) struct Registers {
     pub first: Register<u32>,
     /// t: the PSN of the first fragment.
     pub target_first: Register<u32>,
-    /// i: the target lane. A target lane's owner may carry a transfer to another target by now, so
-    /// an acknowledgement counts only if the two point at each other.
+    /// i: the target lane. The owner of a target lane may by now carry a transfer to another
+    /// target, so an acknowledgement counts only if the two refer to each other.
     pub target: Register<u32>,
     /// i: fragments of the transfer; one for a word operation.
     pub count: Register<u32>,
-    /// i: fragments that are safe at the target. Equal to `count` when nothing is under way.
+    /// i: fragments that have arrived at the target. Equal to `count` when nothing is in flight.
     pub acked: Register<u32>,
-    /// i: how often something was asked for again since the last progress, as
-    /// [`super::patience::Patience`] has it.
+    /// i: reissues since the last progress, as encoded by [`super::patience::Patience`].
     pub retries: Register<u32>,
-    /// i: when there was a last sign of life, in units of 1024 ns.
+    /// i: time of the last answer, in units of 1024 ns.
     pub activity: Register<u32>,
-    /// i: bytes of the transfer; of a word WRITE its bytes, of a word READ zero.
+    /// i: bytes of the transfer; for a word WRITE its length, for a word READ zero.
     pub length: Register<u32>,
-    /// i: what to add to a response's PSN.
+    /// i: the number to add to a response's PSN.
     pub offset: Register<u32>,
-    /// i: what the program wants back when the transfer is done.
+    /// i: the value returned to the program when the transfer is done.
     pub cookie: Register<u32>,
-    /// i: source address; of a word WRITE the first eight bytes.
+    /// i: source address; for a word WRITE the first eight bytes.
     pub source_address: Register<u64>,
-    /// i: target address; of a word WRITE the second eight bytes.
+    /// i: target address; for a word WRITE the second eight bytes.
     pub target_address: Register<u64>,
     /// m: the PSN up to which the member has confirmed.
     pub confirmed: Register<u32>,
-    /// i: which members have everything, a bit each; bits of no member are set. Of a checked
-    /// transfer, whether its first fragment has passed.
+    /// i: the members that have every fragment, a bit each; bits without a member are set. For a
+    /// checked transfer, whether its first fragment has passed.
     pub complete: Register<u32>,
-    /// i: what a checked transfer must begin with, as [`stored`] has it.
+    /// i: the expected first bytes of a checked transfer, as encoded by [`stored`].
     pub header: Register<u64>,
     /// i: key of the source region.
     pub source_rkey: Register<u32>,
@@ -54,7 +53,7 @@ pub(super) struct Registers {
     pub target_rkey: Register<u32>,
 }
 
-/// An expectation as a cell holds it: zero is none. Headers are numbers below `u64::MAX`.
+/// The expected header as a cell holds it: zero means none. Headers are numbers below `u64::MAX`.
 pub(super) const fn stored(header: Option<u64>) -> u64 {
     match header {
         Some(header) => header.wrapping_add(1),

@@ -1,5 +1,4 @@
-//! The passes of the engine's tasks: starting transfers and word operations, asking again, giving
-//! up.
+//! The passes of the engine's tasks: starting transfers and word operations, reissuing, abandoning.
 
 use super::engine::{Engine, clock};
 use super::patience::{Blame, Patience};
@@ -10,7 +9,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Memory, Packet, Psn, Rkey};
 
 impl Engine {
-    /// A task of the engine's takes its pass.
+    /// Runs one pass of an engine task.
     pub fn task<T, D>(&mut self, pass: &mut Pass<'_, T, D>, task: EngineTask)
     where
         T: From<EngineTask> + From<EngineEvent>,
@@ -127,7 +126,7 @@ impl Engine {
         pass.forward(lane.port, read);
     }
 
-    /// A word READ (`length` zero) or WRITE.
+    /// Starts a word READ (`length` zero) or WRITE.
     fn word<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -193,7 +192,7 @@ impl Engine {
         })
     }
 
-    /// Asks again for what is missing, or gives up.
+    /// Reissues the request for what is missing, or abandons the operation.
     fn reissue<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -262,7 +261,7 @@ impl Engine {
         }
     }
 
-    /// The packet generator fired for lane `key`: was there a sign of life?
+    /// Handles a generated packet for lane `key`: checks whether the peer has answered since.
     pub fn generated<T, D>(&mut self, pass: &mut Pass<'_, T, D>, key: u32)
     where
         T: From<EngineTask> + From<EngineEvent>,
@@ -276,7 +275,7 @@ impl Engine {
         }
         let since = clock(pass.now).wrapping_sub(self.registers.activity.read(cursor, at));
         let waited = Duration::from_nanos(u64::from(since) << 10);
-        // The clock of `activity` ticks every 1024 ns; a tick early is a tick late next time.
+        // The clock of `activity` ticks every 1024 ns, so `waited` may be off by one tick.
         if waited + Duration::from_nanos(1024) < self.config.timeout {
             pass.arm(
                 key,

@@ -1,4 +1,4 @@
-//! The engine alone, with nodes played by the test: what it sends, and what it drops and counts.
+//! The engine alone, with nodes simulated by the test: the packets that it sends, drops and counts.
 
 use super::*;
 use crate::pass::Pass;
@@ -7,7 +7,7 @@ use rackweave_base::{Instant, Memory, Packet, Payload, Psn};
 use rackweave_wire::{Aeth, Bth, Extension, Headers, NakCode, Opcode, Rewrite, Syndrome, icrc};
 use std::net::Ipv4Addr;
 
-/// A program that is nothing but the engine; what the engine tells it, it tells the controller.
+/// A program that consists of the engine only; it forwards the engine's events to the controller.
 struct Alone(Engine);
 
 #[derive(Clone, Copy)]
@@ -193,7 +193,7 @@ impl Bench {
             .inject(self.now, EngineTask::Start(start).into());
     }
 
-    /// What left by a port since the last look: header lines without addresses.
+    /// The packets sent by a port since the last call: header lines without addresses.
     fn sent(&mut self, port: u16) -> Vec<String> {
         let mut sent = Vec::new();
         while let Some(packet) = self.switch.poll_transmit(PortId(port)) {
@@ -215,7 +215,8 @@ impl Bench {
         sent
     }
 
-    /// All counters that have changed since the last look, so that no silent side effect escapes.
+    /// All counters that have changed since the last call, so that silent side effects are
+    /// detected.
     fn counted(&mut self) -> Vec<(&'static str, u64)> {
         let now = self.switch.counters().clone();
         let changed = now
@@ -240,7 +241,7 @@ fn acknowledge(syndrome: Syndrome) -> Extension {
 
 const ACK: Syndrome = Syndrome::Ack { credits: 31 };
 
-/// What all payloads here begin with.
+/// The first word of all payloads here.
 const SEVENS: u64 = 0x0707_0707_0707_0707;
 
 #[test]
@@ -287,7 +288,7 @@ fn wrong_first_bytes_refuse_a_transfer_without_a_trace() {
         cookie: 77,
     };
     assert_eq!(bench.switch.poll_digest(), Some(refused));
-    // The target's lane stands where it stood: the next transfer begins with the same PSN.
+    // The target's lane has not advanced: the next transfer begins with the same PSN.
     bench.start(100);
     assert_eq!(bench.sent(0), ["ReadRequest 000001 0 ack 0x1000+100 key 1"]);
     bench.fragment(3, Opcode::ReadResponseOnly, 100);
@@ -304,7 +305,7 @@ fn a_read_becomes_a_write_fragment_by_fragment() {
         bench.sent(0),
         ["ReadRequest fffffe 0 ack 0x1000+3172 key 1"]
     );
-    // The third overtakes the second; each still becomes what it should.
+    // The third overtakes the second; each still becomes the right fragment.
     bench.fragment(0, Opcode::ReadResponseFirst, 1024);
     bench.fragment(2, Opcode::ReadResponseMiddle, 1024);
     bench.fragment(1, Opcode::ReadResponseMiddle, 1024);
@@ -395,7 +396,7 @@ fn silence_is_asked_again_and_then_given_up() {
     );
 }
 
-/// What the engine says at last of a transfer that it gives up.
+/// The last event of the engine for a transfer that it abandons.
 fn given_up(blame: LaneId) -> Option<EngineEvent> {
     Some(EngineEvent::Failed {
         lane: SOURCE,
@@ -406,7 +407,7 @@ fn given_up(blame: LaneId) -> Option<EngineEvent> {
 }
 
 /// `chaos --system flows`, seeds 7004946 and 7019958: the source had been cut off until its last
-/// retry, its answer was lost on the way to the target, and the target was given up at once.
+/// retry, its answer was lost on the path to the target, and the target was given up at once.
 #[test]
 fn a_source_that_was_silent_for_long_leaves_the_target_its_time() {
     let mut bench = Bench::new();
@@ -423,7 +424,7 @@ fn a_source_that_was_silent_for_long_leaves_the_target_its_time() {
     assert_eq!(bench.switch.poll_digest(), given_up(TARGET));
 }
 
-/// NAKs of the same loss came faster than anything could be asked for, and each took a retry.
+/// NAKs of the same loss arrived faster than anything could be reissued, and each used a retry.
 #[test]
 fn a_target_that_says_what_it_misses_is_not_silent() {
     let mut bench = Bench::new();

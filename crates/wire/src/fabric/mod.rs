@@ -1,7 +1,7 @@
-//! Rackweave's own encodings: what the switch and the nodes agree on beyond RoCEv2.
+//! Rackweave's own encodings: the formats shared by the switch and the nodes beyond RoCEv2.
 //!
-//! Each file gives the layout of one thing and its pure transitions; the machines on both sides
-//! use the same functions.
+//! Each file defines one layout and its pure transitions; the machines on both sides use the same
+//! functions.
 
 pub mod lookup;
 pub mod message;

@@ -1,27 +1,27 @@
-//! The header of a query on its way from switch to switch (fat-btree, section 4.4: encapsulation).
+//! The header of a query between switches (fat-btree, section 4.4: encapsulation).
 //!
-//! A query is an RC READ with rkey 0, or a request over plain UDP, that switches lead to a tree
-//! node. Between two switches it says how far it has come, in a header between UDP and whatever
-//! followed it; the UDP target port says that the header is there. All numbers are big-endian.
+//! A query is an RC READ with rkey 0, or a request over plain UDP, that switches route to a tree
+//! node. Between two switches it carries its progress in a header between UDP and the rest; the UDP
+//! target port shows that the header is present. All numbers are big-endian.
 //!
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | flags, see below |
-//! | 1 | 1 | bits 7–4: the layer that is next; bits 3–0: depth, levels walked |
-//! | 2 | 2 | place in that layer; 0xffff: none, the walk is over |
-//! | 4 | 2 | the server that it was sent to |
-//! | 6 | 4 | index of the tree node that it has come to |
+//! | 1 | 1 | bits 7–4: the next layer; bits 3–0: depth, levels walked |
+//! | 2 | 2 | slot in that layer; 0xffff: none, the walk is over |
+//! | 4 | 2 | the server that it is addressed to |
+//! | 6 | 4 | index of the tree node that it has reached |
 //! | 10 | 2 | CRC-16 of bytes 0 to 9 (polynomial 0x1021, initially 0xffff) |
 //!
-//! Of the flags, bits 7 and 6 are the version, 1. Bit 5: a request over plain UDP. Bit 4: it has
-//! passed the fat root. Bit 3: the bank. Bits 2 to 0: links between switches so far.
+//! Flags: bits 7 and 6 are the version, 1. Bit 5: a request over plain UDP. Bit 4: it has passed
+//! the fat root. Bit 3: the bank. Bits 2 to 0: links between switches so far.
 //!
-//! The check is there because nothing else protects these bytes: the ICRC is that of the packet
-//! without them, and the UDP checksum is left out. A flipped bit would lead to the wrong tree node.
+//! The check is needed because nothing else protects these bytes: the ICRC is that of the packet
+//! without them, and the UDP checksum is omitted. A flipped bit would select the wrong tree node.
 //!
-//! First and last hop do nothing else to the packet: without the header it is, but for a UDP
-//! checksum that it may have had, what it was. The lengths and the checksum of IPv4 count the
-//! header while it is there.
+//! The first and the last hop make no other change: without the header, the packet is the original
+//! one, except for a UDP checksum that it may have had. The lengths and the checksum of IPv4
+//! include the header while it is present.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ pub const PORT: u16 = 4792;
 /// Bytes of the header.
 pub const LEN: usize = 12;
 
-/// The most links between switches that a query may cross.
+/// Maximum links between switches that a query may cross.
 pub const HOPS_MAX: u8 = 7;
 
 /// Layers and depths are below this.
@@ -51,55 +51,55 @@ const IS_LOOKUP: u8 = 1 << 5;
 const FAT_ROOT_MET: u8 = 1 << 4;
 const BANK: u8 = 1 << 3;
 
-/// Where the header lies, in bytes from the IPv4 header on.
+/// Offset of the header, in bytes from the IPv4 header on.
 const AT: usize = ipv4::LEN + udp::LEN;
-/// Where the rkey lies in a READ request, in bytes from the BTH on.
+/// Offset of the rkey in a READ request, in bytes from the BTH on.
 const RKEY_AT: usize = bth::LEN + 8;
 
-/// How far a query has come.
+/// The progress of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Whether it is a request over plain UDP, not a READ.
     pub is_lookup: bool,
     /// Whether it has passed the switch with the fat root.
     pub fat_root_met: bool,
-    /// The bank of tables that every switch is to use for it: 0 or 1.
+    /// The bank of tables that every switch must use for it: 0 or 1.
     pub bank: u8,
     /// Links between switches that it has crossed, at most [`HOPS_MAX`].
     pub hops: u8,
-    /// The layer that comes next, below [`LEVELS_END`]; 1 is the one below the fat root.
+    /// The next layer, below [`LEVELS_END`]; 1 is the one below the fat root.
     pub layer: u8,
     /// Levels walked, the fat root included; below [`LEVELS_END`].
     pub depth: u8,
-    /// Its place in the next layer; 0xffff if the walk is over.
+    /// Its slot in the next layer; 0xffff if the walk is over.
     pub slot: u16,
-    /// The server that it was sent to.
+    /// The server that it is addressed to.
     pub server: u16,
-    /// The tree node that it has come to.
+    /// The tree node that it has reached.
     pub node: u32,
 }
 
-/// What a packet may be to a switch that leads queries.
+/// The kind of a packet, for a switch that routes queries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A READ request with rkey 0.
     Read,
-    /// Something for the port of requests over plain UDP, [`super::lookup::PORT`].
+    /// A packet to the port of requests over plain UDP, [`super::lookup::PORT`].
     Lookup,
-    /// Something with the header, or for its port at least.
+    /// A packet with the header, or at least to its port.
     Carried,
 }
 
-/// Why a packet has no sound header.
+/// Why a packet has no valid header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HeaderError {
-    /// The bytes end within it, or the packet's lengths leave no room for it.
+    /// The bytes end within the header, or the packet's lengths leave no space for it.
     #[error("the packet is too short for the header of a query")]
     Truncated,
     /// Another version.
     #[error("header of a query of version {0}; this is version 1")]
     Version(u8),
-    /// Bytes were damaged.
+    /// The check does not match.
     #[error("the check of the header of a query is wrong")]
     Check,
 }
@@ -107,7 +107,7 @@ pub enum HeaderError {
 /// Why a packet cannot be given the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AttachError {
-    /// It is no UDP packet, or too long.
+    /// The packet is not UDP, or is too long.
     #[error("not a UDP packet that has room for the header of a query")]
     Packet,
 }
@@ -136,10 +136,10 @@ impl Progress {
         bytes
     }
 
-    /// What a header says.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// If it is none of this version, or damaged.
+    /// If it has another version, or is corrupted.
     pub fn parse(bytes: &[u8; LEN]) -> Result<Self, HeaderError> {
         let [flags, levels, s0, s1, o0, o1, n0, n1, n2, n3, c0, c1] = *bytes;
         if check(&bytes[..LEN - 2]) != u16::from_be_bytes([c0, c1]) {
@@ -173,8 +173,8 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What a packet with these header bytes may be. Every forwarded packet is asked, so that most get
-/// away with a look at the UDP port.
+/// The possible kind of a packet with these header bytes. This is called for every forwarded
+/// packet; for most it only reads the UDP port.
 #[inline]
 pub fn sort(header: &[u8]) -> Option<Kind> {
     let ip_at = ethernet::header_len(header);
@@ -195,7 +195,7 @@ pub fn sort(header: &[u8]) -> Option<Kind> {
     is_whole_udp(header, ip_at).then_some(kind)
 }
 
-/// Whether this is UDP in IPv4 without options, and no fragment.
+/// Whether this is UDP in IPv4 without options, and not a fragment.
 fn is_whole_udp(header: &[u8], ip_at: usize) -> bool {
     let ip = &header[ip_at..];
     header[ip_at - 2..ip_at] == ethernet::ETHERTYPE_IPV4.to_be_bytes()
@@ -204,13 +204,13 @@ fn is_whole_udp(header: &[u8], ip_at: usize) -> bool {
         && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
 }
 
-/// Gives a UDP packet the header. Its UDP checksum, if it had one, is left out from now on.
+/// Adds the header to a UDP packet. Its UDP checksum, if it had one, is omitted from now on.
 ///
-/// Where the header area has no room, its last bytes become the payload's first, as is the case
-/// with a request that came from a link of bytes.
+/// If the header area is full, its last bytes become the first of the payload, as in a request that
+/// arrived over a byte link.
 ///
 /// # Errors
-/// If it is no UDP packet or has no room.
+/// If it is not a UDP packet or has no space.
 pub fn attach(packet: &mut Packet, progress: &Progress) -> Result<(), AttachError> {
     let header = packet.header();
     let ip_at = ethernet::header_len(header);
@@ -245,10 +245,10 @@ pub fn attach(packet: &mut Packet, progress: &Progress) -> Result<(), AttachErro
     Ok(())
 }
 
-/// Takes the header off a packet and says what it said. On an error the packet is as it was.
+/// Removes the header from a packet and returns its contents. On an error the packet is unchanged.
 ///
 /// # Errors
-/// If there is no sound header. The packet must have been sorted as [`Kind::Carried`].
+/// If there is no valid header. The packet must have been sorted as [`Kind::Carried`].
 pub fn detach(packet: &mut Packet) -> Result<Progress, HeaderError> {
     let header = packet.header();
     let ip_at = ethernet::header_len(header);
@@ -266,8 +266,8 @@ pub fn detach(packet: &mut Packet) -> Result<Progress, HeaderError> {
     };
     let total_len = redirect(&mut bytes, ip_at, port, -(LEN as i32));
     let total_len = total_len.ok_or(HeaderError::Truncated)?;
-    // A link of bytes does not know that a packet like this has a check value: it is the last of
-    // them.
+    // A byte link does not know that such a packet has a check value: it is the last of these
+    // bytes.
     let tail = packet.payload.as_slice().filter(|t| t.len() <= LEN);
     if let (false, None, Some(tail)) = (progress.is_lookup, packet.check, tail)
         && len + tail.len() == ip_at + total_len
@@ -288,7 +288,7 @@ fn target_port(header: &[u8], ip_at: usize) -> u16 {
 }
 
 /// Sets the UDP target port and changes the lengths of IPv4 and UDP by `more` bytes; returns the
-/// new length from the IPv4 header on. Nothing, if the lengths do not allow it.
+/// new length from the IPv4 header on. Returns `None` if the lengths do not allow it.
 fn redirect(bytes: &mut [u8; HEADER_MAX], ip_at: usize, port: u16, more: i32) -> Option<usize> {
     let udp_at = ip_at + ipv4::LEN;
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -299,7 +299,7 @@ fn redirect(bytes: &mut [u8; HEADER_MAX], ip_at: usize, port: u16, more: i32) ->
         return None;
     }
     let checksum = word(ip_at + ipv4::CHECKSUM_AT);
-    // By the difference (RFC 1624), so that what was wrong stays wrong.
+    // By the difference (RFC 1624), so that a wrong checksum stays wrong.
     let sum = u64::from(!checksum) + u64::from(!old) + u64::from(new);
     let checksum = !ipv4::fold(sum);
     for (at, value) in [
@@ -314,7 +314,7 @@ fn redirect(bytes: &mut [u8; HEADER_MAX], ip_at: usize, port: u16, more: i32) ->
     Some(usize::from(new))
 }
 
-/// CRC-16 with the polynomial x^16 + x^12 + x^5 + 1, which switches have in hardware.
+/// CRC-16 with the polynomial x^16 + x^12 + x^5 + 1, which switches implement in hardware.
 fn check(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0xffff, |crc: u16, &byte| {
         crc << 8 ^ CRC[usize::from((crc >> 8) as u8 ^ byte)]

@@ -1,4 +1,4 @@
-//! The ring: a circular buffer of items in a region, as zero-sided flows use it (zero-sided RDMA,
+//! The ring: a circular buffer of items in a region, used by zero-sided flows (zero-sided RDMA,
 //! sections 3.2 and 4).
 //!
 //! | offset | bytes | written by | content |
@@ -8,13 +8,13 @@
 //! | 72 | 8 | the switch | switch word: [`SwitchState`] and counter |
 //! | 128 | slots × item size | producer ring: the node; consumer ring: the switch | items |
 //!
-//! A word has its state (of a record: the producer) in bits 0 to 15, [`MAGIC`] in bits 16 to 31 and
-//! its counter in bits 32 to 63. The magic tells a word from memory that never was one.
+//! A word has its state (in a record: the producer) in bits 0 to 15, [`MAGIC`] in bits 16 to 31 and
+//! its counter in bits 32 to 63. The magic distinguishes a word from uninitialised memory.
 //!
 //! Counters count items, modulo 2^32; an item's slot is its number modulo the number of slots. A
 //! producer's unit word holds the head and its switch word the tail; a consumer's unit word holds
-//! the tail and its switch word the head. Each line of 64 bytes has one writer, so that neither
-//! side ever writes over the other's news. Words are in the byte order of the node.
+//! the tail and its switch word the head. Each line of 64 bytes has one writer, so neither side
+//! overwrites the other's words. Words are in the byte order of the node.
 //!
 //! The commit record goes beyond the paper. The switch writes it together with the head, so that
 //! after a restart of the switch the controller knows which items of which producer the consumer
@@ -29,10 +29,10 @@ pub const COMMIT_RECORD: u64 = 64;
 pub const SWITCH_WORD: u64 = 72;
 /// Offset of the first item.
 pub const ITEMS: u64 = 128;
-/// The largest number of slots: counters must tell a full ring from an empty one.
+/// The largest number of slots: counters must distinguish a full ring from an empty one.
 pub const SLOTS_MAX: u32 = 1 << 30;
 
-/// What bits 16 to 31 of every word hold: "RW".
+/// The contents of bits 16 to 31 of every word: "RW".
 pub const MAGIC: u16 = 0x5257;
 
 /// The byte order of a node's memory.
@@ -45,35 +45,35 @@ pub enum ByteOrder {
     Big,
 }
 
-/// What a node says about its end of a flow.
+/// The state that a node reports for its end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u16)]
 pub enum UnitState {
     /// Not set up yet.
     #[default]
     Vacant = 0,
-    /// Working.
+    /// In operation.
     Open = 1,
-    /// A producer will add no more items; a consumer will take no more.
+    /// A producer will add no more items; a consumer will consume no more.
     Finished = 2,
 }
 
-/// What the switch says about a flow.
+/// The state that the switch reports for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u16)]
 pub enum SwitchState {
     /// Not set up yet.
     #[default]
     Vacant = 0,
-    /// Working.
+    /// In operation.
     Open = 1,
     /// Every producer has finished and every item has been delivered.
     Ended = 2,
-    /// The flow was broken off; what has been published stays valid, nothing follows.
+    /// The flow was aborted; published items stay valid, and nothing follows.
     Aborted = 3,
 }
 
-/// A counter and a state in one word, so that they are always seen together.
+/// A counter and a state in one word, so that they are always read together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Word<S> {
     /// Items so far, modulo 2^32.
@@ -82,22 +82,22 @@ pub struct Word<S> {
     pub state: S,
 }
 
-/// What a node writes.
+/// The word that a node writes.
 pub type UnitWord = Word<UnitState>;
-/// What the switch writes.
+/// The word that the switch writes.
 pub type SwitchWord = Word<SwitchState>;
 
-/// Which items of which producer the newest head of a consumer ring contains.
+/// The producer and the items of it that the newest head of a consumer ring contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommitRecord {
-    /// The producer's place among those of the ring, counted from one; zero before the first
+    /// The producer's index among those of the ring, counted from one; zero before the first
     /// commit.
     pub producer: u16,
-    /// Its tail: items of it that were published here.
+    /// Its tail: the number of its items that were published here.
     pub tail: u32,
 }
 
-/// A word without magic, or with a state that is none of the known ones.
+/// A word without magic, or with an unknown state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("ring word {word:#018x} has no magic or an unknown state")]
 pub struct UnknownState {
@@ -109,7 +109,7 @@ const fn pack(low: u16, counter: u32) -> u64 {
     (counter as u64) << 32 | (MAGIC as u64) << 16 | low as u64
 }
 
-/// The low 16 bits and the counter of a word; nothing if the magic is missing.
+/// The low 16 bits and the counter of a word; `None` if the magic is missing.
 const fn unpack(word: u64) -> Option<(u16, u32)> {
     if (word >> 16) as u16 == MAGIC {
         Some((word as u16, (word >> 32) as u32))
@@ -171,7 +171,7 @@ impl From<CommitRecord> for u64 {
 }
 
 impl ByteOrder {
-    /// The bytes of `word` as they lie in memory.
+    /// The bytes of `word` in memory order.
     pub const fn to_bytes(self, word: u64) -> [u8; 8] {
         match self {
             ByteOrder::Little => word.to_le_bytes(),
@@ -179,7 +179,7 @@ impl ByteOrder {
         }
     }
 
-    /// The word that lies in memory as `bytes`.
+    /// The word with these bytes in memory.
     pub const fn from_bytes(self, bytes: [u8; 8]) -> u64 {
         match self {
             ByteOrder::Little => u64::from_le_bytes(bytes),
@@ -187,7 +187,7 @@ impl ByteOrder {
         }
     }
 
-    /// What an aligned load in this process reads, turned into the word; its own inverse.
+    /// Converts the result of an aligned load in this process to the word; it is its own inverse.
     pub const fn native(self, raw: u64) -> u64 {
         match self {
             ByteOrder::Little => raw.to_le(),
@@ -201,11 +201,11 @@ pub const fn region_bytes(item_size: u32, slots: u32) -> u64 {
     ITEMS + item_size as u64 * slots as u64
 }
 
-/// How many items a run may have: no more than there are, than there is room for, than lie before
-/// either ring's end, and than `limit`.
+/// Number of items in a run: at most those available, the free slots, those before the end of
+/// either ring, and `limit`.
 ///
 /// `available` and `room` are item counts; `source` and `target` the counters of the first item in
-/// either ring.
+/// the two rings.
 pub fn run_length(
     available: u32,
     room: u32,

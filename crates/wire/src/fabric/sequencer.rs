@@ -1,9 +1,9 @@
-//! Sequencers: what a request for numbers looks like, to the switch and to a server.
+//! Sequencers: the format of a request for numbers, to the switch and to a server.
 //!
 //! A request to the switch is an RC fetch-and-add (InfiniBand specification 1.4, 9.4.5). Its
-//! address says which sequencer, its key proves that the sequencer was given to the client, what it
-//! adds is how many numbers it wants; the answer is the first of them. A word in a node's memory is
-//! asked in the same way, by its own address and key.
+//! address selects the sequencer, its key proves that the client may use it, and the added value is
+//! the count of numbers requested; the answer is the first of them. A word in a node's memory is
+//! used in the same way, by its own address and key.
 //!
 //! A request to a server is an RPC: sequencer and count, 64 bits each, little-endian; the answer is
 //! the first number.
@@ -11,10 +11,10 @@
 use rackweave_base::Rkey;
 use serde::{Deserialize, Serialize};
 
-/// Numbers that one request may ask for at most.
+/// Maximum count of numbers in one request.
 pub const RANGE_MAX: u64 = 1 << 32;
 
-/// Numbers are below this. A word that counts beyond it would begin again at zero some time.
+/// Numbers are below this. A word that counts beyond it would eventually wrap to zero.
 pub const NUMBERS_END: u64 = 1 << 63;
 
 /// The RPC method that takes a range of numbers.
@@ -26,12 +26,12 @@ pub const REQUEST_LEN: usize = 16;
 /// Bytes of the RPC's answer.
 pub const ANSWER_LEN: usize = 8;
 
-/// The address by which a fetch-and-add names a sequencer of the switch.
+/// The address by which a fetch-and-add selects a sequencer of the switch.
 pub const fn address_of(index: u16) -> u64 {
     (index as u64) << 3
 }
 
-/// The sequencer of the switch that an address names, if it names one.
+/// The sequencer of the switch that an address selects, if there is one.
 pub const fn index_of(address: u64) -> Option<u16> {
     if address & 7 == 0 && address >> 3 <= u16::MAX as u64 {
         Some((address >> 3) as u16)
@@ -40,7 +40,7 @@ pub const fn index_of(address: u64) -> Option<u16> {
     }
 }
 
-/// What a fetch-and-add goes to: a word in a node's memory, or a sequencer of the switch.
+/// The target of a fetch-and-add: a word in a node's memory, or a sequencer of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerPlace {
     /// Its address, a multiple of eight.
@@ -52,9 +52,9 @@ pub struct SequencerPlace {
 /// A request to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Which sequencer: a random number that no other sequencer ever had.
+    /// The sequencer: a random number that no other sequencer has ever had.
     pub sequencer: u64,
-    /// How many numbers.
+    /// The count of numbers requested.
     pub count: u64,
 }
 
@@ -67,7 +67,7 @@ impl Request {
         bytes
     }
 
-    /// What the bytes ask for; nothing if they are not as many as a request has.
+    /// Decodes a request; `None` if the number of bytes is wrong.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; REQUEST_LEN] = bytes.try_into().ok()?;
         let (sequencer, count) = bytes.split_first_chunk::<8>()?;

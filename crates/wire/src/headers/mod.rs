@@ -1,7 +1,7 @@
 //! All headers of a RoCEv2 packet as one value, and a packet's bytes as a [`Packet`].
 //!
-//! Layout: Ethernet, perhaps a VLAN tag, IPv4, UDP, BTH, extension; then payload, pad bytes up to a
-//! multiple of four, and the ICRC (InfiniBand specification 1.4, annex A17.3).
+//! Layout: Ethernet, optionally a VLAN tag, IPv4, UDP, BTH, extension; then payload, pad bytes up
+//! to a multiple of four, and the ICRC (InfiniBand specification 1.4, annex A17.3).
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
 use rackweave_base::{Packet, Payload};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of the check value, which the length fields count whether it is carried or not.
+/// Bytes of the check value, which the length fields include whether it is present or not.
 pub const CHECK_LEN: usize = 4;
 
 /// The headers of a RoCEv2 packet.
@@ -27,11 +27,11 @@ pub struct Headers {
     pub udp: Udp,
     /// Base transport header.
     pub bth: Bth,
-    /// What the opcode says must follow.
+    /// The extension that the opcode requires.
     pub extension: Extension,
 }
 
-/// The headers that every packet has behind the Ethernet header.
+/// The headers that every packet has after the Ethernet header.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Fixed {
@@ -45,16 +45,16 @@ const _: () = assert!(
     ethernet::LEN + ethernet::VLAN_LEN + FIXED_LEN + crate::extension::LEN_MAX <= HEADER_MAX
 );
 
-/// What header bytes say, with what the values of [`Headers`] leave out.
+/// The contents of header bytes, including those that [`Headers`] leaves out.
 struct Parsed {
     headers: Headers,
     len: usize,
-    /// Bytes from the IPv4 header on, as it says.
+    /// Bytes from the IPv4 header on, according to that header.
     total_len: usize,
     pad_len: usize,
 }
 
-/// How many pad bytes follow a payload of `payload_len` bytes.
+/// Number of pad bytes that follow a payload of `payload_len` bytes.
 #[inline]
 pub const fn pad_len(payload_len: usize) -> usize {
     payload_len.wrapping_neg() & 3
@@ -62,10 +62,10 @@ pub const fn pad_len(payload_len: usize) -> usize {
 
 impl Headers {
     /// Parses a packet's header area and checks that all lengths agree with payload and pad: the
-    /// IPv4 and UDP lengths, the pad count, and what the opcode says of its payload.
+    /// IPv4 and UDP lengths, the pad count, and the opcode's rule for payloads.
     ///
     /// # Errors
-    /// If it is not a RoCEv2 packet of the reliable connection service, or not a sound one. The
+    /// If it is not a RoCEv2 packet of the reliable connection service, or not a valid one. The
     /// ICRC is not checked; see [`crate::icrc::verify`].
     #[inline]
     pub fn of(packet: &Packet) -> Result<Headers, ParseError> {
@@ -142,8 +142,8 @@ impl Headers {
         end + self.extension.emit(&mut bytes[end..])
     }
 
-    /// Replaces the header of `packet` by these headers. Pad bytes that are already there in the
-    /// right number stay as they are, since the ICRC covers them; otherwise they become zeros.
+    /// Replaces the header of `packet` by these headers. Existing pad bytes are kept if their
+    /// number is right, since the ICRC covers them; otherwise they become zeros.
     pub fn write_to(&self, packet: &mut Packet) {
         let payload_len = packet.fragment_len();
         packet.emit_header(|bytes| self.emit(bytes, payload_len));
@@ -168,17 +168,17 @@ impl Headers {
     }
 }
 
-/// Parses a whole RoCEv2 packet as it was captured: from the Ethernet header to the ICRC, perhaps
-/// with Ethernet padding behind it, which is cut off. Pad bytes are kept as they are.
+/// Parses a whole RoCEv2 packet as captured: from the Ethernet header to the ICRC. Ethernet padding
+/// after it is removed. Pad bytes are kept as they are.
 ///
 /// # Errors
-/// If it is not a sound RoCEv2 packet. The ICRC is not checked; see [`crate::icrc::verify`].
+/// If it is not a valid RoCEv2 packet. The ICRC is not checked; see [`crate::icrc::verify`].
 pub fn parse_bytes(bytes: &[u8]) -> Result<Packet, ParseError> {
     parse_bytes_with(bytes, Payload::copied)
 }
 
-/// As [`parse_bytes`], with the payload where `keep` puts it: in a buffer of a pool, say. It is
-/// handed at most [`PAYLOAD_MAX`] bytes and must keep them all.
+/// As [`parse_bytes`], with the payload stored by `keep`, for example in a buffer of a pool. `keep`
+/// gets at most [`PAYLOAD_MAX`] bytes and must store them all.
 ///
 /// # Errors
 /// As [`parse_bytes`].
@@ -250,7 +250,7 @@ fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     })
 }
 
-/// What is wrong with a packet that ends before its BTH does: it may well be no RoCEv2 at all.
+/// The error for a packet that ends before its BTH does: it may not be RoCEv2 at all.
 #[cold]
 fn short_error(bytes: &[u8]) -> ParseError {
     let Ok((ipv4, rest)) = ipv4::Layout::ref_from_prefix(bytes) else {
@@ -268,7 +268,7 @@ fn udp_checksum_is_right(headers: &Headers, packet: &Packet) -> bool {
     let (Some(payload), Some(check)) = (packet.payload.as_slice(), packet.check) else {
         return false;
     };
-    // Payload and pad together fill whole words, but the payload alone may have an odd length.
+    // Payload and pad together form whole words, but the payload alone may have an odd length.
     let mut tail = Vec::with_capacity(payload.len() + 3 + CHECK_LEN);
     tail.extend_from_slice(payload);
     tail.extend_from_slice(packet.pad());

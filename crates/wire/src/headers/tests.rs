@@ -1,4 +1,4 @@
-//! What [`Headers::of`] refuses, by name.
+//! The packets that [`Headers::of`] refuses, by error.
 
 use super::*;
 use crate::{Aeth, Opcode, Reth, Syndrome};
@@ -23,12 +23,12 @@ fn reth() -> Extension {
     })
 }
 
-/// A WRITE of five bytes, so with three pad bytes.
+/// A WRITE of five bytes, hence with three pad bytes.
 fn write() -> Packet {
     headers(Opcode::WriteOnly, reth()).packet(Payload::inline(b"hello"))
 }
 
-/// Changes a WRITE's header bytes, makes the IPv4 checksum right again, and parses.
+/// Changes a WRITE's header bytes, corrects the IPv4 checksum, and parses.
 fn changed(change: impl FnOnce(&mut [u8])) -> Result<Headers, ParseError> {
     let mut packet = write();
     change(packet.header_mut());
@@ -56,13 +56,13 @@ fn lengths_must_agree() {
         bytes[39] += 4;
     };
     assert_eq!(changed(both), Err(ParseError::BadLength));
-    // A byte more in the header area than the opcode has headers.
+    // One more byte in the header area than the headers of the opcode have.
     let mut packet = write();
     let mut longer = packet.header().to_vec();
     longer.push(0);
     packet.set_header(&longer);
     assert_eq!(Headers::of(&packet), Err(ParseError::BadLength));
-    // Another payload than the header was written for.
+    // A payload other than the one that the header was written for.
     let mut packet = write();
     packet.payload = Payload::inline(b"hell");
     assert_eq!(Headers::of(&packet), Err(ParseError::BadLength));
@@ -73,7 +73,7 @@ fn pad_must_fill_up() {
     for count in [0x00, 0x10, 0x20] {
         assert_eq!(changed(|bytes| bytes[43] = count), Err(ParseError::BadPad));
     }
-    // All agree that there is none, but five bytes need three.
+    // All lengths agree on no pad, but five bytes need three.
     let mut packet = write();
     packet.set_pad(&[]);
     let bytes = packet.header_mut();

@@ -1,5 +1,5 @@
-//! Keeping the ICRC right when a switch rewrites a header: change it, or balance the header so that
-//! the old one stays right.
+//! Keeps the ICRC correct when a switch rewrites a header: changes it, or balances the header so
+//! that the old ICRC stays correct.
 
 use super::head;
 use super::polynomial::times_x;
@@ -8,27 +8,28 @@ use crate::extension::LEN_MAX as EXTENSION_LEN_MAX;
 use crate::{bth, ethernet, ipv4, udp};
 use rackweave_base::Packet;
 
-/// How a port keeps the ICRC right when it rewrites headers.
+/// How a port keeps the ICRC correct when it rewrites headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rewrite {
-    /// Change the ICRC by the difference of the headers ([`update`]). For a switch that reaches the
-    /// trailer.
+    /// Change the ICRC by the difference of the headers ([`update`]). For a switch that can access
+    /// the trailer.
     #[default]
     Update,
-    /// Choose IPv4 identification and UDP source port such that the old ICRC is right. Needs the
-    /// header alone, but multi-path networks hash on the source port: only where all packets of a
-    /// QP take one path anyway. All 32 bits are needed, so the port may be one that is well known;
-    /// RoCE does not mind (Linux's stack takes any), but a capture may show such a packet as DHCP.
+    /// Choose IPv4 identification and UDP source port such that the old ICRC stays correct. This
+    /// needs the header only. But multi-path networks hash the source port, so use it only where
+    /// all packets of a QP take one path anyway. All 32 bits are needed, so the port may be a
+    /// well-known one. RoCE is not affected (Linux's stack accepts any), but a capture may show
+    /// such a packet as DHCP.
     Balance,
 }
 
 impl Rewrite {
-    /// Makes the check value of `packet` right after its header was replaced: as right as it was
-    /// with `old_header`. Payload and pad must not have changed since. Without a check value there
-    /// is nothing to do.
+    /// Corrects the check value of `packet` after its header was replaced: it is right if it was
+    /// right with `old_header`. Payload and pad must not have changed since. Without a check value
+    /// there is nothing to do.
     ///
     /// [`Rewrite::Balance`] changes the header: identification, source port, IPv4 checksum, and the
-    /// UDP checksum, which becomes zero. A header that has not the length of one that
+    /// UDP checksum, which becomes zero. A header whose length differs from any that
     /// [`crate::Headers`] writes is not balanced; its check value is updated.
     ///
     /// # Panics
@@ -46,10 +47,10 @@ impl Rewrite {
 
 /// Bytes from the IPv4 header on, of a packet without extension.
 const LEN_MIN: usize = ipv4::LEN + udp::LEN + bth::LEN;
-/// Lengths of headers: without extension, and every multiple of four up to the longest.
+/// Lengths of headers: without extension, and every multiple of four up to the maximum.
 const LAYOUTS: usize = EXTENSION_LEN_MAX / 4 + 1;
 
-/// `SOLUTIONS[(len - LEN_MIN) / 4]`: for a header of `len` bytes from IPv4 on, what to add to
+/// `SOLUTIONS[(len - LEN_MIN) / 4]`: for a header of `len` bytes from IPv4 on, the number to add to
 /// identification (high half) and source port to add each byte of a difference to the CRC.
 static SOLUTIONS: [[[u32; 256]; 4]; LAYOUTS] = {
     let mut solutions = [[[0; 256]; 4]; LAYOUTS];
@@ -62,7 +63,7 @@ static SOLUTIONS: [[[u32; 256]; 4]; LAYOUTS] = {
 };
 
 /// Changes identification and source port such that the head has the CRC of the old header's.
-/// False, and nothing changed, for lengths that no RoCEv2 header has.
+/// Returns false, and changes nothing, for lengths that no RoCEv2 header has.
 fn balance(header: &mut [u8], old_header: &[u8]) -> bool {
     let ip_at = ethernet::header_len(header);
     let Some(len) = header.len().checked_sub(ip_at + LEN_MIN) else {
@@ -106,8 +107,8 @@ const fn effects(len: usize) -> [u32; 32] {
     effects
 }
 
-/// The inverse of a 32×32 matrix over GF(2), both given by columns (Gauss and Jordan). It fails to
-/// compile if there is none.
+/// The inverse of a 32×32 matrix over GF(2), both given by columns (Gauss and Jordan). Compilation
+/// fails if there is none.
 const fn inverse(mut columns: [u32; 32]) -> [u32; 32] {
     let mut inverse = [0; 32];
     let mut k = 0;
@@ -115,7 +116,7 @@ const fn inverse(mut columns: [u32; 32]) -> [u32; 32] {
         inverse[k] = 1 << k;
         k += 1;
     }
-    // Column operations that make `columns` the identity make the identity its inverse.
+    // Column operations that turn `columns` into the identity turn the identity into its inverse.
     let mut row = 0;
     while row < 32 {
         let mut pivot = row;
@@ -137,7 +138,7 @@ const fn inverse(mut columns: [u32; 32]) -> [u32; 32] {
     inverse
 }
 
-/// What a matrix makes of each value of each byte of its argument.
+/// The product of a matrix with each value of each byte of its argument.
 const fn lookups(columns: [u32; 32]) -> [[u32; 256]; 4] {
     let mut lookups = [[0; 256]; 4];
     let mut byte = 0;

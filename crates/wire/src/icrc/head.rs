@@ -1,13 +1,13 @@
-//! The masked pseudo-header: what the ICRC hashes before the payload.
+//! The masked pseudo-header: the bytes that the ICRC hashes before the payload.
 
 use crate::{ethernet, ipv4, udp};
 use rackweave_base::packet::HEADER_MAX;
 
-/// Room for the longest head, four bytes of ones and the header from IPv4 on, in whole blocks of
-/// sixteen bytes, as the CRC takes them.
+/// Space for the longest head, four bytes of ones and the header from IPv4 on, in whole blocks of
+/// sixteen bytes, which the CRC processes.
 const ROOM: usize = 80;
 const WORDS: usize = ROOM / 8;
-/// The most bytes from the IPv4 header on.
+/// Maximum bytes from the IPv4 header on.
 const LEN_MAX: usize = HEADER_MAX - ethernet::LEN;
 const _: () = assert!(4 + LEN_MAX <= ROOM);
 
@@ -25,23 +25,23 @@ const MASKED: [usize; 7] = [
 
 /// A masked pseudo-header, at the end of a block of zeros, as little-endian words.
 ///
-/// Eight bytes of ones, hashed by a CRC that starts with ones, are the same as four bytes of ones
-/// hashed by one that starts with zeros; and to that one, zeros in front make no difference. So two
-/// heads of different lengths can be compared by one hash of their difference.
+/// Eight bytes of ones, hashed by a CRC that starts with ones, are equivalent to four bytes of ones
+/// hashed by a CRC that starts with zeros. For the latter, zeros in front make no difference. So
+/// two heads of different lengths can be compared by one hash of their difference.
 pub(super) struct Head {
     words: [u64; WORDS],
     len: usize,
 }
 
-/// Which bits of a block come from the header, and which are ones.
+/// The bits of a block that come from the header, and those that are ones.
 #[derive(Clone, Copy)]
 struct Mask {
     keep: [u64; WORDS],
     ones: [u64; WORDS],
 }
 
-/// The mask for each number of bytes from the IPv4 header on. A header that is too short for all
-/// masked fields has those masked that it holds.
+/// The mask for each number of bytes from the IPv4 header on. In a header too short for all masked
+/// fields, those that it contains are masked.
 static MASKS: [Mask; LEN_MAX + 1] = {
     let mut masks = [Mask {
         keep: [0; WORDS],
@@ -92,8 +92,8 @@ impl Head {
         let len = header.len().saturating_sub(ethernet::header_len(header));
         let Mask { keep, ones } = &MASKS[len];
         let mut words = *ones;
-        // Counted from the end, the whole words of the header hold all bytes from IPv4 on: what is
-        // left over in front is less than a word, and the Ethernet header is more.
+        // Counted from the end, the whole words of the header hold all bytes from IPv4 on: the
+        // remainder in front is less than a word, and the Ethernet header is longer.
         let (_, chunks) = header.as_rchunks::<8>();
         for ((word, keep), chunk) in words.iter_mut().zip(keep).rev().zip(chunks.iter().rev()) {
             *word |= u64::from_le_bytes(*chunk) & keep;
@@ -104,7 +104,7 @@ impl Head {
         }
     }
 
-    /// A hasher that has seen the head.
+    /// A hasher that has processed the head.
     pub(super) fn hasher(&self) -> crc32fast::Hasher {
         hasher(&self.words, self.len)
     }
@@ -118,8 +118,8 @@ pub(super) fn difference(old_header: &[u8], new_header: &[u8]) -> u32 {
     !hasher(&words, old.len.max(new.len)).finalize()
 }
 
-/// A hasher without initial inversion that has seen the last `len` bytes of a block, and perhaps
-/// some of the zeros before them, so that it gets whole blocks of sixteen.
+/// A hasher without initial inversion that has processed the last `len` bytes of a block, and
+/// possibly some of the zeros before them, so that it gets whole blocks of sixteen.
 #[inline]
 fn hasher(words: &[u64; WORDS], len: usize) -> crc32fast::Hasher {
     let bytes: [[u8; 8]; WORDS] = words.map(u64::to_le_bytes);

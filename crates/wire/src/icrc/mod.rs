@@ -1,13 +1,14 @@
-//! The invariant CRC: the check value behind every RoCEv2 packet (InfiniBand specification 1.4,
-//! annex A17.3.3), and how to keep it right when a header changes.
+//! The invariant CRC: the check value at the end of every RoCEv2 packet (InfiniBand specification
+//! 1.4, annex A17.3.3), and how to keep it correct when a header changes.
 //!
 //! It is the CRC-32 of zlib over eight 0xff bytes and the IP packet up to the ICRC, with ones in
-//! place of what changes on the way: type of service, time to live and header checksum of IPv4, the
-//! UDP checksum, and byte 4 of the BTH. It is stored with its least significant byte first.
+//! place of the fields that change on the path: type of service, time to live and header checksum
+//! of IPv4, the UDP checksum, and byte 4 of the BTH. It is stored with its least significant byte
+//! first.
 //!
-//! [`compute`], [`seal`] and [`verify`] hash all of a packet. [`update`] and [`Rewrite`] are for
-//! switches: their cost does not depend on the payload, they never look at it, and a payload
-//! damaged before the rewrite stays detectably damaged after it.
+//! [`compute`], [`seal`] and [`verify`] hash the whole packet. [`update`] and [`Rewrite`] are for
+//! switches: their cost does not depend on the payload, they never read it, and corruption of the
+//! payload before the rewrite is still detected after it.
 
 mod balance;
 mod head;
@@ -21,19 +22,20 @@ use head::Head;
 use rackweave_base::packet::PAYLOAD_MAX;
 use rackweave_base::{BlockRef, Memory, Packet, Payload};
 
-/// What a check value says of its packet.
+/// The result of checking a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// There is none: every link on the way promised integrity.
+    /// There is no check value: every link on the path guarantees integrity.
     Absent,
-    /// It is right.
+    /// The check value is right.
     Right,
-    /// It is wrong, or cannot be computed because the payload is in a block that is gone.
+    /// The check value is wrong, or cannot be computed because the payload is in a block that no
+    /// longer exists.
     Wrong,
 }
 
-/// The check value that belongs to `packet`, computed over all of it. Nothing if the payload is in
-/// a block that is gone.
+/// Computes the check value of the whole `packet`. Returns `None` if the payload is in a block that
+/// no longer exists.
 pub fn compute(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
     let mut hasher = Head::of(packet.header()).hasher();
     match &packet.payload {
@@ -46,8 +48,8 @@ pub fn compute(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
     Some(hasher.finalize().to_le_bytes())
 }
 
-/// Sets the check value of `packet`. False, and nothing set, if its payload is in a block that is
-/// gone.
+/// Sets the check value of `packet`. Returns false, and sets nothing, if its payload is in a block
+/// that no longer exists.
 #[must_use]
 pub fn seal(packet: &mut Packet, memory: &Memory) -> bool {
     let check = compute(packet, memory);
@@ -69,8 +71,8 @@ pub fn verify(packet: &Packet, memory: &Memory) -> Verdict {
 /// The check value after `old_header` was replaced by `new_header`, in constant time. `tail_len` is
 /// the number of bytes between header and check value: payload and pad, both unchanged.
 ///
-/// CRC-32 is affine, so old and new check values differ by what the headers contribute, moved past
-/// the tail: by the difference of the headers' CRCs times x^(8 `tail_len`).
+/// CRC-32 is affine, so old and new check values differ by the contribution of the headers, shifted
+/// past the tail: by the difference of the headers' CRCs times x^(8 `tail_len`).
 ///
 /// # Panics
 /// If a header is longer than [`rackweave_base::packet::HEADER_MAX`].
@@ -80,8 +82,8 @@ pub fn update(check: [u8; 4], old_header: &[u8], new_header: &[u8], tail_len: us
     (u32::from_le_bytes(check) ^ polynomial::shift(difference, tail_len)).to_le_bytes()
 }
 
-/// Hashes bytes of a region, which can only be read by copying: in one piece, unless it is more
-/// than a packet may carry.
+/// Hashes bytes of a region, which can only be read by copying: in one piece, unless the region
+/// exceeds what a packet may carry.
 fn hash_region(hasher: &mut crc32fast::Hasher, region: BlockRef, memory: &Memory) -> Option<()> {
     const PIECE: u32 = PAYLOAD_MAX as u32;
     let mut bytes = [0; PAYLOAD_MAX];

@@ -2,7 +2,7 @@
 //!
 //! A `u32` holds a polynomial of degree below 32 in the reflected order that zlib uses: the most
 //! significant bit is the coefficient of x^0. "Raw" means without the initial and final inversion,
-//! so that everything here is linear.
+//! so everything here is linear.
 
 use rackweave_base::packet::PAYLOAD_MAX;
 
@@ -10,7 +10,7 @@ use rackweave_base::packet::PAYLOAD_MAX;
 const MODULUS: u32 = 0xedb8_8320;
 /// The polynomial 1.
 const ONE: u32 = 1 << 31;
-/// Tails up to this long, payload and pad, take their power from a table.
+/// Maximum length of a tail (payload and pad) whose power is in a table.
 const TAIL_MAX: usize = PAYLOAD_MAX + 3;
 
 /// `SHIFTS[k][b]`: the byte `b`, then `k` zero bytes, raw.
@@ -61,7 +61,8 @@ pub const fn times_x(value: u32) -> u32 {
     (value >> 1) ^ if value & 1 == 0 { 0 } else { MODULUS }
 }
 
-/// `value` times x^(8n): the raw CRC of the bytes behind `value`, followed by `n` zero bytes.
+/// `value` times x^(8n): the raw CRC of the bytes that `value` stands for, followed by `n` zero
+/// bytes.
 #[inline]
 pub fn shift(value: u32, n: usize) -> u32 {
     multiply(
@@ -70,7 +71,7 @@ pub fn shift(value: u32, n: usize) -> u32 {
     )
 }
 
-/// x^(8n) for an `n` that the table does not reach: no tail of a RoCEv2 packet is so long.
+/// x^(8n) for an `n` beyond the table: no tail of a RoCEv2 packet is that long.
 #[cold]
 fn large_power(n: usize) -> u32 {
     let mut product = POWERS[n % TAIL_MAX];
@@ -98,8 +99,9 @@ pub fn multiply(a: u32, b: u32) -> u32 {
 
 /// The product of two numbers without carries, in bits 0 to 62.
 ///
-/// Each factor is split into four with a bit in every fourth place. In a product of two such
-/// parts at most eight ones meet in a place, so that no carry reaches the next place in use.
+/// Each factor is split into four parts with a bit in every fourth position. In a product of two
+/// such parts at most eight ones are added in one position, so no carry reaches the next position
+/// in use.
 #[inline]
 fn carryless(a: u32, b: u32) -> u64 {
     const PART: u32 = 0x1111_1111;

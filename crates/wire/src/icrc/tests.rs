@@ -1,4 +1,4 @@
-//! The ICRC at its edges; captured and random packets are in the crate's `tests` folder.
+//! Edge cases of the ICRC; captured and random packets are in the crate's `tests` folder.
 
 use super::*;
 use crate::{Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, ipv4};
@@ -16,7 +16,7 @@ fn headers() -> Headers {
     }
 }
 
-/// The definition: eight bytes of ones, then the packet with ones where it may change.
+/// The definition: eight bytes of ones, then the packet with ones in the fields that may change.
 fn by_definition(packet: &Packet, memory: &Memory) -> [u8; 4] {
     let mut bytes = vec![0xff; 8];
     bytes.extend_from_slice(&packet.header()[14..]);
@@ -49,7 +49,7 @@ fn all_kinds_of_payload_hash_alike() {
             assert_eq!(compute(&packet, &memory), Some(expect), "{len} bytes");
         }
     }
-    // More than a packet may carry: no peer can send it, but hashing must not fail on it.
+    // More bytes than a packet may carry: no peer can send it, but hashing must not fail on it.
     let mut packet = headers().packet(Payload::Empty);
     packet.payload = Payload::Region(block.reference(100, 5000).unwrap());
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_balanced_header_has_no_udp_checksum_and_a_right_ipv4_checksum() {
     Rewrite::Balance.apply(&mut packet, &old_header);
     assert_eq!(Headers::of(&packet).unwrap().udp.checksum, 0);
     assert_eq!(verify(&packet, &memory), Verdict::Right);
-    // What was balanced once and is unchanged since needs no other choice.
+    // A header that was balanced once and is unchanged since needs no other choice.
     let header = packet.header().to_vec();
     Rewrite::Balance.apply(&mut packet, &header.clone());
     assert_eq!(packet.header(), header);

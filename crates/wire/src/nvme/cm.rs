@@ -1,8 +1,8 @@
 //! Private data of the RDMA connection manager (RDMA 3.2; Fabrics 7.3.6).
 //!
-//! Where host and target find each other through the RDMA connection manager, these 32 bytes travel
-//! in its messages. Our rack connects queue pairs from its controller and needs none of them; they
-//! are here for hosts that do it as the specification says.
+//! If host and target connect through the RDMA connection manager, its messages contain these 32
+//! bytes. A Rackweave rack connects queue pairs from its controller and does not need them; they
+//! are here for hosts that follow the specification.
 
 use super::NvmeError;
 use super::error::first;
@@ -14,48 +14,48 @@ pub const LEN: usize = 32;
 /// Bytes of a rejection's private data.
 pub const REJECT_LEN: usize = 4;
 
-/// What a host says when it asks for a connection.
+/// The private data of a host's connection request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CmRequest {
-    /// The queue that Connect will name; 0 is the admin queue.
+    /// The queue that Connect will have; 0 is the admin queue.
     pub queue_id: u16,
-    /// Receive requests that the host posts: responses in flight at most.
+    /// Receive requests that the host posts: the maximum responses in flight.
     pub host_receive_size: u16,
-    /// Entries of the submission queue, counted from zero: commands in flight at most.
+    /// Entries of the submission queue, counted from zero: the maximum commands in flight.
     pub host_send_size: u16,
     /// The controller of an I/O queue; zero in formats before Fabrics 1.1.
     pub controller_id: u16,
 }
 
-/// What a target says when it takes a connection.
+/// The private data with which a target accepts a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CmAccept {
     /// Receive requests that the target posts.
     pub controller_receive_size: u16,
 }
 
-/// What a target says when it refuses a connection.
+/// The private data with which a target refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CmReject {
-    /// Why.
+    /// The reason.
     pub status: u16,
 }
 
 /// Why a connection is refused (RDMA 3.2).
 pub mod reject {
-    /// The private data has a bad length.
+    /// The private data has an invalid length.
     pub const LENGTH: u16 = 0x01;
     /// The record format is unknown.
     pub const FORMAT: u16 = 0x02;
     /// The queue id is out of range.
     pub const QUEUE_ID: u16 = 0x03;
-    /// The host's send queue has a bad size.
+    /// The host's send queue has an invalid size.
     pub const SEND_SIZE: u16 = 0x04;
-    /// The host's receive queue has a bad size.
+    /// The host's receive queue has an invalid size.
     pub const RECEIVE_SIZE: u16 = 0x05;
-    /// The target has no room.
+    /// The target has no free resources.
     pub const RESOURCES: u16 = 0x06;
-    /// The host wants more READs in flight towards it than it may.
+    /// The host wants more READs in flight towards it than allowed.
     pub const READS_IN: u16 = 0x07;
     /// The host wants fewer READs in flight from it than are needed.
     pub const READS_OUT: u16 = 0x08;

@@ -1,7 +1,7 @@
 //! The completion queue entry: a response (Base 3.3.3.2; Fabrics 2.2).
 //!
 //! Fabrics reserves the submission queue's id and the phase tag: a response belongs to the queue
-//! pair that it arrives on. Both are sent as zero and not looked at.
+//! pair that it arrives on. Both are sent as zero and ignored on receipt.
 
 use super::error::first;
 use super::{NvmeError, Status};
@@ -15,13 +15,13 @@ pub const LEN: usize = 16;
 /// A completion queue entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cqe {
-    /// Dwords 0 and 1, by command: a property's value, a controller's id.
+    /// Dwords 0 and 1, depending on the command: a property's value, a controller's id.
     pub result: u64,
-    /// Where the target's head in the submission queue is: all entries before it are free again.
+    /// The target's head in the submission queue: all entries before it are free again.
     pub sq_head: u16,
     /// The command that this answers.
     pub command_id: u16,
-    /// How it ended.
+    /// The result of the command.
     pub status: Status,
 }
 

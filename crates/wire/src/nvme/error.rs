@@ -1,4 +1,4 @@
-//! Why bytes are not an NVMe structure that we take.
+//! Why bytes are not an acceptable NVMe structure.
 
 /// Why a structure could not be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -13,22 +13,22 @@ pub enum NvmeError {
         /// The bytes present.
         found: usize,
     },
-    /// The descriptor's type and subtype are none that RDMA has.
+    /// The descriptor's type and subtype are not valid for RDMA.
     #[error("SGL descriptor {0:#04x} is neither a keyed data block nor an offset in the capsule")]
     SglType(u8),
-    /// The command is no Fabrics command.
+    /// The command is not a Fabrics command.
     #[error("opcode {0:#04x} is not that of Fabrics commands")]
     NotFabrics(u8),
-    /// The Fabrics command type is none that we know.
+    /// The Fabrics command type is unknown.
     #[error("Fabrics command type {0:#04x} is unknown")]
     FabricsType(u8),
-    /// The opcode is no I/O command that we know.
+    /// The opcode is not a known I/O command.
     #[error("I/O command opcode {0:#04x} is unknown")]
     IoOpcode(u8),
     /// The record format is not zero.
     #[error("record format {0} is unknown; this is format 0")]
     RecordFormat(u16),
-    /// A property is asked for with a size that is neither four nor eight bytes.
+    /// The requested size of a property is neither four nor eight bytes.
     #[error("property size code {0} is reserved")]
     PropertySize(u8),
     /// A name is not terminated, or not UTF-8.
@@ -37,7 +37,7 @@ pub enum NvmeError {
     /// An identification descriptor does not fit the list that it is in.
     #[error("identification descriptor at byte {at} has a bad length")]
     Descriptor {
-        /// Where in the list it begins.
+        /// Its offset in the list.
         at: usize,
     },
 }

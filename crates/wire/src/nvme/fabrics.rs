@@ -13,9 +13,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const OPCODE: u8 = 0x7f;
 /// Bytes of Connect's data (Fabrics 3.3).
 pub const CONNECT_DATA_LEN: usize = 1024;
-/// The controller id by which a host asks for any controller (dynamic model; Fabrics 3.3).
+/// The controller id by which a host requests any controller (dynamic model; Fabrics 3.3).
 pub const CONTROLLER_ANY: u16 = 0xffff;
-/// Bytes of an NVMe qualified name, its terminating zero included (Base 4.5).
+/// Bytes of an NVMe qualified name, including its terminating zero (Base 4.5).
 pub const NQN_LEN: usize = 256;
 
 /// Command types (Fabrics 3).
@@ -36,7 +36,7 @@ pub enum FabricsCommand {
         /// The new value.
         value: u64,
     },
-    /// Makes a queue (3.3).
+    /// Creates a queue (3.3).
     Connect(Connect),
     /// Reads a property of the controller (3.5). The value is the response's result.
     PropertyGet {
@@ -45,7 +45,7 @@ pub enum FabricsCommand {
         /// Its offset.
         offset: u32,
     },
-    /// Deletes the I/O queue that it comes on (3.4).
+    /// Deletes the I/O queue that it arrives on (3.4).
     Disconnect,
 }
 
@@ -54,17 +54,17 @@ pub enum FabricsCommand {
 pub struct Connect {
     /// The queue: 0 is the admin queue.
     pub queue_id: u16,
-    /// Entries of the submission queue, counted from zero: 31 are 32 entries.
+    /// Entries of the submission queue, counted from zero: 31 means 32 entries.
     pub queue_size: u16,
     /// Attributes: priority class in bits 1:0, flow control off in bit 2.
     pub attributes: u8,
-    /// Keep alive timeout in milliseconds, zero for none.
+    /// Keep alive timeout in milliseconds, zero if there is none.
     pub keep_alive_ms: u32,
 }
 
-/// Where the result of a failed Connect says the bad parameter is (Fabrics 3.3).
+/// Locations of the invalid parameter in the result of a failed Connect (Fabrics 3.3).
 pub mod invalid {
-    /// Bit 16: the offset is one in the data, not in the entry.
+    /// Bit 16: the offset refers to the data, not to the entry.
     const IN_DATA: u64 = 1 << 16;
     /// The queue id, in the entry.
     pub const QUEUE_ID: u64 = 42;
@@ -79,10 +79,10 @@ pub mod invalid {
 }
 
 impl FabricsCommand {
-    /// What an entry asks for.
+    /// Decodes the command of an entry.
     ///
     /// # Errors
-    /// If it is no Fabrics command, of a type or format that is unknown, or reserved in size.
+    /// If it is not a Fabrics command, its type or format is unknown, or its size is reserved.
     pub fn parse(sqe: &Sqe) -> Result<Self, NvmeError> {
         if sqe.opcode != OPCODE {
             return Err(NvmeError::NotFabrics(sqe.opcode));
@@ -117,7 +117,7 @@ impl FabricsCommand {
         }
     }
 
-    /// The entry that asks for it, without data pointer.
+    /// The entry for the command, without data pointer.
     pub fn emit(&self, command_id: u16) -> Sqe {
         let (kind, dwords) = match *self {
             Self::PropertySet {
@@ -154,7 +154,7 @@ fn wide(sqe: &Sqe) -> Result<bool, NvmeError> {
 /// The data of Connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectData {
-    /// Which host this is, the same for all of its queues.
+    /// The identifier of the host, the same for all of its queues.
     pub host_id: [u8; 16],
     /// The controller; [`CONTROLLER_ANY`] on admin queues in the dynamic model.
     pub controller_id: u16,
@@ -184,7 +184,7 @@ fn name(bytes: &[u8; NQN_LEN], what: &'static str) -> Result<String, NvmeError> 
     name.ok_or(NvmeError::Name(what))
 }
 
-/// A name with zeroes behind it.
+/// A name padded with zeroes.
 fn padded(name: &str) -> [u8; NQN_LEN] {
     assert!(
         name.len() < NQN_LEN,
@@ -199,7 +199,7 @@ impl ConnectData {
     /// Parses the data of Connect.
     ///
     /// # Errors
-    /// If there are fewer than 1024 bytes, or a name is none.
+    /// If there are fewer than 1024 bytes, or a name is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, NvmeError> {
         let bytes = first::<CONNECT_DATA_LEN>(bytes, "the data of Connect")?;
         let layout: DataLayout = zerocopy::transmute!(bytes);

@@ -1,6 +1,6 @@
-//! Identify: what namespaces are there and what they are (Base 5.17; NVM 4.1.5).
+//! Identify: the existing namespaces and their properties (Base 5.17; NVM 4.1.5).
 //!
-//! All data structures have 4096 bytes. That of the controller is in a file of its own.
+//! All data structures have 4096 bytes. That of the controller is in a separate file.
 
 use super::error::first;
 use super::{NvmeError, Sqe, sqe};
@@ -11,7 +11,7 @@ pub const LEN: usize = 4096;
 /// Namespace ids in one list.
 pub const LIST_IDS_MAX: usize = LEN / 4;
 
-/// What Identify can be asked for: values of CNS, bits 7:0 of dword 10 (Base 5.17.1).
+/// The kinds of Identify: values of CNS, bits 7:0 of dword 10 (Base 5.17.1).
 pub mod cns {
     /// A namespace.
     pub const NAMESPACE: u8 = 0x00;
@@ -19,11 +19,11 @@ pub mod cns {
     pub const CONTROLLER: u8 = 0x01;
     /// The active namespaces whose ids are greater than the one given.
     pub const ACTIVE_NAMESPACES: u8 = 0x02;
-    /// By what else a namespace is known.
+    /// Further identifiers of a namespace.
     pub const NAMESPACE_DESCRIPTORS: u8 = 0x03;
 }
 
-/// The entry that asks for `cns`, without data pointer.
+/// The entry that requests `cns`, without data pointer.
 pub fn command(command_id: u16, nsid: u32, cns: u8) -> Sqe {
     let mut sqe = Sqe::new(sqe::admin::IDENTIFY, command_id, nsid);
     sqe.dwords[0] = cns.into();
@@ -36,25 +36,25 @@ pub fn command(command_id: u16, nsid: u32, cns: u8) -> Sqe {
 pub struct IdentifyNamespace {
     /// Its size in blocks (NSZE, bytes 7:0).
     pub blocks: u64,
-    /// How many may be allocated (NCAP, bytes 15:8).
+    /// Number of blocks that may be allocated (NCAP, bytes 15:8).
     pub capacity: u64,
-    /// How many are allocated (NUSE, bytes 23:16).
+    /// Number of allocated blocks (NUSE, bytes 23:16).
     pub used: u64,
     /// Several controllers may be attached (NMIC, byte 30 bit 0).
     pub shared: bool,
     /// What deallocated blocks read as (DLFEAT, byte 33 bits 2:0): 1 is zeroes.
     pub deallocated: u8,
-    /// Blocks of a write at most that no command sees half done, and that is whole or not there
-    /// after a power cut: NAWUN and NAWUPF, bytes 35:34 and 37:36, one less each, up to 65536. Zero
-    /// if nothing is said (NSFEAT, byte 24 bit 1).
+    /// Maximum blocks of a write that no command reads half done, and that is complete or absent
+    /// after a power failure: NAWUN and NAWUPF, bytes 35:34 and 37:36, one less each, up to 65536.
+    /// Zero if not reported (NSFEAT, byte 24 bit 1).
     pub atomic_blocks: u32,
-    /// Globally unique id, big-endian (NGUID, bytes 119:104); zeroes if it has none.
+    /// Globally unique id, big-endian (NGUID, bytes 119:104); zeroes if there is none.
     pub guid: [u8; 16],
     /// The size of a block as a power of two (LBADS of LBA format 0, byte 130).
     pub block_shift: u8,
 }
 
-/// The bit of NSFEAT that says that the namespace's own atomic sizes count.
+/// The bit of NSFEAT for valid atomic sizes of the namespace itself.
 const ATOMIC_FIELDS: u8 = 1 << 1;
 
 impl IdentifyNamespace {
@@ -77,7 +77,7 @@ impl IdentifyNamespace {
         bytes
     }
 
-    /// What the bytes say of LBA format 0.
+    /// Decodes the structure, with LBA format 0.
     ///
     /// # Errors
     /// If there are fewer than 4096.
@@ -103,7 +103,7 @@ fn u64_at(bytes: &[u8; LEN], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("within the structure"))
 }
 
-/// A list of namespace ids, ascending, zeroes behind them (Base 4.4.3).
+/// A list of namespace ids, ascending, followed by zeroes (Base 4.4.3).
 ///
 /// # Panics
 /// With more than [`LIST_IDS_MAX`] ids.
@@ -129,7 +129,7 @@ pub fn parse_list(bytes: &[u8]) -> Result<Vec<u32>, NvmeError> {
     Ok(ids.take_while(|id| *id != 0).collect())
 }
 
-/// By what else a namespace is known (Base 5.17.2).
+/// A further identifier of a namespace (Base 5.17.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NamespaceDescriptor {
     /// IEEE extended unique identifier (type 1h).
@@ -142,7 +142,7 @@ pub enum NamespaceDescriptor {
     CommandSet(u8),
 }
 
-/// A list of descriptors: type, length, two reserved bytes, value; zeroes behind them.
+/// A list of descriptors: type, length, two reserved bytes, value; followed by zeroes.
 ///
 /// # Panics
 /// If they do not fit.
@@ -164,11 +164,10 @@ pub fn emit_descriptors(descriptors: &[NamespaceDescriptor]) -> Box<[u8; LEN]> {
     bytes
 }
 
-/// The descriptors of a list; types that we do not know are left out.
+/// The descriptors of a list; unknown types are left out.
 ///
 /// # Errors
-/// If there are fewer than 4096 bytes, or a length is not that of its type or leads out of the
-/// list.
+/// If there are fewer than 4096 bytes, or a length is not that of its type or exceeds the list.
 pub fn parse_descriptors(bytes: &[u8]) -> Result<Vec<NamespaceDescriptor>, NvmeError> {
     let bytes = first::<LEN>(bytes, "a list of namespace descriptors")?;
     let mut descriptors = Vec::new();

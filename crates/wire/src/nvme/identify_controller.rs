@@ -1,4 +1,4 @@
-//! Identify Controller: what a controller can do (Base 5.17.2.1; Fabrics 4.1).
+//! Identify Controller: the capabilities of a controller (Base 5.17.2.1; Fabrics 4.1).
 
 use super::NvmeError;
 use super::error::first;
@@ -6,17 +6,17 @@ use super::identify::LEN;
 
 /// Write Zeroes is supported (ONCS, bit 3).
 pub const WRITE_ZEROES: u16 = 1 << 3;
-/// SGLs are supported, no alignment demanded (SGLS, bits 1:0).
+/// SGLs are supported, with no alignment required (SGLS, bits 1:0).
 pub const SGL: u32 = 0b01;
 /// Keyed SGL data blocks are supported (SGLS, bit 2).
 pub const SGL_KEYED: u32 = 1 << 2;
 /// Offsets in the capsule are supported (SGLS, bit 20).
 pub const SGL_OFFSET: u32 = 1 << 20;
-/// A volatile write cache is there, and Flush is for one namespace at a time (VWC, bits 2:0).
+/// There is a volatile write cache, and Flush is for one namespace at a time (VWC, bits 2:0).
 pub const CACHE_FLUSH_ONE: u8 = 0b101;
 
-/// What a controller says of itself. Fields that are not here are zero, but for the entry sizes of
-/// the queues (SQES, CQES), which are fixed, and the type, an I/O controller.
+/// The description of a controller. Fields that are not here are zero, except for the entry sizes
+/// of the queues (SQES, CQES), which are fixed, and the type, an I/O controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IdentifyController {
     /// Serial number, up to 20 ASCII characters (SN, byte 4).
@@ -27,9 +27,10 @@ pub struct IdentifyController {
     pub firmware: String,
     /// Several controllers may share the subsystem (CMIC, byte 76 bit 1).
     pub shared: bool,
-    /// The most data of one command: 4 KiB times 2 to the power of this; 0 is any (MDTS, byte 77).
+    /// Maximum data of one command: 4 KiB times 2 to the power of this; 0 means no limit (MDTS,
+    /// byte 77).
     pub transfer_shift: u8,
-    /// Its id (CNTLID, byte 78).
+    /// The controller's id (CNTLID, byte 78).
     pub controller_id: u16,
     /// The specification's version (VER, byte 80).
     pub version: u32,
@@ -37,7 +38,7 @@ pub struct IdentifyController {
     pub event_requests_max: u8,
     /// The step of the keep alive timer in 100 ms; 0 if there is none (KAS, byte 320).
     pub keep_alive_step: u16,
-    /// Commands in flight on one queue at most (MAXCMD, byte 514).
+    /// Maximum commands in flight on one queue (MAXCMD, byte 514).
     pub commands_max: u16,
     /// The greatest namespace id (NN, byte 516).
     pub namespaces: u32,
@@ -53,25 +54,25 @@ pub struct IdentifyController {
     pub command_capsule: u32,
     /// Bytes of a response capsule, a multiple of 16 (IORCSZ, byte 1796).
     pub response_capsule: u32,
-    /// The most descriptors of one SGL (MSDBD, byte 1803).
+    /// Maximum descriptors of one SGL (MSDBD, byte 1803).
     pub descriptors_max: u8,
 }
 
-/// Copies an ASCII field, spaces behind it (Base 1.4.2).
+/// Copies an ASCII field, padded with spaces (Base 1.4.2).
 fn put(field: &mut [u8], text: &str) {
     field.fill(b' ');
     let len = text.len().min(field.len());
     field[..len].copy_from_slice(&text.as_bytes()[..len]);
 }
 
-/// An ASCII field without the spaces behind it.
+/// An ASCII field without trailing spaces.
 fn get(field: &[u8], what: &'static str) -> Result<String, NvmeError> {
     let text = core::str::from_utf8(field).map_err(|_| NvmeError::Name(what))?;
     Ok(text.trim_end_matches(' ').to_owned())
 }
 
 impl IdentifyController {
-    /// The structure's bytes. Text that is too long is cut.
+    /// The structure's bytes. Text that is too long is truncated.
     pub fn emit(&self) -> Box<[u8; LEN]> {
         let mut bytes = Box::new([0; LEN]);
         put(&mut bytes[4..24], &self.serial);
@@ -102,10 +103,10 @@ impl IdentifyController {
         bytes
     }
 
-    /// What the bytes say.
+    /// Decodes the structure.
     ///
     /// # Errors
-    /// If there are fewer than 4096, or a text is none.
+    /// If there are fewer than 4096, or a text is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, NvmeError> {
         let bytes = first::<LEN>(bytes, "Identify Controller")?;
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);

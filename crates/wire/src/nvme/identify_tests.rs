@@ -29,7 +29,7 @@ fn controller() -> IdentifyController {
 
 #[test]
 fn a_controller_as_the_figure_lays_it_out() {
-    // Byte offsets of Identify Controller and of what Fabrics adds to it.
+    // Byte offsets of Identify Controller and of the fields that Fabrics adds to it.
     let mut bytes = [0; identify::LEN];
     bytes[4..72].fill(b' ');
     bytes[4..6].copy_from_slice(b"12");
@@ -74,7 +74,7 @@ fn namespaces_as_the_figures_lay_them_out() {
     bytes[16] = 5;
     bytes[30] = 1;
     bytes[33] = 1;
-    // The atomic sizes count (NSFEAT bit 1); they are zero-based.
+    // The atomic sizes are valid (NSFEAT bit 1); they are zero-based.
     bytes[24] = 2;
     bytes[34..38].copy_from_slice(&[1, 1, 1, 1]);
     bytes[104..120].fill(0xab);

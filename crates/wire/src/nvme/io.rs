@@ -13,18 +13,18 @@ pub const READ: u8 = 0x02;
 /// Opcode of Write Zeroes.
 pub const WRITE_ZEROES: u8 = 0x08;
 
-/// The most blocks of one command: the number has 16 bits and counts from zero.
+/// Maximum blocks of one command: the number has 16 bits and counts from zero.
 pub const BLOCKS_MAX: u32 = 1 << 16;
 
 /// Force unit access, bit 30 of dword 12.
 const FORCE: u32 = 1 << 30;
 
-/// Which logical blocks a command is about.
+/// The logical blocks of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRange {
     /// The first block.
     pub first: u64,
-    /// How many, 1 to 65536.
+    /// Number of blocks, 1 to 65536.
     pub count: u32,
     /// Whether the blocks must be on the medium before the command completes (FUA).
     pub force: bool,
@@ -33,13 +33,13 @@ pub struct BlockRange {
 /// An I/O command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoCommand {
-    /// All that was written to the namespace reaches the medium.
+    /// Moves everything written to the namespace to the medium.
     Flush,
-    /// Data of the host goes to the blocks.
+    /// Writes data of the host to the blocks.
     Write(BlockRange),
-    /// Data of the blocks goes to the host.
+    /// Reads data of the blocks into the host's memory.
     Read(BlockRange),
-    /// The blocks read as zeroes from now on.
+    /// Makes the blocks read as zeroes from now on.
     WriteZeroes(BlockRange),
 }
 
@@ -71,11 +71,11 @@ impl BlockRange {
 }
 
 impl IoCommand {
-    /// What an entry asks for. Hints (limited retry, dataset management, protection information)
-    /// are not looked at.
+    /// Decodes the command of an entry. Hints (limited retry, dataset management, protection
+    /// information) are ignored.
     ///
     /// # Errors
-    /// If the opcode is none of the four.
+    /// If the opcode is not one of the four.
     pub fn parse(sqe: &Sqe) -> Result<Self, NvmeError> {
         Ok(match sqe.opcode {
             FLUSH => Self::Flush,
@@ -86,7 +86,7 @@ impl IoCommand {
         })
     }
 
-    /// The entry that asks for it.
+    /// The entry for the command.
     ///
     /// # Panics
     /// If the number of blocks is not 1 to 65536.
@@ -112,7 +112,7 @@ impl IoCommand {
         }
     }
 
-    /// The blocks that it is about; Flush is about all.
+    /// The blocks of the command; `None` for Flush, which applies to all.
     pub fn range(&self) -> Option<BlockRange> {
         match *self {
             Self::Flush => None,

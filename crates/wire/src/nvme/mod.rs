@@ -1,16 +1,16 @@
-//! NVMe over Fabrics on RDMA: what a host and a target say to each other in capsules.
+//! NVMe over Fabrics on RDMA: the capsules exchanged by a host and a target.
 //!
-//! A command capsule is a submission queue entry ([`Sqe`], 64 bytes), with data behind it where the
-//! entry says so; a response capsule is a completion queue entry ([`Cqe`], 16 bytes). Data that
-//! does not travel in a capsule is named by a keyed descriptor ([`Sgl`]) and moved by the target
-//! with RDMA READs and WRITEs. All numbers are little-endian.
+//! A command capsule is a submission queue entry ([`Sqe`], 64 bytes), with data after it if the
+//! entry says so; a response capsule is a completion queue entry ([`Cqe`], 16 bytes). Data outside
+//! a capsule is described by a keyed descriptor ([`Sgl`]) and transferred by the target with RDMA
+//! READs and WRITEs. All numbers are little-endian.
 //!
 //! Written from the NVM Express Base Specification 2.0 ("Base"), the NVM Command Set Specification
 //! 1.0 ("NVM"), NVMe over Fabrics 1.1 ("Fabrics") and the RDMA Transport Specification 1.0
 //! ("RDMA"). Offsets in comments are in bytes from the start of the structure, as in the figures
-//! there. Start reading at [`sqe`], then [`fabrics`] for how a queue comes to life.
+//! there. Start with [`sqe`], then [`fabrics`] for the creation of a queue.
 //!
-//! It knows no controller and no queue: whether a command may be sent is for the two ends to say.
+//! The module has no controllers and no queues: the two ends decide whether a command may be sent.
 
 pub mod cm;
 pub mod cqe;

@@ -14,7 +14,7 @@ pub enum Property {
 }
 
 impl Property {
-    /// All of them.
+    /// All properties.
     pub const ALL: [Self; 4] = [
         Self::Capabilities,
         Self::Version,
@@ -22,7 +22,7 @@ impl Property {
         Self::Status,
     ];
 
-    /// Where it lies.
+    /// The property's offset.
     pub const fn offset(self) -> u32 {
         match self {
             Self::Capabilities => 0x00,
@@ -44,20 +44,20 @@ impl Property {
     }
 }
 
-/// Version 2.0.0 of the specification, as the property and Identify Controller say it.
+/// Version 2.0.0 of the specification, as encoded in the property and in Identify Controller.
 pub const VERSION_2_0: u32 = 0x0002_0000;
 
 /// Controller Capabilities (Base 3.1.3.1). Fields that are not here are zero: a doorbell stride, no
 /// subsystem reset, 4 KiB as the only memory page size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// The most entries of an I/O queue, counted from zero (MQES, bits 15:0).
+    /// Maximum entries of an I/O queue, counted from zero (MQES, bits 15:0).
     pub queue_size_max: u16,
     /// Queues are contiguous: always so over Fabrics (CQR, bit 16).
     pub contiguous: bool,
-    /// The longest that enabling takes, in units of 500 ms (TO, bits 31:24).
+    /// Maximum time of enabling, in units of 500 ms (TO, bits 31:24).
     pub ready_timeout: u8,
-    /// The NVM command set is there (CSS, bit 37).
+    /// The NVM command set is supported (CSS, bit 37).
     pub nvm_commands: bool,
 }
 
@@ -70,7 +70,7 @@ impl Capabilities {
             | (self.nvm_commands as u64) << 37
     }
 
-    /// What a value says.
+    /// Decodes a value.
     pub const fn parse(value: u64) -> Self {
         Self {
             queue_size_max: value as u16,
@@ -84,13 +84,13 @@ impl Capabilities {
 /// Controller Configuration (Base 3.1.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Configuration {
-    /// The controller takes commands (EN, bit 0).
+    /// The controller accepts commands (EN, bit 0).
     pub enable: bool,
     /// The command sets in use, three bits (CSS, bits 6:4); 0 is NVM.
     pub command_set: u8,
     /// The memory page size, 2 to the power of 12 plus this (MPS, bits 10:7).
     pub page_size: u8,
-    /// How queues are arbitrated, three bits (AMS, bits 13:11); 0 is round robin.
+    /// The arbitration of queues, three bits (AMS, bits 13:11); 0 is round robin.
     pub arbitration: u8,
     /// Shutdown notification (SHN, bits 15:14): 0 none, 1 normal, 2 abrupt.
     pub shutdown: u8,
@@ -101,7 +101,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// What a host sets to enable a controller.
+    /// The value that a host writes to enable a controller.
     pub const ENABLE: Self = Self {
         enable: true,
         command_set: 0,
@@ -123,7 +123,7 @@ impl Configuration {
             | (self.cq_entry as u32 & 0b1111) << 20
     }
 
-    /// What a value says.
+    /// Decodes a value.
     pub const fn parse(value: u32) -> Self {
         Self {
             enable: value & 1 != 0,
@@ -140,11 +140,11 @@ impl Configuration {
 /// Controller Status (Base 3.1.3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerStatus {
-    /// It takes commands (RDY, bit 0).
+    /// The controller accepts commands (RDY, bit 0).
     pub ready: bool,
-    /// It is broken and must be reset (CFS, bit 1).
+    /// The controller has failed and must be reset (CFS, bit 1).
     pub fatal: bool,
-    /// Shutdown (SHST, bits 3:2): 0 none, 1 under way, 2 complete.
+    /// Shutdown (SHST, bits 3:2): 0 none, 1 in progress, 2 complete.
     pub shutdown: u8,
 }
 
@@ -154,7 +154,7 @@ impl ControllerStatus {
         self.ready as u32 | (self.fatal as u32) << 1 | (self.shutdown as u32 & 0b11) << 2
     }
 
-    /// What a value says.
+    /// Decodes a value.
     pub const fn parse(value: u32) -> Self {
         Self {
             ready: value & 1 != 0,

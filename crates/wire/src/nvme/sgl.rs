@@ -1,8 +1,8 @@
 //! The SGL descriptors of the RDMA transport (Base 4.1.2; RDMA 2.1).
 //!
-//! A command carries one descriptor in its data pointer. It names memory of the host by address
-//! and key, or bytes of the capsule by their offset behind the submission queue entry. Descriptor
-//! type and subtype are the last byte; all that is neither of these two is refused.
+//! A command carries one descriptor in its data pointer. It refers to memory of the host by address
+//! and key, or to bytes of the capsule by their offset after the submission queue entry. Descriptor
+//! type and subtype are the last byte; all other descriptors are refused.
 
 use super::NvmeError;
 use core::fmt;
@@ -12,17 +12,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a descriptor.
 pub const LEN: usize = 16;
-/// The most bytes that a keyed descriptor can name: its length has 24 bits.
+/// Maximum bytes of a keyed descriptor: its length has 24 bits.
 pub const KEYED_LENGTH_MAX: u32 = (1 << 24) - 1;
 
 /// SGL data block (type 0h) with an offset in the capsule (subtype 1h).
 const OFFSET: u8 = 0x01;
 /// Keyed SGL data block (type 4h) with an address (subtype 0h).
 const KEYED: u8 = 0x40;
-/// The same, and the key is to be invalidated by the response (subtype Fh; RDMA 2.1).
+/// The same, with a key that the response must invalidate (subtype Fh; RDMA 2.1).
 const KEYED_INVALIDATE: u8 = 0x4f;
 
-/// Where a command's data is.
+/// The location of a command's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sgl {
     /// Memory of the host.
@@ -31,14 +31,14 @@ pub enum Sgl {
         address: u64,
         /// Bytes, 24 bits.
         length: u32,
-        /// The key that opens it.
+        /// The key of the memory.
         key: Rkey,
-        /// Whether the host asks for the key to be invalidated when the command is done.
+        /// Whether the host requests that the key be invalidated when the command is done.
         invalidate: bool,
     },
     /// Bytes of the command capsule.
     InCapsule {
-        /// Where they begin, counted from the end of the submission queue entry.
+        /// Their offset from the end of the submission queue entry.
         offset: u64,
         /// Bytes.
         length: u32,

@@ -9,8 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of the entry.
 pub const LEN: usize = 64;
 
-/// The only way that Fabrics commands describe their data: an SGL, and a metadata pointer that
-/// names one contiguous buffer (PSDT 01b; Base 3.3.3.1, Fabrics 2.1.1).
+/// The only way that Fabrics commands describe their data: an SGL, and a metadata pointer to one
+/// contiguous buffer (PSDT 01b; Base 3.3.3.1, Fabrics 2.1.1).
 pub const PSDT_SGL: u8 = 0b01;
 
 /// Opcodes of admin commands (Base 5).
@@ -31,22 +31,23 @@ pub mod admin {
     pub const KEEP_ALIVE: u8 = 0x18;
 }
 
-/// A submission queue entry. Any 64 bytes are one; what its parts mean depends on the opcode.
+/// A submission queue entry. Any 64 bytes are valid; the meaning of the parts depends on the
+/// opcode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sqe {
-    /// What to do.
+    /// The operation.
     pub opcode: u8,
-    /// Fused operation, two bits; zero is a command on its own.
+    /// Fused operation, two bits; zero means a separate command.
     pub fuse: u8,
-    /// How the data is described, two bits: see [`PSDT_SGL`].
+    /// The format of the data pointer, two bits: see [`PSDT_SGL`].
     pub psdt: u8,
-    /// The host's name for the command, unique among those in flight on its queue.
+    /// The host's identifier of the command, unique among those in flight on its queue.
     pub command_id: u16,
     /// The namespace. The low byte is the command type in Fabrics commands.
     pub nsid: u32,
     /// Dwords 2 and 3.
     pub dwords_2_3: [u32; 2],
-    /// Where metadata is; we have none.
+    /// The address of metadata; there is none here.
     pub metadata: u64,
     /// The data pointer, one SGL descriptor: [`Sgl::parse`].
     pub data: [u8; 16],
@@ -70,7 +71,7 @@ struct Layout {
 const _: () = assert!(size_of::<Layout>() == LEN);
 
 impl Sqe {
-    /// A command whose data, if it has any, is described as Fabrics demands.
+    /// A command whose data, if it has any, is described as required by Fabrics.
     pub fn new(opcode: u8, command_id: u16, nsid: u32) -> Self {
         Self {
             opcode,
@@ -88,7 +89,7 @@ impl Sqe {
         self
     }
 
-    /// Parses a command capsule; also returns what lies behind the entry, the in-capsule data.
+    /// Parses a command capsule; also returns the in-capsule data after the entry.
     ///
     /// # Errors
     /// If there are fewer than 64 bytes.
@@ -125,12 +126,12 @@ impl Sqe {
     /// The descriptor of the command's data.
     ///
     /// # Errors
-    /// If it is of a type that RDMA does not have.
+    /// If its type is not valid for RDMA.
     pub fn sgl(&self) -> Result<Sgl, NvmeError> {
         Sgl::parse(&self.data)
     }
 
-    /// Dwords 10 and up, by their number in the specification.
+    /// Dwords 10 to 15, by their number in the specification.
     ///
     /// # Panics
     /// If `number` is not 10 to 15.

@@ -1,7 +1,7 @@
-//! Status: how a command ended (Base 3.3.3.2.1; NVM 3.1.2; Fabrics 3.3).
+//! Status: the result of a command (Base 3.3.3.2.1; NVM 3.1.2; Fabrics 3.3).
 //!
-//! A status code type says which table a status code is from. Two more bits travel beside them:
-//! that there is more in a log page, which we never say, and that it is no use to try again.
+//! A status code type selects the table of a status code. There are two more bits: that a log page
+//! has more information, which is never set here, and that a retry is useless.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Status(pub u16);
 
-/// From which table a status code is.
+/// The table of a status code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusType {
     /// Type 0h: any command.
@@ -24,7 +24,7 @@ pub enum StatusType {
     Path,
     /// Types 4h to 6h, reserved.
     Reserved(u8),
-    /// Type 7h: the vendor's.
+    /// Type 7h: vendor specific.
     Vendor,
 }
 
@@ -36,7 +36,7 @@ macro_rules! statuses {
         impl Status {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// What the specification calls it, for those that we know.
+            /// The name in the specification, if the status is known.
             pub fn name(self) -> Option<&'static str> {
                 match self.without_hints() {
                     $(Self::$name => Some($text),)*
@@ -48,49 +48,49 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// It did what it said.
+    /// The command succeeded.
     SUCCESS = 0x000, "Successful Completion";
-    /// Nobody knows this opcode.
+    /// The opcode is unknown.
     INVALID_OPCODE = 0x001, "Invalid Command Opcode";
     /// A field is reserved or has a value that is not supported.
     INVALID_FIELD = 0x002, "Invalid Field in Command";
     /// The command id is in use.
     COMMAND_ID_CONFLICT = 0x003, "Command ID Conflict";
-    /// The data could not be moved.
+    /// The data could not be transferred.
     DATA_TRANSFER = 0x004, "Data Transfer Error";
-    /// The target's own fault.
+    /// An internal error of the target.
     INTERNAL = 0x006, "Internal Error";
-    /// There is no such namespace.
+    /// The namespace does not exist.
     INVALID_NAMESPACE = 0x00b, "Invalid Namespace or Format";
-    /// The command came too early: before Connect, or before the controller was enabled.
+    /// The command arrived too early: before Connect, or before the controller was enabled.
     COMMAND_SEQUENCE = 0x00c, "Command Sequence Error";
-    /// The SGL describes another number of bytes than the command moves.
+    /// The SGL describes a different number of bytes than the command transfers.
     SGL_LENGTH = 0x00f, "Data SGL Length Invalid";
     /// The SGL descriptor's type is not supported.
     SGL_TYPE = 0x011, "SGL Descriptor Type Invalid";
-    /// The offset lies beyond the capsule.
+    /// The offset is beyond the capsule.
     SGL_OFFSET = 0x016, "SGL Offset Invalid";
-    /// A block beyond the namespace's last.
+    /// A block is beyond the end of the namespace.
     LBA_OUT_OF_RANGE = 0x080, "LBA Out of Range";
     /// The device is full.
     CAPACITY_EXCEEDED = 0x081, "Capacity Exceeded";
-    /// An event request more than the controller holds.
+    /// More event requests than the controller holds.
     EVENT_LIMIT = 0x105, "Asynchronous Event Request Limit Exceeded";
-    /// No such log page.
+    /// The log page does not exist.
     INVALID_LOG_PAGE = 0x109, "Invalid Log Page";
-    /// Connect data of an unknown format.
+    /// The Connect data has an unknown format.
     CONNECT_FORMAT = 0x180, "Incompatible Format";
-    /// All controllers or queues are taken.
+    /// All controllers or queues are in use.
     CONNECT_BUSY = 0x181, "Controller Busy";
-    /// A parameter of Connect is wrong; the result says which.
+    /// A parameter of Connect is wrong; the result shows which one.
     CONNECT_PARAMETERS = 0x182, "Connect Invalid Parameters";
     /// The host may not connect to this subsystem or controller.
     CONNECT_HOST = 0x184, "Connect Invalid Host";
     /// Disconnect on an admin queue.
     QUEUE_TYPE = 0x185, "Invalid Queue Type";
-    /// The medium did not take the data.
+    /// The medium did not accept the data.
     WRITE_FAULT = 0x280, "Write Fault";
-    /// The medium did not give the data.
+    /// The medium did not return the data.
     READ_ERROR = 0x281, "Unrecovered Read Error";
 }
 
@@ -112,13 +112,13 @@ impl Status {
         }
     }
 
-    /// The same status, and the command would fail again.
+    /// The same status, marked as do not retry.
     #[must_use]
     pub const fn permanent(self) -> Self {
         Self(self.0 | DO_NOT_RETRY)
     }
 
-    /// Whether the command would fail again.
+    /// Whether a retry would fail again.
     pub const fn do_not_retry(self) -> bool {
         self.0 & DO_NOT_RETRY != 0
     }
@@ -129,7 +129,7 @@ impl Status {
         Self(self.0 & CODE_AND_TYPE)
     }
 
-    /// Whether the command did what it said.
+    /// Whether the command succeeded.
     pub const fn is_success(self) -> bool {
         self.without_hints().0 == 0
     }

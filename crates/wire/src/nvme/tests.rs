@@ -10,8 +10,8 @@ use rackweave_base::Rkey;
 
 #[test]
 fn a_read_command_as_the_figures_lay_it_out() {
-    // A common command with the dwords of Read: eight blocks at 1_0000_0002h of namespace 3
-    // go to 2000h bytes at 7f00_1234_5000h.
+    // A common command with the dwords of Read: eight blocks at 1_0000_0002h of namespace 3 are
+    // read into 2000h bytes at 7f00_1234_5000h.
     let mut bytes = [0; sqe::LEN];
     bytes[0] = 0x02; // opcode: Read
     bytes[1] = 0x40; // PSDT 01b, no fused operation
@@ -198,7 +198,7 @@ fn connect_data_as_the_figure_lays_it_out() {
 
 #[test]
 fn properties_as_the_figures_lay_them_out() {
-    // Property Set and Get: CC is set to 460001h, CAP is asked for.
+    // Property Set and Get: CC is set to 460001h, CAP is requested.
     let enable = Configuration::ENABLE.emit();
     assert_eq!(enable, 0x0046_0001);
     let mut bytes = [0; sqe::LEN];

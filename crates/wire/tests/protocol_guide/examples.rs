@@ -20,13 +20,13 @@ use rackweave_wire::fabric::sequencer;
 use rackweave_wire::fabric::tree::{Meta, NodePointer, Superblock, ValueRef};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// An example: the bytes of a value, and the way from bytes to a value and back.
+/// An example: the bytes of a value, and the conversion from bytes to a value and back.
 pub struct Example {
-    /// What the guide calls it.
+    /// Its name in the guide.
     pub name: &'static str,
-    /// What the code makes of the value.
+    /// The encoding of the value by the code.
     pub bytes: Vec<u8>,
-    /// Parses bytes and makes them anew; nothing if they cannot be parsed.
+    /// Parses bytes and encodes them again; `None` if they cannot be parsed.
     pub again: fn(&[u8]) -> Option<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// All of them, in the order of the guide.
+/// All examples, in the order of the guide.
 pub fn all() -> Vec<Example> {
     let rooms = [
         rings(),

@@ -1,12 +1,12 @@
-//! The examples and numbers of docs/protocol.md are those of the code.
+//! Checks that the examples and numbers of docs/protocol.md are those of the code.
 //!
-//! Each example in the guide is bytes in hex behind `<!-- bytes: NAME -->`. Here it has a value;
-//! the guide's bytes must be what the code makes of the value, and must stay the same when the code
-//! parses them and makes them anew. The table of numbers is compared as a whole.
+//! Each example in the guide is a list of bytes in hex after `<!-- bytes: NAME -->`. Here it has a
+//! value; the guide's bytes must be the encoding of the value, and must stay the same when the code
+//! parses them and encodes them again. The table of numbers is compared as a whole.
 //!
-//! After a change that is meant, `UPDATE_GUIDE=1 cargo test -p rackweave-wire --test
-//! protocol_guide` writes both anew. The layouts themselves must not change without a new version:
-//! other implementations are made from the guide.
+//! After an intended change, `UPDATE_GUIDE=1 cargo test -p rackweave-wire --test protocol_guide`
+//! updates both. The layouts themselves must not change without a new version: other
+//! implementations are written from the guide.
 
 mod examples;
 mod numbers;
@@ -19,7 +19,7 @@ fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol.md")
 }
 
-/// Where what stands between `begin` and `end` is in the guide.
+/// The range in the guide between `begin` and `end`.
 fn find(text: &str, begin: &str, end: &str) -> (usize, usize) {
     assert_eq!(text.matches(begin).count(), 1, "once in the guide: {begin}");
     let from = text.find(begin).expect("it is there once") + begin.len();

@@ -1,8 +1,8 @@
-//! Numbers that the guide names.
+//! The numbers in the guide.
 
 use rackweave_wire::fabric::{lookup, message, page, query, ring, rpc, sequencer, tree};
 
-/// All of them, in the order of the guide.
+/// All numbers, in the order of the guide.
 pub fn all() -> Vec<(&'static str, String)> {
     use message::{column, handshake};
     let hex = |value: u64, digits: usize| format!("{value:#0width$x}", width = digits + 2);

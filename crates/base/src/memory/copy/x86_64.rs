@@ -1,15 +1,15 @@
 //! Copies in assembly, because relaxed accesses are at most eight bytes wide and compilers do not
 //! join them.
 //!
-//! SSE2 is all that is needed and every x86-64 processor has it: nothing is detected at run time;
-//! beyond the first-level cache wider moves are no faster.
+//! Only SSE2 is needed, which every x86-64 processor has, so nothing is detected at run time.
+//! Beyond the first-level cache, wider moves are no faster.
 
 use core::arch::asm;
 
-/// Bytes of a turn of the loops.
+/// Bytes copied in one iteration of the loops.
 const TURN: usize = 64;
 
-/// What [`stream`] stores is a multiple of this many bytes.
+/// [`stream`] stores a multiple of this many bytes.
 pub(super) const STREAMED: usize = 16;
 
 /// Copies `len` bytes; every length ends with a pair of accesses that may overlap.
@@ -56,8 +56,7 @@ unsafe fn bytes(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// The first and the last `N` bytes of `len`, 4, 8, 16 or 32; all is loaded before anything is
-/// stored.
+/// The first and the last `N` bytes of `len`, 4, 8, 16 or 32; all loads precede all stores.
 ///
 /// # Safety
 /// As for [`copy`], with `len` from `N` to twice `N`.
@@ -139,7 +138,7 @@ unsafe fn turns(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes, a multiple of [`STREAMED`], past the caches.
+/// Copies `len` bytes, a multiple of [`STREAMED`], bypassing the caches.
 ///
 /// # Safety
 /// As for [`copy`], with `target` a multiple of [`STREAMED`].

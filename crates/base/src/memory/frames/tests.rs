@@ -1,4 +1,4 @@
-//! Latches one by one, and by several threads at once.
+//! Latches used one by one, and by several threads at once.
 
 use super::*;
 use crate::{Memory, Rng};
@@ -117,8 +117,8 @@ fn heads_are_no_part_of_the_bytes() {
     );
 }
 
-/// Threads read, write, peek and retire the same two frames. A writer fills all bytes alike, so
-/// whoever sees two different bytes has seen a writer at work.
+/// Threads read, write, peek and retire the same two frames. A writer fills all bytes alike, so a
+/// thread that reads two different bytes has read during a write.
 #[test]
 fn threads_keep_out_of_each_others_way() {
     let frames = in_use(2);
@@ -144,7 +144,7 @@ fn threads_keep_out_of_each_others_way() {
                         match frames.try_retire(frame) {
                             Some(Retired::Idle) => drop(frames.claim(frame).unwrap()),
                             Some(Retired::Read) => {
-                                // The readers leave; one of them is the last.
+                                // The readers release their latches; one of them is the last.
                                 while frames.claim(frame).is_none() {
                                     std::thread::yield_now();
                                 }

@@ -1,18 +1,19 @@
-//! Index requests as UDP datagrams: what clients and servers say, and what switches see of it.
+//! Index requests as UDP datagrams: the messages of clients and servers, and the part that switches
+//! read.
 //!
-//! A request goes to [`PORT`]. Switches on the way may fill in the tree node at which the server is
-//! to begin (the Ethernet architecture of the fat B+tree, docs/in-network.md); they look at the
-//! first 16 bytes only. The server takes that number for a hint and judges it. Headers are
-//! big-endian, as all headers on a network.
+//! A request goes to [`PORT`]. Switches on the path may fill in the tree node at which the server
+//! should start (the Ethernet architecture of the fat B+tree, docs/in-network.md); they read the
+//! first 16 bytes only. The server treats that number as a hint and checks it. Headers are
+//! big-endian, like all network headers.
 //!
 //! | request | bytes | content |
 //! |---|---|---|
 //! | 0 | 2 | [`MAGIC`] |
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`Op`] |
-//! | 4 | 4 | tree node to begin at; zero: not filled in |
-//! | 8 | 8 | key; of a scan: the one at its near end |
-//! | 16 | 8 | number of the request, which its client never uses again |
+//! | 4 | 4 | tree node to start at; zero: not filled in |
+//! | 8 | 8 | key; in a scan: the key at its near end |
+//! | 16 | 8 | number of the request, which its client never reuses |
 //! | 24 | 8 | client: a number that no other client ever has |
 //! | 32 | 4 | check, see below |
 //! | 36 | | body |
@@ -21,8 +22,8 @@
 //! |---|---|---|
 //! | a write | 8, 2 | session, slot: see [`Once`] |
 //! | | | the value of an insert, update or put |
-//! | a scan | 8, 4, 1 | key at its far end, entries at most, 1 if it goes backward |
-//! | a question for the map | 4 | from which byte on |
+//! | a scan | 8, 4, 1 | key at its far end, maximum entries, 1 if backward |
+//! | a request for the map | 4 | offset of the first byte |
 //!
 //! | reply | bytes | content |
 //! |---|---|---|
@@ -30,7 +31,7 @@
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`Op`] with its highest bit set |
 //! | 4 | 2 | [`Status`] |
-//! | 6 | 1 | level at which the server began; 255: at the root |
+//! | 6 | 1 | level at which the server started; 255: the root |
 //! | 7 | 1 | zero |
 //! | 8 | 24 | key, number and client of the request |
 //! | 32 | 4 | check |
@@ -40,9 +41,10 @@
 //! (`endpoint::index::message`). To [`Op::Open`] it is an [`Opened`], to [`Op::Map`] a
 //! [`MapPiece`].
 //!
-//! The check is the CRC-32 of zlib over all bytes but those of the check and, in a request, of the
-//! tree node: a switch that fills that in need not renew it, and nothing rests on the tree node. A
-//! UDP checksum would be weaker, and have to be changed by switches; ours is left out.
+//! The check is the CRC-32 of zlib over all bytes except those of the check and, in a request, of
+//! the tree node: a switch that fills in the tree node need not update the check, and correctness
+//! does not depend on the tree node. A UDP checksum would be weaker, and switches would have to
+//! change it; it is omitted.
 
 mod reply;
 mod request;
@@ -58,7 +60,7 @@ use core::ops::Range;
 use rackweave_base::Packet;
 use zerocopy::TryFromBytes;
 
-/// The UDP port that requests go to.
+/// The UDP port for requests.
 pub const PORT: u16 = 4793;
 /// The first two bytes: "RW".
 pub const MAGIC: u16 = 0x5257;
@@ -69,36 +71,36 @@ pub const HEADER_LEN: usize = 36;
 /// Bytes of the body of a write before its value.
 pub const WRITE_LEN: usize = 10;
 
-/// The request was not carried out: its session is not, or no longer, known to the server. Whether
-/// an earlier copy of it was, nobody knows.
+/// The request was not executed: its session is not, or no longer, known to the server. It is
+/// unknown whether an earlier copy of it was executed.
 pub const NO_SESSION: Status = Status(1);
-/// The server has as many sessions as it may have, all of them in use.
+/// The server has the maximum number of sessions, all of them in use.
 pub const SESSIONS_FULL: Status = Status(2);
 
-/// Set in the number of the operation of a reply.
+/// Set in the operation number of a reply.
 const REPLY: u8 = 0x80;
 const NODE: Range<usize> = 4..8;
 const CHECK: Range<usize> = 32..36;
 
-/// What a request is for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Op {
-    /// The value of a key.
+    /// Reads the value of a key.
     Get = 1,
-    /// A value for a key that has none.
+    /// Stores a value for a key that has none.
     Insert = 2,
-    /// Another value for a key that has one.
+    /// Replaces the value of a key that has one.
     Update = 3,
-    /// A value, whether or not the key has one.
+    /// Stores a value, whether or not the key has one.
     Put = 4,
-    /// No value any more.
+    /// Removes the value of a key.
     Delete = 5,
-    /// The entries of a range.
+    /// Reads the entries of a range.
     Scan = 6,
-    /// A piece of the partition map.
+    /// Reads a piece of the partition map.
     Map = 7,
-    /// A session, which writes need.
+    /// Opens a session, which writes need.
     Open = 8,
 }
 
@@ -113,33 +115,33 @@ impl Op {
         matches!(self, Self::Insert | Self::Update | Self::Put | Self::Delete)
     }
 
-    /// Whether it is about a key, so that a switch may fill in where to begin.
+    /// Whether it has a key, so that a switch may fill in the tree node to start at.
     pub fn has_key(self) -> bool {
         !matches!(self, Self::Map | Self::Open)
     }
 }
 
-/// Why bytes are no request, or no reply.
+/// Why bytes are not a request or a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LookupError {
     /// Shorter than a header.
     #[error("{0} bytes are less than a header of {HEADER_LEN}")]
     Truncated(usize),
-    /// Something else altogether.
+    /// Not a message of this protocol.
     #[error("it begins with {0:#06x}; index requests begin with {MAGIC:#06x}")]
     Foreign(u16),
     /// Another version of the layout.
     #[error("version {0} of index requests; this is version {VERSION}")]
     Version(u8),
-    /// Damaged on the way.
+    /// Corrupted on the path.
     #[error("the check is wrong: it was damaged on the way")]
     BadCheck,
-    /// A reply where a request was expected, or the other way round.
+    /// A reply where a request was expected, or vice versa.
     #[error("operation {0:#04x} is of the other direction")]
     Direction(u8),
 }
 
-/// The CRC of `bytes` but for the check, and for the tree node if they are a request's.
+/// The CRC of `bytes` without the check and, in a request, without the tree node.
 fn check_of(bytes: &[u8], is_request: bool) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     let before = if is_request { NODE.start } else { NODE.end };
@@ -149,7 +151,8 @@ fn check_of(bytes: &[u8], is_request: bool) -> u32 {
     hasher.finalize()
 }
 
-/// What both directions begin with, and the body: everything but the operation's number judged.
+/// The header that both directions share, and the body: everything is checked except the operation
+/// number.
 fn judge(bytes: &[u8], is_request: bool) -> Result<(&[u8; HEADER_LEN], &[u8]), LookupError> {
     let Some((header, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return Err(LookupError::Truncated(bytes.len()));
@@ -170,7 +173,7 @@ fn judge(bytes: &[u8], is_request: bool) -> Result<(&[u8; HEADER_LEN], &[u8]), L
     Ok((header, body))
 }
 
-/// The big-endian number that up to eight bytes are.
+/// The big-endian number in up to eight bytes.
 fn word(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -183,27 +186,27 @@ fn begin(bytes: &mut Vec<u8>, op: u8) {
     bytes.extend([VERSION, op]);
 }
 
-/// Sets the check of what lies in `bytes` from `start` on.
+/// Sets the check of the message in `bytes` from `start` on.
 fn seal(bytes: &mut [u8], start: usize, is_request: bool) {
     let bytes = &mut bytes[start..];
     let check = check_of(bytes, is_request);
     bytes[CHECK].copy_from_slice(&check.to_be_bytes());
 }
 
-/// What a switch sees of a request.
+/// The part of a request that a switch reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// What it is for.
+    /// The operation.
     pub op: Op,
-    /// The tree node to begin at; zero if none was filled in yet.
+    /// The tree node to start at; zero if none has been filled in.
     pub node: u32,
     /// The key.
     pub key: u64,
 }
 
 impl Start {
-    /// What a switch sees of a packet: nothing if it is no request for [`PORT`], is about no key,
-    /// or its first 16 bytes do not lie in the packet's header area. The check is not looked at.
+    /// Reads this part of a packet: `None` if it is not a request to [`PORT`], has no key, or its
+    /// first 16 bytes are not in the packet's header area. The check is not verified.
     pub fn of(packet: &Packet) -> Option<Self> {
         let (_, seen) = seen(packet)?;
         let op = Op::from_number(seen[3]).filter(|op| op.has_key())?;
@@ -215,7 +218,7 @@ impl Start {
         })
     }
 
-    /// Fills `node` in, and leaves the UDP checksum out. False if [`Self::of`] says nothing.
+    /// Fills in `node` and omits the UDP checksum. Returns false if [`Self::of`] returns `None`.
     pub fn fill_in(packet: &mut Packet, node: u32) -> bool {
         let Some((at, _)) = seen(packet).filter(|_| Self::of(packet).is_some()) else {
             return false;
@@ -227,7 +230,7 @@ impl Start {
     }
 }
 
-/// Where what a datagram for [`PORT`] carries begins in the header area, and its first bytes.
+/// The offset in the header area of the data of a datagram to [`PORT`], and its first bytes.
 fn seen(packet: &Packet) -> Option<(usize, &[u8; 16])> {
     let datagram = Datagram::of(packet).ok()?;
     if datagram.target_port != PORT || datagram.carried < 16 {

@@ -3,33 +3,33 @@
 use super::{LookupError, REPLY, begin, judge, seal, word};
 use crate::fabric::rpc::Status;
 
-/// What a reply says of a walk that began at the root.
+/// The level in a reply if the walk started at the root.
 pub const FROM_ROOT: u8 = 255;
 
 /// A reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply<'a> {
-    /// The number of the operation that was asked for.
+    /// The number of the operation that was requested.
     pub op: u8,
-    /// How it ended.
+    /// The result.
     pub status: Status,
-    /// The level of the tree node at which the server began, zero for a leaf; [`FROM_ROOT`].
+    /// The level of the tree node at which the server started, zero for a leaf; or [`FROM_ROOT`].
     pub level: u8,
     /// The key of the request.
     pub key: u64,
     /// The number of the request.
     pub id: u64,
-    /// Its client.
+    /// The client of the request.
     pub client: u64,
     /// The body.
     pub body: &'a [u8],
 }
 
 impl<'a> Reply<'a> {
-    /// The reply in these bytes.
+    /// Decodes a reply.
     ///
     /// # Errors
-    /// If they are no reply, or damaged.
+    /// If the bytes are not a reply, or are corrupted.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, LookupError> {
         let (header, body) = judge(bytes, false)?;
         Ok(Self {
@@ -63,14 +63,14 @@ impl<'a> Reply<'a> {
 pub struct Opened {
     /// Its number, which no other session of any server has.
     pub session: u64,
-    /// Nanoseconds for which the server keeps it at least after the last request in it.
+    /// Nanoseconds for which the server keeps it, at least, after its last request.
     pub keep_ns: u64,
-    /// Slots: writes that may be under way.
+    /// Slots: maximum writes in flight.
     pub slots: u16,
 }
 
 impl Opened {
-    /// Bytes of it.
+    /// Bytes of its encoding.
     pub const LEN: usize = 18;
 
     /// The bytes.
@@ -82,7 +82,7 @@ impl Opened {
         bytes
     }
 
-    /// The session in these bytes; nothing if they are not as many, or it has no slots.
+    /// The session in these bytes; `None` if the length is wrong, or the session has no slots.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
         let slots = word(&bytes[16..]) as u16;
@@ -100,16 +100,16 @@ pub const PIECE_HEADER_LEN: usize = 12;
 /// A piece of an encoded partition map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapPiece<'a> {
-    /// The version of the map: pieces of different ones do not belong together.
+    /// The version of the map: pieces of different versions do not belong together.
     pub version: u64,
-    /// Bytes of the whole.
+    /// Bytes of the whole map.
     pub total: u32,
-    /// The bytes from the one that was asked for on.
+    /// The bytes from the requested offset on.
     pub bytes: &'a [u8],
 }
 
 impl<'a> MapPiece<'a> {
-    /// What lies before the bytes of the map.
+    /// The header before the bytes of the map.
     pub fn header(&self) -> [u8; PIECE_HEADER_LEN] {
         let mut header = [0; PIECE_HEADER_LEN];
         header[..8].copy_from_slice(&self.version.to_be_bytes());
@@ -117,7 +117,7 @@ impl<'a> MapPiece<'a> {
         header
     }
 
-    /// The piece in these bytes; nothing if they are too few.
+    /// The piece in these bytes; `None` if there are too few.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, bytes) = bytes.split_first_chunk::<PIECE_HEADER_LEN>()?;
         Some(Self {

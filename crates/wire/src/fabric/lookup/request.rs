@@ -2,37 +2,37 @@
 
 use super::{LookupError, NODE, Op, begin, judge, seal, word};
 
-/// A request: what every one has, and the bytes of its body.
+/// A request: the common fields, and the bytes of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    /// The number of its operation, which may be none that is known.
+    /// The number of its operation, which may be unknown.
     pub op: u8,
-    /// The tree node to begin at, if a switch has filled one in: a hint.
+    /// The tree node to start at, if a switch has filled one in: a hint.
     pub node: u32,
     /// The key.
     pub key: u64,
-    /// Its number.
+    /// The request's number.
     pub id: u64,
-    /// Its client.
+    /// The client.
     pub client: u64,
     /// The body.
     pub body: &'a [u8],
 }
 
-/// By what a server recognises a write that it has carried out already.
+/// Identifies a write, so that a server recognises one that it has executed already.
 ///
-/// A server keeps the last result of each slot of a session. A client has one write under way in a
-/// slot; the number of the next one there is greater. So a repeated write gets the same answer, and
-/// a copy that comes late, when the slot has gone on, is not carried out.
+/// A server keeps the last result of each slot of a session. A client has one write in flight per
+/// slot; the next one in the slot has a greater number. So a repeated write gets the same answer,
+/// and a late copy, which arrives after the slot has advanced, is not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Once {
-    /// The session, as [`Op::Open`] was answered.
+    /// The session, from the answer to [`Op::Open`].
     pub session: u64,
     /// The slot.
     pub slot: u16,
 }
 
-/// What is asked for.
+/// The contents of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask<'a> {
     /// [`Op::Get`].
@@ -44,7 +44,7 @@ pub enum Ask<'a> {
     Insert {
         /// The key.
         key: u64,
-        /// By what it is recognised.
+        /// Its identification.
         once: Once,
         /// The value.
         value: &'a [u8],
@@ -53,7 +53,7 @@ pub enum Ask<'a> {
     Update {
         /// The key.
         key: u64,
-        /// By what it is recognised.
+        /// Its identification.
         once: Once,
         /// The value.
         value: &'a [u8],
@@ -62,7 +62,7 @@ pub enum Ask<'a> {
     Put {
         /// The key.
         key: u64,
-        /// By what it is recognised.
+        /// Its identification.
         once: Once,
         /// The value.
         value: &'a [u8],
@@ -71,23 +71,24 @@ pub enum Ask<'a> {
     Delete {
         /// The key.
         key: u64,
-        /// By what it is recognised.
+        /// Its identification.
         once: Once,
     },
     /// [`Op::Scan`].
     Scan {
-        /// The key at the near end: the least one if it goes forward, else the greatest.
+        /// The key at the near end: the least one of a forward scan, the greatest of a backward
+        /// one.
         near: u64,
         /// The key at the far end.
         far: u64,
-        /// Entries at most.
+        /// Maximum entries.
         limit: u32,
-        /// Whether it begins at the greatest key.
+        /// Whether it starts at the greatest key.
         backward: bool,
     },
     /// [`Op::Map`]: from this byte of the encoded map on.
     Map {
-        /// The byte.
+        /// The offset of the first byte.
         from: u32,
     },
     /// [`Op::Open`].
@@ -95,10 +96,10 @@ pub enum Ask<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The request in these bytes. What its operation asks for, [`Self::ask`] says.
+    /// Decodes a request. [`Self::ask`] decodes its contents.
     ///
     /// # Errors
-    /// If they are no request, or damaged. There is nobody to answer then.
+    /// If the bytes are not a request, or are corrupted. Then there is no client to answer.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, LookupError> {
         let (header, body) = judge(bytes, true)?;
         Ok(Self {
@@ -111,14 +112,14 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What it asks for; nothing if its body is not that of its operation, or there is no such
+    /// Decodes its contents; `None` if its body does not match its operation, or there is no such
     /// operation.
     pub fn ask(&self) -> Option<Ask<'a>> {
         let (op, key) = (Op::from_number(self.op)?, self.key);
         if op.is_write() {
             return self.write(op);
         }
-        // Whatever is in the tree node: damage there is not seen, and does no harm.
+        // The tree node may have any value: corruption there is not detected, and does no harm.
         if !op.has_key() && key != 0 {
             return None;
         }
@@ -177,7 +178,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Appends the bytes of a request for this, without a tree node.
+    /// Appends the bytes of a request with these contents, without a tree node.
     pub fn emit(&self, client: u64, id: u64, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         let key = match *self {

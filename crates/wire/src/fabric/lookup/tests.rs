@@ -1,4 +1,4 @@
-//! Both ways, any bytes, and what a switch does.
+//! Both directions, arbitrary bytes, and the changes made by a switch.
 
 use super::*;
 use crate::{Ethernet, Ipv4};
@@ -10,7 +10,7 @@ fn once() -> impl Strategy<Value = Once> {
     (any::<u64>(), any::<u16>()).prop_map(|(session, slot)| Once { session, slot })
 }
 
-/// What is asked for, about a value that lies elsewhere.
+/// The contents of a request, with its value stored elsewhere.
 fn ask() -> impl Strategy<Value = Ask<'static>> {
     const VALUES: [&[u8]; 4] = [b"", b"seven   ", b"a longer value", &[7; 1000]];
     let value = (0..VALUES.len()).prop_map(|at| VALUES[at]);
@@ -72,7 +72,7 @@ fn a_request_has_its_bytes_in_order() {
     let request = &bytes[6..];
     assert_eq!(&request[..32], expect[..2].concat());
     assert_eq!(&request[36..], expect[2..].concat());
-    // The CRC of what was said to be covered, by the crate's own function.
+    // The CRC of the bytes documented as covered, by the crate's own function.
     let covered = [&request[..4], &request[8..32], &request[36..]].concat();
     assert_eq!(request[32..36], crc32fast::hash(&covered).to_be_bytes());
 }
@@ -204,7 +204,7 @@ proptest! {
         let _ = (Request::parse(&bytes), Reply::parse(&bytes), Opened::parse(&bytes));
         let _ = MapPiece::parse(&bytes);
         let _ = Start::of(&Packet::new(&bytes[..bytes.len().min(88)], Payload::Empty));
-        // And with the head and the check made right.
+        // And with the head and the check corrected.
         if bytes.len() >= HEADER_LEN {
             bytes[..3].copy_from_slice(b"RW\x01");
             bytes[3] &= 0x0f;

@@ -1,24 +1,24 @@
-//! Column data: what the messages say by which a unit asks for columns and another one answers
+//! Column data: the messages by which one unit requests columns and another one answers
 //! (communication tier, sections 1 and 3: a compute unit requests columns of a storage unit).
 //!
 //! | message | opcode | content |
 //! |---|---|---|
-//! | ask | [`ASK`] | [`Ask`]: which column, and which version of it is known already |
-//! | ask for a list | [`ASK_LIST`] | [`AskList`] |
+//! | ask | [`ASK`] | [`Ask`]: the column, and the version already known |
+//! | ask for the list | [`ASK_LIST`] | [`AskList`] |
 //! | column | [`COLUMN`] | [`ColumnHeader`] and the column's buffers |
-//! | unchanged | [`UNCHANGED`] | [`Unchanged`]: the version known is still the one served |
+//! | unchanged | [`UNCHANGED`] | [`Unchanged`]: the known version is still the one served |
 //! | list | [`LIST`] | [`ListHeader`] and as many [`ListEntry`] |
-//! | refused | [`REFUSED`] | [`Refused`]: why there is no answer |
+//! | refused | [`REFUSED`] | [`Refused`]: the reason for a refusal |
 //!
 //! All numbers are little-endian. Every message begins with the number of the request that it is or
-//! answers, of 32 bits, chosen by the one who asks; then comes [`LAYOUT`].
+//! answers, of 32 bits, chosen by the requester; then comes [`LAYOUT`].
 //!
 //! A column's *buffers* are those of Apache Arrow's columnar format, without offsets into them:
-//! *validity* (a bit per row, the least significant first; empty if nothing is null), *offsets*
-//! (32 bits, one more than rows, the first of them zero; only of texts) and *values*. Each is
-//! followed by zeros up to a multiple of [`BUFFER_ALIGN`] bytes, and the header has that many, so
-//! that all of them are aligned where the message is. How long they are follows from the type, the
-//! rows and the nulls, but for the values of texts; a header that says otherwise is none
+//! *validity* (a bit per row, the least significant first; empty if nothing is null), *offsets* (32
+//! bits, one more than rows, the first of them zero; only of texts) and *values*. Each is followed
+//! by zeros up to a multiple of [`BUFFER_ALIGN`] bytes, and the header has that many bytes, so that
+//! all of them are aligned within the message. Their lengths follow from the type, the rows and the
+//! nulls, except for the values of texts; a header with other lengths is invalid
 //! ([`ColumnHeader::check`]).
 //!
 //! The *version* of a column is the checksum of all this ([`Checksum`]): it changes when the column
@@ -42,47 +42,47 @@ pub use header::{
 };
 pub use list::{LIST_ENTRY_LEN, LIST_HEADER_LEN, ListEntry, ListHeader, list_entries};
 
-/// Opcode of a message that asks for a column.
+/// Opcode of a message that requests a column.
 pub const ASK: u32 = 0x434f_0001;
-/// Opcode of a message that asks for the list of columns.
+/// Opcode of a message that requests the list of columns.
 pub const ASK_LIST: u32 = 0x434f_0002;
 /// Opcode of a message with a column.
 pub const COLUMN: u32 = 0x434f_0003;
-/// Opcode of a message that says that a column has not changed.
+/// Opcode of a message that reports that a column has not changed.
 pub const UNCHANGED: u32 = 0x434f_0004;
 /// Opcode of a message with the list of columns.
 pub const LIST: u32 = 0x434f_0005;
 /// Opcode of a message that refuses a request.
 pub const REFUSED: u32 = 0x434f_0006;
 
-/// The number of these layouts, in the fifth byte of every message.
+/// The number of this layout, in the fifth byte of every message.
 pub const LAYOUT: u8 = 1;
 
-/// The longest message that is neither a column nor a list. Connections whose messages may not be
-/// that long are of no use here.
+/// Maximum length of a message that is neither a column nor a list. Connections with a lower limit
+/// on messages cannot be used.
 pub const MESSAGE_MIN: u64 = (REFUSED_HEADER_LEN + REFUSAL_TEXT_MAX) as u64;
 
-/// What a column's buffers begin at multiples of, counted from the begin of the message.
+/// The alignment of a column's buffers, counted from the start of the message.
 pub const BUFFER_ALIGN: u64 = 64;
 
-/// Why bytes are no message about columns.
+/// Why bytes are not a message about columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ColumnError {
-    /// The message's opcode is none that belongs there.
+    /// The message's opcode is not valid here.
     #[error("opcode {opcode:#x} does not belong there")]
     Opcode {
         /// The opcode.
         opcode: u32,
     },
-    /// The message is too short, or has something behind its end.
+    /// The message is too short, or has bytes after its end.
     #[error("a message of {found} bytes; {expected} belong there")]
     Length {
-        /// Bytes that it should have, or at least should have.
+        /// Bytes that it should have, exactly or at least.
         expected: u64,
         /// Bytes that it has.
         found: u64,
     },
-    /// It has another layout.
+    /// The message has another layout.
     #[error("layout {found} of column data; this side knows {LAYOUT}")]
     Layout {
         /// The layout's number.
@@ -107,10 +107,10 @@ pub enum ColumnError {
         tag: u8,
         /// Digits of a decimal.
         precision: u8,
-        /// Digits of a decimal behind the point.
+        /// Digits of a decimal after the point.
         scale: i8,
     },
-    /// There are more rows than are possible.
+    /// There are more rows than allowed.
     #[error("{found} rows; at most {ROWS_MAX} are possible")]
     Rows {
         /// The rows.
@@ -127,16 +127,16 @@ pub enum ColumnError {
     /// A buffer's length is not the one that follows from type, rows and nulls.
     #[error("{buffer} has {found} bytes; {expected} belong there")]
     BufferLength {
-        /// Which buffer.
+        /// The buffer.
         buffer: Buffer,
-        /// Bytes that it should have; of texts' values: at most.
+        /// Bytes that it should have; for the values of texts, the maximum.
         expected: u64,
         /// Bytes that it has.
         found: u64,
     },
 }
 
-/// Splits the fixed part off a message.
+/// Splits a message into its fixed part and the rest.
 fn fixed<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), ColumnError> {
     bytes.split_first_chunk().ok_or(ColumnError::Length {
         expected: N as u64,
@@ -144,7 +144,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), ColumnError>
     })
 }
 
-/// All of a message that has no other part.
+/// The fixed part of a message that has no other part.
 fn whole<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], ColumnError> {
     bytes.try_into().map_err(|_| ColumnError::Length {
         expected: N as u64,
@@ -160,7 +160,7 @@ fn check_layout(found: u8) -> Result<(), ColumnError> {
     }
 }
 
-/// A name as it may be: UTF-8, neither empty nor too long.
+/// Decodes a valid name: UTF-8, neither empty nor too long.
 fn name(bytes: &[u8]) -> Result<&str, ColumnError> {
     if bytes.is_empty() || bytes.len() > NAME_MAX {
         return Err(ColumnError::Name { found: bytes.len() });

@@ -1,45 +1,45 @@
-//! How a compute unit and a storage unit agree on a connection: messages over TCP.
+//! The messages over TCP by which a compute unit and a storage unit agree on a connection.
 //!
-//! The storage unit listens, the compute unit dials (communication-tier, section 2.1). There are at
-//! most four messages; all numbers are little-endian but for the addresses of IP and Ethernet,
-//! whose bytes stand in the order of the network:
+//! The storage unit listens, the compute unit connects (communication-tier, section 2.1). There are
+//! at most four messages; all numbers are little-endian, except for the addresses of IP and
+//! Ethernet, which are in network byte order:
 //!
 //! ```text
-//! compute unit ── Hello ──▶ storage unit      what I am and which versions I speak
-//!              ◀── Offer ──                   what I am, in the version that we take
+//! compute unit ── Hello ──▶ storage unit      my terms and the versions that I support
+//!              ◀── Offer ──                   my terms, in the chosen version
 //!              ── Open ───▶                   my queue pairs, regions and keys
 //!              ◀── Accept ─                   mine; the connection is open
 //! ```
 //!
-//! In place of any of its messages a unit may send a `Refuse`, after which it closes the stream.
-//! Nothing follows an `Accept` either: the connection lives on by one-sided WRITEs alone.
+//! In place of any of its messages, a unit may send a `Refuse`, after which it closes the stream.
+//! Nothing follows an `Accept` either: from then on the connection uses one-sided WRITEs only.
 //!
 //! | header | bytes | content |
 //! |---|---|---|
 //! | 0 | 4 | bytes that follow this number, [`HEADER_LEN`] - 4 to [`MESSAGE_MAX`] - 4 |
 //! | 4 | 4 | [`MAGIC`] |
 //! | 8 | 2 | [`Kind`] |
-//! | 10 | 2 | Hello and Refuse: the newest version that the sender speaks; else the one chosen |
+//! | 10 | 2 | Hello and Refuse: the newest version of the sender; otherwise the chosen one |
 //!
 //! | Hello | bytes | content |
 //! |---|---|---|
-//! | 12 | 2 | the oldest version that the sender speaks |
+//! | 12 | 2 | the oldest version that the sender supports |
 //! | 14 | 2 | zero |
 //! | 16 | 40 | terms |
 //!
-//! An Offer has its terms at 12. Open and Accept have keys there:
+//! An Offer has its terms at 12. Open and Accept have their keys at 12:
 //!
 //! | terms | bytes | content |
 //! |---|---|---|
-//! | 0 | 8 | which rack the unit is in; zero: it does not say, any will do |
-//! | 8 | 8 | bytes of the longest message that it takes and sends, at least 1 |
+//! | 0 | 8 | the rack that the unit is in; zero: any rack |
+//! | 8 | 8 | maximum bytes of a message that it receives or sends, at least 1 |
 //! | 16 | 4 | bytes of each of its receive buffers: a multiple of 64, 1 KiB to 1 GiB |
 //! | 20 | 4 | its IP address |
 //! | 24 | 6 | its Ethernet address |
 //! | 30 | 2 | its MTU in bytes: 256, 512, 1024, 2048 or 4096 |
-//! | 32 | 1 | its receive buffers, 1 to 7 |
-//! | 33 | 1 | channels from compute to storage unit that it wants at most, 1 to 7 |
-//! | 34 | 1 | channels from storage to compute unit that it wants at most, 1 to 7 |
+//! | 32 | 1 | number of its receive buffers, 1 to 7 |
+//! | 33 | 1 | maximum channels from compute to storage unit that it wants, 1 to 7 |
+//! | 34 | 1 | maximum channels from storage to compute unit that it wants, 1 to 7 |
 //! | 35 | 5 | zero |
 //!
 //! | keys | bytes | content |
@@ -55,14 +55,14 @@
 //! | Refuse | bytes | content |
 //! |---|---|---|
 //! | 12 | 2 | [`RefusalCode`] |
-//! | 14 | 2 | the oldest version that the sender speaks |
-//! | 16 | 0 to 200 | why, in UTF-8 without control characters |
+//! | 14 | 2 | the oldest version that the sender supports |
+//! | 16 | 0 to 200 | the reason, in UTF-8 without control characters |
 //!
-//! **Versions.** Hello and Refuse stay as they are in all versions to come; behind the terms of a
-//! Hello whose newest version is beyond ours there may be more, which is ignored. The storage unit
-//! takes the newest version that both speak.
+//! **Versions.** Hello and Refuse keep their format in all future versions. The terms of a Hello
+//! whose newest version is above the receiver's may be followed by further bytes, which are
+//! ignored. The storage unit chooses the newest version that both support.
 //!
-//! What is here is stateless; `rackweave_endpoint::messaging::handshake` has the two machines.
+//! This module is stateless; `rackweave_endpoint::messaging::handshake` has the two machines.
 
 mod error;
 mod fields;
@@ -84,18 +84,18 @@ pub use refusal::{Refusal, RefusalCode, TEXT_MAX};
 
 /// Bytes 4 to 7 of every message.
 pub const MAGIC: [u8; 4] = *b"RWMH";
-/// The newest version that this speaks.
+/// The newest version that this module supports.
 pub const VERSION: u16 = 1;
-/// The oldest version that this speaks.
+/// The oldest version that this module supports.
 pub const VERSION_OLDEST: u16 = 1;
 /// Bytes of a message's header.
 pub const HEADER_LEN: usize = 12;
 /// Bytes of the longest message.
 pub const MESSAGE_MAX: usize = 1024;
 
-/// Bytes of the length that a message begins with.
+/// Bytes of the length at the start of a message.
 const LENGTH_LEN: usize = 4;
-/// Bytes that tell our messages from others.
+/// Bytes that distinguish these messages from others.
 const SIGN_LEN: usize = LENGTH_LEN + MAGIC.len();
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -107,7 +107,7 @@ struct Header {
     version: U16,
 }
 
-/// What stands between the header of a Hello or a Refuse and what follows.
+/// The fields between the header of a Hello or a Refuse and the rest.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Pair {
@@ -117,47 +117,47 @@ struct Pair {
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 
-/// What a message is. The numbers are on the wire.
+/// The kind of a message. The numbers are on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u16)]
 pub enum Kind {
-    /// The first of a compute unit.
+    /// The first message of a compute unit.
     Hello = 1,
-    /// A storage unit's answer to it.
+    /// A storage unit's answer to a Hello.
     Offer = 2,
-    /// The second of a compute unit.
+    /// The second message of a compute unit.
     Open = 3,
-    /// A storage unit's answer to that.
+    /// A storage unit's answer to an Open.
     Accept = 4,
-    /// The last of either.
+    /// A refusal, the last message of either unit.
     Refuse = 5,
 }
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// A compute unit says what it is.
+    /// A compute unit describes itself.
     Hello {
-        /// The oldest version that it speaks.
+        /// The oldest version that it supports.
         oldest: u16,
-        /// The newest version that it speaks.
+        /// The newest version that it supports.
         newest: u16,
-        /// What it is.
+        /// Its terms.
         terms: Terms,
     },
-    /// A storage unit says what it is.
+    /// A storage unit describes itself.
     Offer(Terms),
-    /// A compute unit says where it may be written to.
+    /// A compute unit sends the keys with which its memory may be written.
     Open(Keys),
-    /// A storage unit says the same, and that the connection is open.
+    /// A storage unit sends its keys; the connection is open.
     Accept(Keys),
     /// The sender does not want to connect, or cannot.
     Refuse {
-        /// The oldest version that the sender speaks.
+        /// The oldest version that the sender supports.
         oldest: u16,
-        /// The newest version that the sender speaks.
+        /// The newest version that the sender supports.
         newest: u16,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
 }
@@ -181,7 +181,7 @@ impl fmt::Display for Kind {
 }
 
 impl Message {
-    /// A Hello of the versions that this speaks.
+    /// A Hello with the versions that this module supports.
     pub const fn hello(terms: Terms) -> Self {
         Self::Hello {
             oldest: VERSION_OLDEST,
@@ -190,7 +190,7 @@ impl Message {
         }
     }
 
-    /// A Refuse with the versions that this speaks.
+    /// A Refuse with the versions that this module supports.
     pub const fn refuse(refusal: Refusal) -> Self {
         Self::Refuse {
             oldest: VERSION_OLDEST,
@@ -199,7 +199,7 @@ impl Message {
         }
     }
 
-    /// What it is.
+    /// The message's kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Hello { .. } => Kind::Hello,
@@ -210,7 +210,7 @@ impl Message {
         }
     }
 
-    /// Its bytes. Nothing is checked: what is out of range, the peer will refuse.
+    /// Encodes the message. Nothing is checked: the peer refuses values that are out of range.
     pub fn emit(&self) -> Vec<u8> {
         let pair = |first: u16, second: u16| Pair {
             first: first.into(),
@@ -251,11 +251,11 @@ impl Message {
         bytes
     }
 
-    /// The message that `bytes` begin with, and its length; nothing if more of it is to come. That
-    /// it is foreign shows as soon as its first bytes are there.
+    /// Decodes the message at the start of `bytes` and returns its length; `None` if it is
+    /// incomplete. A foreign message is detected as soon as its first bytes have arrived.
     ///
     /// # Errors
-    /// If they begin with no message, or one that says what cannot be.
+    /// If the bytes do not begin with a message, or with one that has impossible values.
     pub fn take(bytes: &[u8]) -> Result<Option<(Self, usize)>, MessageError> {
         let sign = bytes.get(LENGTH_LEN..).unwrap_or_default();
         if sign.iter().zip(MAGIC).any(|(&found, magic)| found != magic) {
@@ -276,7 +276,7 @@ impl Message {
         }
     }
 
-    /// The message in these bytes, which are as many as its header says.
+    /// Decodes the message in these bytes, whose number matches its header.
     fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
         let (header, body) = Header::ref_from_prefix(bytes).expect("a length is at least this");
         let (found, version) = (header.kind.get(), header.version.get());
@@ -342,7 +342,7 @@ impl Message {
     }
 }
 
-/// There is no version zero, and a range does not end before it begins.
+/// Checks that no version is zero and that the range is not empty.
 fn check_versions(oldest: u16, newest: u16) -> Result<(), FieldError> {
     if oldest >= 1 && oldest <= newest {
         return Ok(());

@@ -1,28 +1,29 @@
-//! Messages by one-sided WRITEs: what lies in the memory of the two units of a connection
-//! (communication tier, section 3.1).
+//! Messages by one-sided WRITEs: the memory layout at the two units of a connection (communication
+//! tier, section 3.1).
 //!
-//! A *message* goes in *pieces*, a *package* of which fills a receive buffer. A unit has up to
-//! seven receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that tells
-//! it about them. All entries of a unit's buffer info are written by its peer, none by itself:
+//! A *message* is sent in *pieces*; a *package* of pieces fills a receive buffer. A unit has up to
+//! seven receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that
+//! describes their state. All entries of a unit's buffer info are written by its peer, none by
+//! itself:
 //!
-//! | entry | tells | word |
+//! | entry | content | word |
 //! |---|---|---|
 //! | 0 | whether the peer has closed the connection | [`Word::Closed`] |
-//! | 1 + j | what lies in this unit's receive buffer j | [`Word::Filled`] |
-//! | 8 | nothing: the peer writes here to see whether it can | – |
-//! | 9 + j | that the peer's receive buffer j is free | [`Word::Free`] |
+//! | 1 + j | the package in this unit's receive buffer j | [`Word::Filled`] |
+//! | 8 | none: the peer writes here to check that it can | – |
+//! | 9 + j | whether the peer's receive buffer j is free | [`Word::Free`] |
 //!
 //! An entry begins with its word, of eight bytes: bits 0 to 7 the state, bits 8 to 31 the package's
 //! number modulo 2^24, bits 32 to 63 a length or a reason. The rest of the entry is not used.
 //! Everything is little-endian.
 //!
 //! The paper keeps one status per buffer, which both sides change, and has to lock it. Here each
-//! word has one writer, so that nobody waits for anybody in order to write; and the number of the
-//! package tells news from what was there before.
+//! word has one writer, so no side waits for the other in order to write, and the number of the
+//! package distinguishes new words from old ones.
 //!
-//! A package is a row of pieces, each with a [`PieceHeader`] and its bytes. The word is written
-//! after the package, in a WRITE of its own: nobody may conclude from a byte of a WRITE that the
-//! bytes before it have arrived (InfiniBand specification 1.4, o9-20).
+//! A package is a sequence of pieces, each with a [`PieceHeader`] and its bytes. The word is
+//! written after the package, in a separate WRITE: a receiver must not conclude from a byte of a
+//! WRITE that the bytes before it have arrived (InfiniBand specification 1.4, o9-20).
 
 pub mod column;
 pub mod handshake;

@@ -1,4 +1,4 @@
-//! Pieces: what a package is made of.
+//! Pieces, the parts of a package.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of a piece's header.
 pub const PIECE_HEADER_LEN: usize = size_of::<PieceHeader>();
 
-/// What pieces begin at multiples of, within a package.
+/// The alignment of pieces within a package.
 pub const PIECE_ALIGN: usize = 32;
 
 const _: () = assert!(PIECE_HEADER_LEN == 32);
@@ -14,8 +14,7 @@ const _: () = assert!(PIECE_HEADER_LEN == 32);
 /// The sender sends nothing after this piece, which belongs to no message.
 pub const FLAG_FINISHED: u32 = 1;
 
-/// The header of a piece. Its bytes follow; then zero to 31 bytes that mean nothing, up to the next
-/// piece.
+/// The header of a piece. Its bytes follow; then zero to 31 bytes of padding, up to the next piece.
 #[derive(
     Clone,
     Copy,
@@ -31,13 +30,13 @@ pub const FLAG_FINISHED: u32 = 1;
 )]
 #[repr(C)]
 pub struct PieceHeader {
-    /// What the message is; for those who send and receive to choose.
+    /// The type of the message, chosen by sender and receiver.
     pub opcode: U32,
     /// Bytes of the message in this piece.
     pub length: U32,
     /// Bytes of the whole message.
     pub total: U64,
-    /// Bytes of the message in pieces before this one.
+    /// Bytes of the message in the pieces before this one.
     pub offset: U64,
     /// The message's number, counted per channel from zero, modulo 2^32.
     pub message: U32,
@@ -45,7 +44,7 @@ pub struct PieceHeader {
     pub flags: U32,
 }
 
-/// Bytes from the begin of a piece to that of the next.
+/// Bytes from the start of a piece to the start of the next.
 pub const fn piece_span(length: usize) -> usize {
     (PIECE_HEADER_LEN + length).next_multiple_of(PIECE_ALIGN)
 }

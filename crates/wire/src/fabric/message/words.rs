@@ -8,18 +8,18 @@ pub const ENTRIES: usize = 16;
 pub const ENTRY_LEN: u64 = 64;
 /// Bytes of a buffer info.
 pub const BUFFER_INFO_LEN: u64 = ENTRIES as u64 * ENTRY_LEN;
-/// The most receive buffers of one unit.
+/// Maximum receive buffers of one unit.
 pub const RECEIVE_BUFFERS_MAX: u8 = 7;
 
 /// The entry with the connection word of the peer.
 pub const CONNECTION_ENTRY: usize = 0;
-/// The entry that a peer writes only to see whether it can. What it holds means nothing.
+/// The entry that a peer writes only to check that it can. Its contents have no meaning.
 pub const PULSE_ENTRY: usize = 8;
 
 /// The entry of receive buffer `buffer` of the unit that the buffer info belongs to.
 ///
 /// # Panics
-/// If there can be no such buffer.
+/// If `buffer` is out of range.
 pub const fn own_entry(buffer: u8) -> usize {
     assert!(buffer < RECEIVE_BUFFERS_MAX, "at most 7 receive buffers");
     CONNECTION_ENTRY + 1 + buffer as usize
@@ -28,18 +28,18 @@ pub const fn own_entry(buffer: u8) -> usize {
 /// The entry of receive buffer `buffer` of the peer.
 ///
 /// # Panics
-/// If there can be no such buffer.
+/// If `buffer` is out of range.
 pub const fn peer_entry(buffer: u8) -> usize {
     assert!(buffer < RECEIVE_BUFFERS_MAX, "at most 7 receive buffers");
     PULSE_ENTRY + 1 + buffer as usize
 }
 
-/// The number of a package modulo 2^24, as it stands in words.
+/// The number of a package modulo 2^24, as it is in words.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Sequence(u32);
 
 impl Sequence {
-    /// That of the package with this number, counted from zero.
+    /// The sequence number of the package with this number, counted from zero.
     pub const fn of(package: u64) -> Self {
         Self((package & 0xff_ffff) as u32)
     }
@@ -56,21 +56,22 @@ impl Sequence {
 pub enum CloseReason {
     /// It is no longer needed.
     Normal = 1,
-    /// The unit stops.
+    /// The unit is shutting down.
     UnitStops = 2,
-    /// The peer wrote a state into the buffer info that does not exist or does not belong there.
+    /// The peer wrote a state into the buffer info that does not exist or is not valid in its
+    /// entry.
     ForeignState = 3,
-    /// The peer named a package that cannot be.
+    /// The peer sent an impossible package number.
     BadSequence = 4,
-    /// The peer said that more bytes lie in a receive buffer than it holds, or too few.
+    /// The peer reported more bytes in a receive buffer than it holds, or too few.
     BadLength = 5,
-    /// A piece's header contradicts itself, the package or the pieces before.
+    /// A piece's header contradicts itself, the package or the preceding pieces.
     BadHeader = 6,
-    /// A message is longer than was agreed.
+    /// A message is longer than agreed.
     MessageTooLong = 7,
-    /// What the peer's messages say makes no sense to those who read them.
+    /// The peer's messages are invalid to their reader.
     BadMessage = 8,
-    /// A queue pair broke: the peer is gone, or cannot be reached.
+    /// A queue pair failed: the peer has left, or cannot be reached.
     TransportBroken = 9,
 }
 
@@ -88,7 +89,7 @@ impl CloseReason {
         Self::TransportBroken,
     ];
 
-    /// The reason of this number, if there is one.
+    /// The reason with this number, if there is one.
     pub fn from_code(code: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|&reason| reason as u16 == code)
     }
@@ -112,31 +113,31 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// What an entry's word says.
+/// The contents of an entry's word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Word {
-    /// Nobody has written it: memory starts with zeros.
+    /// Never written: memory is initially zero.
     Blank,
-    /// An own receive buffer holds a package of so many bytes.
+    /// A receive buffer of this unit holds a package of `length` bytes.
     Filled {
-        /// Which package.
+        /// The package.
         sequence: Sequence,
-        /// Its bytes.
+        /// Its length in bytes.
         length: u32,
     },
     /// A receive buffer of the peer waits for a package.
     Free {
-        /// Which package may go there.
+        /// The package that may be written there.
         sequence: Sequence,
     },
     /// The peer has closed the connection.
     Closed {
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }
 
-/// A word that is none.
+/// An invalid word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("word {word:#018x} of the buffer info has an unknown state or reason, or stray bits")]
 pub struct UnknownWord {
@@ -184,7 +185,7 @@ impl TryFrom<u64> for Word {
             },
             _ => return Err(UnknownWord { word }),
         };
-        // Bits that a state does not use must be zero, as those who write it leave them.
+        // Bits that a state does not use must be zero, as writers leave them.
         if u64::from(read) == word {
             Ok(read)
         } else {

@@ -1,38 +1,38 @@
-//! The end of a movement of data: two words that the switch writes into the requester's memory,
-//! the same whatever the source was (Seamless, section 2.1).
+//! The end of a data transfer: two words that the switch writes into the requester's memory, in the
+//! same form for every source (Seamless, section 2.1).
 //!
 //! First word: outcome (bits 0–7), source (bits 8–15), NVMe status (bits 16–31), command id (bits
-//! 32–63). Second word: the latch word *now*, which tells whether the page was changed, or is being
+//! 32–63). Second word: the latch word *now*, which shows whether the page was changed, or is being
 //! changed, since the request.
 
 use super::LatchWord;
 use zerocopy::TryFromBytes;
 
-/// Bytes of a completion. Completions of a channel lie in an array, one place for each slot.
+/// Bytes of a completion. The completions of a channel form an array with one entry for each slot.
 pub const COMPLETION_LEN: u64 = 16;
 
-/// How it ended.
+/// The result of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Outcome {
     /// The data has been moved.
     Done = 1,
-    /// The source went away; ask again.
+    /// The source has left; repeat the request.
     SourceGone = 2,
-    /// The buffer frame aimed at holds another page, or none: only for
+    /// The selected buffer frame holds another page, or none: only for
     /// [`super::Operation::ReadFrame`].
     WrongHeader = 3,
-    /// The NVMe target refused or failed; its status says why.
+    /// The NVMe target refused or failed; its status gives the reason.
     StorageError = 4,
-    /// The NVMe target does not answer; ask again.
+    /// The NVMe target does not answer; repeat the request.
     StorageGone = 5,
     /// The page's last version is lost.
     Lost = 6,
-    /// The page is not indexed any more: the latch word is meaningless.
+    /// The page is no longer indexed: the latch word is meaningless.
     NotIndexed = 7,
 }
 
-/// Where data came from, or went to.
+/// The source or the target of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Source {
@@ -42,17 +42,17 @@ pub enum Source {
     Storage = 2,
 }
 
-/// The end of a movement.
+/// The end of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// How it ended.
+    /// The result.
     pub outcome: Outcome,
-    /// Where from.
+    /// The source of the data.
     pub source: Source,
-    /// The status field of the NVMe completion without its phase bit (Base 2.0, 3.3.3.2), else
+    /// The status field of the NVMe completion without its phase bit (Base 2.0, 3.3.3.2), otherwise
     /// zero.
     pub nvme_status: u16,
-    /// The request's.
+    /// The command id of the request.
     pub command: u32,
     /// The latch word now.
     pub latch: LatchWord,
@@ -68,7 +68,7 @@ impl Completion {
         (first, self.latch.0)
     }
 
-    /// The completion in these words; nothing if they are none.
+    /// The completion in these words; `None` if they are not a completion.
     pub fn parse(first: u64, second: u64) -> Option<Self> {
         let outcome = Outcome::try_read_from_bytes(&[first as u8]).ok()?;
         let source = Source::try_read_from_bytes(&[(first >> 8) as u8]).ok()?;

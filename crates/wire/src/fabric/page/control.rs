@@ -1,4 +1,4 @@
-//! What lies in a channel's control region, and behind a node's buffer frames.
+//! The layout of a channel's control region, and of the area after a node's buffer frames.
 //!
 //! A control region, of a channel with *n* slots over *s* stores:
 //!
@@ -7,16 +7,17 @@
 //! | 0 | 16 × *n* | completions, by slot: the switch writes them |
 //! | 16 *n* | 16 × *n* | responses, by slot |
 //! | 32 *n* | 32 × *n* | scratch, by slot: an entry (16), result of a compare-and-swap (8) |
-//! | 64 *n* | 8 | generation: the controller counts it up when it has connected the channel afresh |
+//! | 64 *n* | 8 | generation: the controller increments it after it reconnects the channel |
 //! | 64 *n* + 8 | 8 | plea: a node whose connections have failed writes the generation here |
 //! | 64 *n* + 16 | 8 | generation of the connection to the memory server |
-//! | 64 *n* + 24 | 8 | plea for that connection alone |
+//! | 64 *n* + 24 | 8 | plea for that connection only |
 //! | 64 *n* + 32 | 16 × *s* | by store: address and key of its entries at the memory server |
 //!
-//! A node's buffer frames are followed by one more, the *spare*, in which it looks at homes, by a
-//! [`FrameState`] for each, from which a directory that was lost is made again, by a [`Doubt`] for
-//! each, which the controller writes then, by a word with the directory's *epoch*, a random number
-//! that the controller has drawn, and by one that says how often it has begun to read the states.
+//! A node's buffer frames are followed by one more, the *spare*, in which the node examines homes;
+//! by a [`FrameState`] for each, from which a lost directory is rebuilt; by a [`Doubt`] for each,
+//! which the controller writes during the rebuild; by a word with the directory's *epoch*, a random
+//! number drawn by the controller; and by a word that says how often the controller has begun to
+//! read the states.
 //!
 //! All words are little-endian.
 
@@ -25,25 +26,27 @@ use super::PageId;
 /// Bytes of a slot.
 pub const SLOT_LEN: u64 = 64;
 
-/// In place of a generation: this node was taken for dead, and what it had is lost or others'.
+/// In place of a generation: this node was considered dead, and what it held is lost or belongs to
+/// other nodes.
 pub const FENCED: u64 = u64::MAX;
 
 /// Bytes of a [`Doubt`] and of the node's word about it.
 const DOUBT_LEN: u64 = 32;
 
-/// Where in a doubt its version is: written last, so that the words before it are its own.
+/// Offset of the version in a doubt. It is written last, so that the words before it belong to it.
 pub const DOUBT_VERSION_AT: u64 = 16;
 
-/// Where behind a doubt the node says the version of the last that it has found out about.
+/// Offset, after a doubt, of the word in which the node writes the version of the last doubt that
+/// it has resolved.
 pub const FOUND_OUT_AT: u64 = 24;
 
-/// The generation of a channel that was connected so often, the last time to the directory that was
-/// made again so often.
+/// The generation of a channel that was connected `connected` times, the last time to a directory
+/// that had been rebuilt `directory` times.
 pub const fn generation(directory: u64, connected: u32) -> u64 {
     directory << 32 | connected as u64
 }
 
-/// How often the directory of a generation was made again.
+/// How often the directory of a generation was rebuilt.
 pub const fn directory_of(generation: u64) -> u64 {
     generation >> 32
 }
@@ -53,22 +56,22 @@ pub const fn connected_of(generation: u64) -> u32 {
     generation as u32
 }
 
-/// Where the generation is in the control region of a channel with so many slots.
+/// Offset of the generation in the control region of a channel with this many slots.
 pub const fn generation_at(slots: u16) -> u64 {
     slots as u64 * SLOT_LEN
 }
 
-/// Where the plea is.
+/// Offset of the plea.
 pub const fn plea_at(slots: u16) -> u64 {
     generation_at(slots) + 8
 }
 
-/// Where the generation of the connection to the memory server is.
+/// Offset of the generation of the connection to the memory server.
 pub const fn server_generation_at(slots: u16) -> u64 {
     generation_at(slots) + 16
 }
 
-/// Where the plea for that connection is.
+/// Offset of the plea for that connection.
 pub const fn server_plea_at(slots: u16) -> u64 {
     generation_at(slots) + 24
 }
@@ -76,60 +79,61 @@ pub const fn server_plea_at(slots: u16) -> u64 {
 /// The address of the entries of a store that is not open to the node, which has no key to them.
 pub const NO_ENTRIES: u64 = 0;
 
-/// Where address and key of a store's entries are; [`NO_ENTRIES`] if it is not open to the node.
+/// Offset of address and key of a store's entries; the address is [`NO_ENTRIES`] if it is not open
+/// to the node.
 pub const fn entries_at(slots: u16, store: u8) -> u64 {
     generation_at(slots) + 32 + store as u64 * 16
 }
 
-/// Bytes of the control region of a channel with so many slots over so many stores.
+/// Bytes of the control region of a channel with this many slots over this many stores.
 pub const fn control_bytes(slots: u16, stores: u16) -> u64 {
     generation_at(slots) + 32 + stores as u64 * 16
 }
 
-/// Bytes of the region of so many buffer frames, their spare, their states, the epoch and the
+/// Bytes of the region of this many buffer frames, their spare, their states, the epoch and the
 /// survey.
 pub const fn pool_bytes(page_size: u32, frames: u32) -> u64 {
     survey_at(page_size, frames) + 8
 }
 
-/// Where, in a pool of `frames`, the controller writes for which directory it is about to read the
-/// states of the buffer frames. What an earlier directory had granted, and the node has not said
-/// by then, does not count.
+/// Offset, in a pool of `frames`, of the word in which the controller writes the directory for
+/// which it is about to read the states of the buffer frames. A grant of an earlier directory that
+/// the node has not stated by then is void.
 pub const fn survey_at(page_size: u32, frames: u32) -> u64 {
     epoch_at(page_size, frames) + 8
 }
 
-/// Where the epoch is, in a pool of `frames`.
+/// Offset of the epoch in a pool of `frames`.
 pub const fn epoch_at(page_size: u32, frames: u32) -> u64 {
     doubt_at(page_size, frames, frames)
 }
 
-/// Where the doubt about a buffer frame is, in a pool of `frames`: four words.
+/// Offset of the doubt about a buffer frame in a pool of `frames`: four words.
 pub const fn doubt_at(page_size: u32, frames: u32, frame: u32) -> u64 {
     state_at(page_size, frames, frames) + frame as u64 * DOUBT_LEN
 }
 
-/// Where the state of a buffer frame is, in a pool of `frames`.
+/// Offset of the state of a buffer frame in a pool of `frames`.
 pub const fn state_at(page_size: u32, frames: u32, frame: u32) -> u64 {
     page_size as u64 * (frames as u64 + 1) + frame as u64 * 8
 }
 
-/// What a node says of a buffer frame to whoever makes the directory again.
+/// What a node states about a buffer frame, for rebuilding the directory.
 ///
 /// | bits | content |
 /// |---|---|
 /// | 0 | as far as the node knows, the page in it is newer than its home |
 /// | 1 | the node has the page's latch |
-/// | 2 | the node has changed the page under the latch, which is on its way back |
-/// | 8–63 | the version, as of the latch word when the page was fixed |
+/// | 2 | the node has changed the page under the latch, which is being returned |
+/// | 8–63 | the version in the latch word when the page was fixed |
 ///
 /// The page's number is in the buffer frame's header, and so is the version of the bytes: if that
-/// is another one, a transfer has begun to replace them.
+/// version differs, a transfer has begun to replace the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameState(pub u64);
 
 impl FrameState {
-    /// There is nothing that others could not get from elsewhere.
+    /// The buffer frame has nothing that other nodes could not get from elsewhere.
     pub const NOTHING: FrameState = FrameState(0);
     const DIRTY: u64 = 1;
     const LATCHED: u64 = 2;
@@ -150,12 +154,12 @@ impl FrameState {
         Self::of(version, Self::LATCHED | if dirty { Self::DIRTY } else { 0 })
     }
 
-    /// Fixed in this version and changed: the bytes are of the next one.
+    /// Fixed in this version and changed: the bytes have the next version.
     pub const fn changed(version: u64) -> Self {
         Self::of(version, Self::LATCHED | Self::CHANGED)
     }
 
-    /// The same of a page in doubt that is published as the next of this version.
+    /// The same state for a page in doubt that is published as the version after `version`.
     pub const fn renumbered(self, version: u64) -> Self {
         match self.is_changed() {
             true => Self::changed(version),
@@ -173,12 +177,12 @@ impl FrameState {
         self.0 & Self::LATCHED != 0
     }
 
-    /// Whether the latch is on its way back, with the next version in the buffer frame.
+    /// Whether the latch is being returned, with the next version in the buffer frame.
     pub const fn is_changed(self) -> bool {
         self.0 & Self::CHANGED != 0
     }
 
-    /// The version as of the latch word.
+    /// The version in the latch word.
     pub const fn version(self) -> u64 {
         self.0 >> Self::VERSION_AT
     }
@@ -189,27 +193,27 @@ impl FrameState {
     }
 }
 
-/// What the controller writes about a buffer frame when it makes the directory again: the node has
-/// the latch of this page, and has to find out whether what it said of the buffer frame is its
+/// Written by the controller about a buffer frame when it rebuilds the directory: the node has the
+/// latch of this page and must determine whether what it stated about the buffer frame is its
 /// newest version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
     /// The page.
     pub page: PageId,
-    /// What the node said.
+    /// What the node stated.
     pub state: FrameState,
-    /// The version of the page's entry, above all of before. Whatever the node finds out, the
-    /// page goes on with the next one.
+    /// The version of the page's entry, above all earlier ones. Whatever the node determines, the
+    /// page continues with the next one.
     pub version: u64,
 }
 
 impl Doubt {
-    /// The controller's three words. A version of 0 takes the doubt back.
+    /// The controller's three words. A version of 0 withdraws the doubt.
     pub const fn words(&self) -> [u64; 3] {
         [self.page.tag(), self.state.0, self.version]
     }
 
-    /// The doubt in these words, if they are one about which the node has yet to find out.
+    /// The doubt in these words, if they are one that the node has not resolved yet.
     pub const fn parse([page, state, version, found_out]: [u64; 4]) -> Option<Self> {
         match PageId::from_tag(page) {
             Some(page) if version > found_out => Some(Self {

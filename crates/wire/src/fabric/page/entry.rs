@@ -1,11 +1,11 @@
 //! The directory's entry of a page, and its pure transitions.
 //!
-//! In the switch an entry is three cells: the *holder* (a node that has the latch, or nobody), the
-//! *latch word* and the *place*. They are three because a packet may change each once, in this
-//! order: who may do something is known from the holder, what that does to the version from the
-//! latch word, and only then where the page is.
+//! In the switch, an entry has three cells: the *holder* (the node that has the latch, or none),
+//! the *latch word* and the *place*. There are three because a packet may change each once, in this
+//! order: the holder decides whether an operation is allowed, the latch word gives the resulting
+//! version, and only then is the page's place determined.
 //!
-//! In the memory of a server, for pages that the switch does not index, it is two words that nodes
+//! In the memory of a server, for pages that the switch does not index, it has two words that nodes
 //! change by READ, WRITE and compare-and-swap: [`FallbackLatch`] and [`Place`], at
 //! `16 × page index`.
 
@@ -55,25 +55,26 @@ impl fmt::Display for LatchWord {
     }
 }
 
-/// Where the newest version of a page is.
+/// The location of the newest version of a page.
 ///
 /// | bits | content |
 /// |---|---|
 /// | 0–23 | buffer frame |
 /// | 24–39 | node |
-/// | 40 | a node caches it: node and buffer frame say where |
+/// | 40 | a node caches it, at this node and buffer frame |
 /// | 41 | the cached one is newer than the home |
-/// | 42 | a write to the home is under way |
+/// | 42 | a write to the home is in flight |
 /// | 43 | the newest version is lost |
 /// | 44–63 | how often it has moved, modulo 2^20 |
 ///
-/// The count tells a place from the same place at another time: a node may drop a page and fetch it
-/// again into the same buffer frame, and who began to read there before must not trust what it got.
+/// The count distinguishes a place from the same place at another time: a node may drop a page and
+/// fetch it again into the same buffer frame, and a read that began there before must not be
+/// trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Place(pub u64);
 
 impl Place {
-    /// The page is at home, and has never been anywhere else.
+    /// The page is at home, and has never moved.
     pub const HOME: Place = Place(0);
     const CACHED: u64 = 1 << 40;
     const DIRTY: u64 = 1 << 41;
@@ -96,7 +97,7 @@ impl Place {
         (self.0 >> Self::MOVES_AT) as u32
     }
 
-    /// The page is now where `to` says.
+    /// The page is now at the place in the bits `to`.
     const fn to(self, to: u64) -> Self {
         let moves = (self.0 >> Self::MOVES_AT).wrapping_add(1);
         Self(to | moves << Self::MOVES_AT)
@@ -115,17 +116,17 @@ impl Place {
         Some(((self.0 >> 24) as u16, self.0 as u32 & (FRAMES_MAX - 1)))
     }
 
-    /// Whether this is the buffer frame that the place names.
+    /// Whether this is the buffer frame of the place.
     pub const fn is_at(self, node: u16, frame: u32) -> bool {
         matches!(self.cached(), Some((n, f)) if n == node && f == frame)
     }
 
-    /// Whether the home is behind.
+    /// Whether the home has an older version.
     pub const fn is_dirty(self) -> bool {
         self.0 & Self::DIRTY != 0
     }
 
-    /// Whether a write to the home is under way.
+    /// Whether a write to the home is in flight.
     pub const fn is_writing(self) -> bool {
         self.0 & Self::WRITING != 0
     }
@@ -135,20 +136,20 @@ impl Place {
         self.0 & Self::LOST != 0
     }
 
-    /// A changed page came to be in this buffer frame. A write under way stays: it writes an older
-    /// version, and the next must wait for it.
+    /// A changed page is now in this buffer frame. A write in flight is kept: it writes an older
+    /// version, and the next write must wait for it.
     pub const fn moved(self, node: u16, frame: u32) -> Self {
         self.to(Self::dirty(node, frame).0 | self.0 & Self::WRITING)
     }
 
-    /// A write to the home begins, if the buffer frame is the place, is ahead and nobody else
-    /// writes.
+    /// A write to the home begins, if the buffer frame is the place, is newer than the home, and no
+    /// other write is in flight.
     pub const fn writing(self) -> Self {
         Self(self.0 | Self::WRITING)
     }
 
     /// The write from this buffer frame has ended. If it `succeeded` and the buffer frame is still
-    /// the place, the home is no longer behind; the place stays if `kept`.
+    /// the place, the home is up to date; the place is kept if `kept`.
     pub const fn written(self, node: u16, frame: u32, succeeded: bool, kept: bool) -> Self {
         let rest = Self(self.0 & !Self::WRITING);
         if !succeeded || !self.is_at(node, frame) {
@@ -161,8 +162,8 @@ impl Place {
         }
     }
 
-    /// A read from the home has brought the page into this buffer frame. The place becomes it,
-    /// unless the page is somewhere already: another's buffer frame is as good, and whoever reads
+    /// A read from the home has brought the page into this buffer frame. The buffer frame becomes
+    /// the place, unless the page is cached already: another buffer frame is as good, and readers
     /// from there need not be disturbed.
     pub const fn read(self, node: u16, frame: u32) -> Self {
         if self.cached().is_some() || self.is_lost() {
@@ -171,7 +172,8 @@ impl Place {
         self.to(Self::clean(node, frame).0 | self.0 & Self::WRITING)
     }
 
-    /// The buffer frame turned out not to hold the page any more. Somebody else's stays.
+    /// The buffer frame turned out not to hold the page any more. A place in another buffer frame
+    /// is kept.
     pub const fn dropped(self, node: u16, frame: u32) -> Self {
         if self.is_at(node, frame) && !self.is_dirty() {
             self.to(self.0 & Self::WRITING)
@@ -188,7 +190,8 @@ impl Place {
         }
     }
 
-    /// The node is dead. What only it had is lost. A write under way stays: it may be another's.
+    /// The node is dead. A page that only it had is lost. A write in flight is kept: it may be that
+    /// of another node.
     pub const fn died(self, node: u16) -> Self {
         match self.cached() {
             Some((at, _)) if at == node => {
@@ -199,18 +202,19 @@ impl Place {
         }
     }
 
-    /// The newest version is lost, whatever was known before; but who has the latch may have it.
+    /// The newest version is lost, whatever was known before; but the holder of the latch may have
+    /// it.
     pub const fn lost(self) -> Self {
         self.to(Self::LOST | self.0 & Self::WRITING)
     }
 
-    /// The loss is accepted: what is at home counts. A write under way stays.
+    /// The loss is accepted: the version at home becomes the newest. A write in flight is kept.
     pub const fn accepted(self) -> Self {
         self.to(self.0 & Self::WRITING)
     }
 
-    /// The write under way will not end as it should have: who wrote is gone, and its queue is
-    /// closed. The home stays behind.
+    /// The write in flight will not complete: the writer has left, and its queue is closed. The
+    /// home still has an older version.
     pub const fn not_writing(self) -> Self {
         Self(self.0 & !Self::WRITING)
     }
@@ -224,13 +228,13 @@ impl Place {
 /// | 0 | lock |
 /// | 1–47 | version |
 /// | 48–61 | the node that has the latch, plus one |
-/// | 62 | in doubt: that node has to find out whether its copy is the newest version |
-/// | 63 | the switch has the entry: ask there |
+/// | 62 | in doubt: that node must determine whether its copy is the newest version |
+/// | 63 | the switch has the entry |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FallbackLatch(pub u64);
 
 impl FallbackLatch {
-    /// What the word is while the switch has the entry.
+    /// The value of the word while the switch has the entry.
     pub const INDEXED: FallbackLatch = FallbackLatch(1 << 63);
     const HOLDER_AT: u32 = 48;
     const HOLDER_MASK: u64 = 0x3fff;
@@ -257,13 +261,13 @@ impl FallbackLatch {
         LatchWord(self.0 & ((1 << Self::HOLDER_AT) - 1))
     }
 
-    /// The same, and the holder has to find out whether its copy is the newest version.
+    /// The same word, in doubt: the holder must determine whether its copy is the newest version.
     #[must_use]
     pub const fn doubted(self) -> Self {
         Self(self.0 | Self::DOUBTED)
     }
 
-    /// Who has the latch, beyond doubt.
+    /// The node that has the latch and is not in doubt.
     pub const fn holder(self) -> Option<u16> {
         match self.0 & Self::DOUBTED {
             0 => self.anyone(),
@@ -271,7 +275,7 @@ impl FallbackLatch {
         }
     }
 
-    /// Who has the latch of a page that is in doubt.
+    /// The node that has the latch of a page in doubt.
     pub const fn doubter(self) -> Option<u16> {
         match self.0 & Self::DOUBTED {
             0 => None,
@@ -279,7 +283,7 @@ impl FallbackLatch {
         }
     }
 
-    /// Who has the latch, in doubt or not.
+    /// The node that has the latch, in doubt or not.
     pub const fn anyone(self) -> Option<u16> {
         match self.0 >> Self::HOLDER_AT & Self::HOLDER_MASK {
             0 => None,

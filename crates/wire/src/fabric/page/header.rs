@@ -3,22 +3,22 @@
 //! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | tag: page number and a magic ([`super::PageId::tag`]); or [`VOID`], or zero |
-//! | 8 | 8 | version: the latch word's, when the page was last unlatched after a change |
-//! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
+//! | 8 | 8 | version: that of the latch word when the page was last unlatched after a change |
+//! | 16 | 8 | checksum of everything after it, or zero while the page may be changing |
 //! | 24 | 8 | the store's identity |
-//! | 32 | 8 | LSN: where the page's last change is in the log of the engine above, or zero |
-//! | 40 | 8 | epoch: which page directory gave the version; those of one are of one order |
+//! | 32 | 8 | LSN: position of the page's last change in the log of the engine above, or zero |
+//! | 40 | 8 | epoch: the page directory that assigned the version; it orders its versions |
 //!
-//! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or not yet, and
+//! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or none yet, and
 //! zero in a page that was never written. A node that drops a clean page voids the header before it
-//! uses the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
+//! reuses the buffer frame: from this the switch learns of it (Seamless, section 2.1).
 
 use super::PageId;
 
 /// Bytes of the header. What follows belongs to the page's owner.
 pub const HEADER_LEN: usize = 48;
 
-/// The tag of no page.
+/// The tag when there is no page.
 pub const VOID: u64 = u64::MAX;
 
 /// The header as a value.
@@ -32,15 +32,15 @@ pub struct PageHeader {
     pub checksum: u64,
     /// The store's identity.
     pub store: u64,
-    /// The log sequence number of the last change that had one, or zero. The engine above gives it;
-    /// nobody below compares it with anything.
+    /// The log sequence number of the last change that had one, or zero. The engine above sets it;
+    /// no layer below interprets it.
     pub lsn: u64,
-    /// The page directory that gave the version: a random number.
+    /// The page directory that assigned the version: a random number.
     pub epoch: u64,
 }
 
 impl PageHeader {
-    /// Reads the first 48 bytes; nothing if there are fewer.
+    /// Reads the first 48 bytes; `None` if there are fewer.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let words: &[u8; HEADER_LEN] = bytes.first_chunk()?;
         let word = |at: usize| {
@@ -58,10 +58,10 @@ impl PageHeader {
         })
     }
 
-    /// Of the header at the home of `page`: the version that the directory of this epoch gave to
-    /// what is there; 0 if an earlier one did, or the page was never written. Nothing if it is no
-    /// header of the page's: the home is damaged, and any version may have been there. `is_blank`
-    /// says whether all bytes of the page are zero.
+    /// For the header at the home of `page`: the version that the directory of this epoch assigned
+    /// to the contents; 0 if an earlier directory did, or the page was never written. `None` if
+    /// this is not a header of the page: the home is corrupted, and any version may have been
+    /// there. `is_blank` says whether all bytes of the page are zero.
     pub fn home_version(
         &self,
         page: PageId,

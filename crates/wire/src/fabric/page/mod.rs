@@ -1,15 +1,15 @@
-//! Pages: what nodes and the page directory say to each other (Seamless, section 2).
+//! Pages: the messages between nodes and the page directory (Seamless, section 2).
 //!
 //! - [`request`]: a READ whose RETH carries operation, page and buffer frame; its response.
-//! - [`completion`]: what the switch writes when the data has come.
-//! - [`entry`]: the directory's entry of a page: holder, latch word, place; the same entry in the
-//!   memory of a server, for pages that the switch does not index.
+//! - [`completion`]: what the switch writes when the data has arrived.
+//! - [`entry`]: the directory's entry of a page: holder, latch word, place; also the form of the
+//!   entry in the memory of a server, for pages that the switch does not index.
 //! - [`header`]: the first bytes of every page.
-//! - [`control`]: what nodes, switch and controller keep for each other in a node's memory.
+//! - [`control`]: the data that nodes, switch and controller share in a node's memory.
 //!
 //! A **page number** has 48 bits: the *store* of the page (a namespace of an NVMe target) in bits
 //! 40 to 47, the number of the page within it below. The home of a page follows from it: block
-//! `index × page size / block size` of the namespace. So the switch keeps no table of homes.
+//! `index × page size / block size` of the namespace. Therefore the switch needs no table of homes.
 
 pub mod completion;
 pub mod control;
@@ -39,7 +39,7 @@ impl PageId {
     /// "RW".
     const MAGIC: u16 = 0x5257;
 
-    /// Page `index` of `store`; nothing if the index has more than 40 bits.
+    /// Page `index` of `store`; `None` if the index has more than 40 bits.
     pub const fn new(store: u8, index: u64) -> Option<Self> {
         if index >> Self::INDEX_BITS != 0 {
             return None;
@@ -47,7 +47,7 @@ impl PageId {
         Some(Self((store as u64) << Self::INDEX_BITS | index))
     }
 
-    /// The page with this number; nothing if it has more than 48 bits.
+    /// The page with this number; `None` if it has more than 48 bits.
     pub const fn from_number(number: u64) -> Option<Self> {
         if number >> Self::BITS != 0 {
             return None;
@@ -60,13 +60,13 @@ impl PageId {
         self.0
     }
 
-    /// What the header of a page begins with: the number, and a magic above it. So neither a page
-    /// that was never written, nor memory that never was a page, is taken for one.
+    /// The first word of a page's header: the number, and a magic above it. It distinguishes a page
+    /// from one that was never written and from memory that never was a page.
     pub const fn tag(self) -> u64 {
         (Self::MAGIC as u64) << Self::BITS | self.0
     }
 
-    /// The page whose header begins with this word, if it is one.
+    /// The page whose header begins with this word, if it is the tag of a page.
     pub const fn from_tag(tag: u64) -> Option<Self> {
         if tag >> Self::BITS != Self::MAGIC as u64 {
             return None;
@@ -79,7 +79,7 @@ impl PageId {
         (self.0 >> Self::INDEX_BITS) as u8
     }
 
-    /// The place within the store.
+    /// The index within the store.
     pub const fn index(self) -> u64 {
         self.0 & ((1 << Self::INDEX_BITS) - 1)
     }
@@ -91,9 +91,9 @@ impl fmt::Display for PageId {
     }
 }
 
-/// The smallest page, in bytes.
+/// Minimum page size, in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4 << 10;
-/// The largest page, in bytes.
+/// Maximum page size, in bytes.
 pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
 /// Whether pages may have this size: a power of two from 4 KiB to 1 MiB.

@@ -8,11 +8,11 @@
 //! | rkey | 24–31 | the requester's slot |
 //! | | 0–23 | the requester's buffer frame |
 //!
-//! The response has two little-endian words: status (bits 0–7), whether the latch is the
-//! requester's now (bit 8), command id (bits 32–63); and the latch word.
+//! The response has two little-endian words: status (bits 0–7), whether the requester now has the
+//! latch (bit 8), command id (bits 32–63); and the latch word.
 //!
-//! A *slot* carries one request at a time: until its response has come, and its completion if the
-//! response is [`Status::Moving`].
+//! A *slot* carries one request at a time: until its response has arrived, and its completion if
+//! the response is [`Status::Moving`].
 
 use super::{LatchWord, PageId};
 use zerocopy::TryFromBytes;
@@ -20,53 +20,56 @@ use zerocopy::TryFromBytes;
 /// Bytes of a response.
 pub const RESPONSE_LEN: u32 = 16;
 
-/// The largest number of buffer frames of a node.
+/// Maximum buffer frames of a node.
 pub const FRAMES_MAX: u32 = 1 << 24;
 
-/// Slots of one channel at most.
+/// Maximum slots of one channel.
 pub const SLOTS_MAX: u16 = 256;
 
-/// What is asked for.
+/// The operation requested.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Operation {
-    /// The page into the buffer frame, unless somebody holds it exclusively.
+    /// Moves the page into the buffer frame, unless a node holds it exclusively.
     FixShared = 1,
-    /// The latch, and the page into the buffer frame. A node that has the latch keeps it.
+    /// Takes the latch, and moves the page into the buffer frame. A node that has the latch keeps
+    /// it.
     FixExclusive = 2,
-    /// As [`Operation::FixShared`], but nothing is moved if the version's low eight bits are the
-    /// argument. The response has the whole version.
+    /// As [`Operation::FixShared`], but nothing is moved if the low eight bits of the version equal
+    /// the argument. The response has the whole version.
     RefreshShared = 3,
     /// As [`Operation::FixExclusive`], with the same condition.
     RefreshExclusive = 4,
-    /// The latch word.
+    /// Returns the latch word.
     Verify = 5,
-    /// The page has been changed in the buffer frame: version plus one, latch released; the buffer
-    /// frame is the page's place now, and the SSD is behind.
+    /// The page was changed in the buffer frame: increments the version and releases the latch. The
+    /// buffer frame is now the page's place, and the SSD has an older version.
     Unfix = 6,
-    /// The latch is released; nothing was changed.
+    /// Releases the latch; nothing was changed.
     Release = 7,
-    /// The buffer frame is written to the page's home. With argument 1 it stays the page's place.
+    /// Writes the buffer frame to the page's home. With argument 1 it remains the page's place.
     Evict = 8,
     /// Asks whether every transfer out of this node's buffer frames that began before the last
     /// [`Status::Current`] of this operation has ended.
     Quiesce = 9,
-    /// Home to buffer frame, whatever the directory says: for pages that it does not index.
+    /// Reads the home into the buffer frame, whatever the directory says: for pages that it does
+    /// not index.
     ReadHome = 10,
-    /// Names node (bits 24–39) and buffer frame (bits 0–23) for the slot's next
+    /// Selects node (bits 24–39) and buffer frame (bits 0–23) for the slot's next
     /// [`Operation::ReadFrame`].
     Aim = 11,
-    /// The page from the buffer frame aimed at into the requester's: for pages not indexed.
+    /// Copies the page from the selected buffer frame into the requester's: for pages that are not
+    /// indexed.
     ReadFrame = 12,
-    /// Buffer frame to home: for pages not indexed.
+    /// Writes the buffer frame to the home: for pages that are not indexed.
     WriteHome = 13,
-    /// Everything that has been written to the page's store, by whomever, becomes durable: an NVMe
-    /// Flush of its namespace (NVM Command Set 1.0, 3.2.2). The page may be any of the store.
+    /// Makes everything durable that any node has written to the page's store: an NVMe Flush of its
+    /// namespace (NVM Command Set 1.0, 3.2.2). The page may be any page of the store.
     Flush = 14,
-    /// The requester was given the latch of a page that is in doubt, and has found out that its
-    /// buffer frame has the newest version: as [`Operation::Unfix`].
+    /// The requester was given the latch of a page in doubt and has determined that its buffer
+    /// frame has the newest version: acts as [`Operation::Unfix`].
     Own = 15,
-    /// The same, but the newest version is at home: the latch is released.
+    /// The same, but the newest version is at home: releases the latch.
     Disown = 16,
 }
 
@@ -81,7 +84,7 @@ impl Operation {
         matches!(self, Self::FixExclusive | Self::RefreshExclusive)
     }
 
-    /// Whether it asks for the page itself.
+    /// Whether it requests the page itself.
     pub const fn is_fix(self) -> bool {
         matches!(
             self,
@@ -89,7 +92,7 @@ impl Operation {
         )
     }
 
-    /// Whether data may move for it, so that its slot is in use until a completion has come.
+    /// Whether it may move data, so that its slot is in use until a completion has arrived.
     pub const fn may_move(self) -> bool {
         !matches!(
             self,
@@ -103,7 +106,7 @@ impl Operation {
         )
     }
 
-    /// Whether it is about the directory's entry of the page.
+    /// Whether it uses the directory's entry of the page.
     pub const fn needs_entry(self) -> bool {
         !matches!(
             self,
@@ -120,11 +123,12 @@ impl Operation {
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What is asked for.
+    /// The operation requested.
     pub operation: Operation,
-    /// The page; of an [`Operation::Aim`] what [`Request::aim`] makes of node and buffer frame.
+    /// The page; for an [`Operation::Aim`], the result of [`Request::aim`] for node and buffer
+    /// frame.
     pub page: PageId,
-    /// As the operation says.
+    /// The argument, as defined by the operation.
     pub argument: u8,
     /// The requester's slot in its channel.
     pub slot: u8,
@@ -138,7 +142,7 @@ impl Request {
         latch.version() as u8
     }
 
-    /// What an [`Operation::Aim`] carries in place of a page.
+    /// The value that an [`Operation::Aim`] carries in place of a page.
     pub const fn aim(node: u16, frame: u32) -> PageId {
         PageId((node as u64) << 24 | (frame & (FRAMES_MAX - 1)) as u64)
     }
@@ -153,7 +157,7 @@ impl Request {
         (self.slot as u32) << 24 | self.frame & (FRAMES_MAX - 1)
     }
 
-    /// The request of a READ; nothing if there is no such operation.
+    /// The request of a READ; `None` if there is no such operation.
     pub fn parse(address: u64, rkey: u32) -> Option<Self> {
         let operation = Operation::from_number((address >> 56) as u8)?;
         Some(Self {
@@ -166,28 +170,28 @@ impl Request {
     }
 }
 
-/// How a request was taken.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Status {
-    /// Data is on its way; a completion with the same command id follows.
+    /// Data is in flight; a completion with the same command id follows.
     Moving = 1,
-    /// It is done; nothing follows.
+    /// The request is done; nothing follows.
     Current = 2,
     /// Another node holds the latch; nothing was done.
     Locked = 3,
     /// The directory has no entry for the page.
     NotIndexed = 4,
-    /// The last version of the page went down with the node that had it.
+    /// The last version of the page was lost with the node that had it.
     Lost = 5,
-    /// The latch is not the requester's; nothing was done.
+    /// The requester does not have the latch; nothing was done.
     NotHolder = 6,
-    /// The buffer frame is not the page's place, or is not ahead of the home: it may be dropped.
+    /// The buffer frame is not the page's place, or is not newer than the home: it may be dropped.
     Superseded = 7,
-    /// There is no lane for the transfer, another write of the page is under way, or the slot's
-    /// last request has not ended: ask again.
+    /// No lane is free for the transfer, another write of the page is in flight, or the slot's last
+    /// request has not ended: repeat the request.
     Busy = 8,
-    /// The operation, the page or the buffer frame makes no sense.
+    /// The operation, the page or the buffer frame is invalid.
     Invalid = 9,
     /// The page's store is not open to the requester's node; nothing was done.
     NotMember = 10,
@@ -202,11 +206,11 @@ impl Status {
 /// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
-    /// How it was taken.
+    /// The result of the request.
     pub status: Status,
-    /// Whether the page's latch is the requester's, as of this answer.
+    /// Whether the requester has the page's latch, as of this response.
     pub granted: bool,
-    /// What its completion will bear; never zero.
+    /// The command id of its completion; never zero.
     pub command: u32,
     /// The page's latch word.
     pub latch: LatchWord,
@@ -222,7 +226,7 @@ impl Response {
         bytes
     }
 
-    /// The response in these words; nothing if there is no such status.
+    /// The response in these words; `None` if there is no such status.
     pub fn parse(first: u64, second: u64) -> Option<Self> {
         let status = Status::from_number(first as u8)?;
         Some(Self {

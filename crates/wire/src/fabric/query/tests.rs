@@ -1,4 +1,4 @@
-//! The header of a query: vectors, damage, and packets with and without it.
+//! The header of a query: vectors, corruption, and packets with and without it.
 
 use super::*;
 use crate::icrc::{self, Verdict};
@@ -81,7 +81,7 @@ fn bytes(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// What any receiver of IPv4 and UDP looks at.
+/// The checks of any receiver of IPv4 and UDP.
 fn assert_is_udp(bytes: &[u8], ip_at: usize, port: u16, check_len: usize) {
     let word = |at| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
     let sum: usize = (ip_at..ip_at + 20).step_by(2).map(word).sum();
@@ -173,7 +173,7 @@ fn a_read_from_a_link_of_bytes_gets_its_check_value_back() {
         assert!(icrc::seal(&mut packet, &memory));
         let before = bytes(&packet);
         attach(&mut packet, &SAMPLE).unwrap();
-        // Such a link takes what it does not know for header, then payload.
+        // Such a link treats unknown data as header, then as payload.
         let whole = bytes(&packet);
         let (header, rest) = whole.split_at(whole.len().min(HEADER_MAX));
         let mut raw = Packet::new(header, Payload::copied(rest));

@@ -1,7 +1,7 @@
-//! Calls between nodes: what lies in the SENDs of `endpoint::rpc`.
+//! Calls between nodes: the contents of the SENDs of `endpoint::rpc`.
 //!
 //! A *message* is one SEND. It has a header and any number of *calls*, each a request or a reply,
-//! behind each other without gaps; all numbers are little-endian.
+//! one after the other without gaps; all numbers are little-endian.
 //!
 //! | message header | bytes | content |
 //! |---|---|---|
@@ -9,26 +9,26 @@
 //! | 2 | 1 | [`VERSION`] |
 //! | 3 | 1 | [`MessageKind`] |
 //! | 4 | 2 | number of calls |
-//! | 6 | 2 | reply: grant, see below; else zero |
-//! | 8 | 8 | the server's incarnation; of a request: the one expected, or zero |
+//! | 6 | 2 | reply: grant, see below; otherwise zero |
+//! | 8 | 8 | the server's incarnation; in a request: the expected one, or zero |
 //!
 //! | call | bytes | content |
 //! |---|---|---|
 //! | 0 | 2 | slot of the client's window |
 //! | 2 | 2 | generation of the slot |
 //! | 4 | 2 | request: method; reply: [`Status`] |
-//! | 6 | 2 | length of what follows |
+//! | 6 | 2 | number of bytes that follow |
 //!
-//! The *grant* says how many messages the client may have sent on this connection by now, modulo
-//! 2^16: those that the server has read, and one for each receive request that it has posted
-//! beyond, but for one. Before the first reply it is [`GRANT_INITIAL`]. So no request meets a
-//! receiver that is not ready. A reply needs no grant, as a client has a receive request for every
-//! slot of its window, and one more.
+//! The *grant* is the number of messages that the client may have sent on this connection so far,
+//! modulo 2^16: those that the server has read, plus one for each further receive request that the
+//! server has posted, minus one. Before the first reply it is [`GRANT_INITIAL`]. So no request
+//! meets a receiver that is not ready. A reply needs no grant, because a client has a receive
+//! request for every slot of its window, and one more.
 //!
-//! A request message without calls is answered by a reply message, which may be without calls, too:
-//! it asks whether the server is alive. One may be under way beyond the grant. A
+//! A request message without calls asks whether the server is alive. It is answered by a reply
+//! message, which may be without calls, too. One such request may be in flight beyond the grant. A
 //! [`MessageKind::Refusal`] has one call, which belongs to no slot ([`CallId::NONE`]) and whose
-//! status says why a whole message was refused.
+//! status gives the reason why a whole message was refused.
 
 #[cfg(test)]
 mod tests;
@@ -43,12 +43,12 @@ pub const CALL_HEADER_LEN: usize = 8;
 pub const MAGIC: u16 = 0x5052;
 /// The version of this layout.
 pub const VERSION: u8 = 1;
-/// The longest content of a call.
+/// Maximum length of the content of a call.
 pub const PAYLOAD_MAX: usize = u16::MAX as usize;
-/// Messages that a client may send before it has heard from the server.
+/// Messages that a client may send before the first reply of the server.
 pub const GRANT_INITIAL: u16 = 8;
 
-/// What a message holds.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageKind {
@@ -56,32 +56,32 @@ pub enum MessageKind {
     Request = 1,
     /// Replies of a server.
     Reply = 2,
-    /// A message of the client's was refused as a whole.
+    /// The refusal of a whole message of the client.
     Refusal = 3,
 }
 
-/// How a request ended. Zero is success; numbers below [`Status::RESERVED`] belong to the service,
-/// the others to the protocol.
+/// The result of a request. Zero is success; numbers below [`Status::RESERVED`] belong to the
+/// service, the others to the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Status(pub u16);
 
 impl Status {
-    /// It was carried out.
+    /// The request was executed.
     pub const OK: Self = Self(0);
     /// The first number that a service must not use for its own purposes.
     pub const RESERVED: u16 = 0xff00;
-    /// The service has no such method.
+    /// The service does not have the method.
     pub const UNKNOWN_METHOD: Self = Self(0xff01);
     /// The message, the call or the request in it is not well-formed.
     pub const MALFORMED: Self = Self(0xff02);
-    /// The answer is longer than a reply may be. The request was carried out.
+    /// The answer is longer than a reply may be. The request was executed.
     pub const REPLY_TOO_LARGE: Self = Self(0xff03);
     /// The request was meant for another incarnation of the server.
     pub const OTHER_INCARNATION: Self = Self(0xff04);
-    /// The message has another version than the server speaks.
+    /// The message has another version than the server supports.
     pub const OTHER_VERSION: Self = Self(0xff05);
 
-    /// Whether it is success.
+    /// Whether the status is a success.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Which request a reply answers.
+/// Identifies the request that a reply answers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CallId {
     /// The slot of the client's window.
@@ -111,7 +111,7 @@ pub struct CallId {
 }
 
 impl CallId {
-    /// No request: what a refusal bears. A window has at most 65535 slots.
+    /// No request; used in a refusal. A window has at most 65535 slots.
     pub const NONE: Self = Self {
         slot: u16::MAX,
         generation: u16::MAX,
@@ -121,54 +121,54 @@ impl CallId {
 /// The header of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageHeader {
-    /// What the message holds.
+    /// The kind of the message.
     pub kind: MessageKind,
-    /// Call frames in it.
+    /// Number of calls in the message.
     pub count: u16,
-    /// Messages that the client may have sent, modulo 2^16; zero if it is no reply.
+    /// Messages that the client may have sent, modulo 2^16; zero if it is not a reply.
     pub grant: u16,
-    /// The server's incarnation; zero in a request if any will do.
+    /// The server's incarnation; zero in a request for any incarnation.
     pub incarnation: u64,
 }
 
 /// The header of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallHeader {
-    /// Which request it is or answers.
+    /// The request that the call is or answers.
     pub id: CallId,
     /// The method of a request, the [`Status`] of a reply.
     pub code: u16,
-    /// Bytes that follow.
+    /// Number of bytes that follow.
     pub length: u16,
 }
 
 /// A call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call<'a> {
-    /// Which request it is or answers.
+    /// The request that the call is or answers.
     pub id: CallId,
     /// The method of a request, the [`Status`] of a reply.
     pub code: u16,
-    /// What the service makes of it.
+    /// The content, which the service interprets.
     pub payload: &'a [u8],
 }
 
-/// Bytes that are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The header is not all there.
+    /// The header is incomplete.
     #[error("{len} bytes are no RPC message: the header alone has {MESSAGE_HEADER_LEN}")]
     Truncated {
-        /// Bytes that are there.
+        /// Bytes present.
         len: usize,
     },
-    /// It begins with something else.
+    /// The magic does not match.
     #[error("it begins with {found:#06x}, an RPC message with {MAGIC:#06x}")]
     NoRpc {
-        /// What it begins with.
+        /// The first two bytes.
         found: u16,
     },
-    /// It is of another version.
+    /// The message has another version.
     #[error(
         "the RPC message has version {found}, this is {VERSION}; run the same version at both ends"
     )]
@@ -176,39 +176,39 @@ pub enum MessageError {
         /// Its version.
         found: u8,
     },
-    /// There is no such kind.
+    /// The kind does not exist.
     #[error("there is no RPC message of kind {found}")]
     Kind {
-        /// The kind it claims to be.
+        /// The number of the kind.
         found: u8,
     },
 }
 
-/// A message whose calls are not what its header says. Nothing after it can be read.
+/// The calls of a message do not match its header. Nothing after this can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum CallError {
-    /// The header of a call is not all there.
+    /// The header of a call is incomplete.
     #[error("{missing} calls are missing: {left} bytes are left")]
     Missing {
-        /// Call frames that the message should still have.
+        /// Calls that the message should still have.
         missing: u16,
         /// Bytes that are left.
         left: usize,
     },
-    /// The content of a call is not all there.
+    /// The content of a call is incomplete.
     #[error("a call of {length} bytes, but {left} are left in the message")]
     Truncated {
-        /// Which request it is or answers.
+        /// The request that the call is or answers.
         id: CallId,
         /// Bytes that it should have.
         length: u16,
         /// Bytes that are left.
         left: usize,
     },
-    /// There are bytes behind the last call.
+    /// There are bytes after the last call.
     #[error("{left} bytes behind the last call")]
     Trailing {
-        /// So many.
+        /// Number of these bytes.
         left: usize,
     },
 }
@@ -238,7 +238,7 @@ impl CallHeader {
         word.to_le_bytes()
     }
 
-    /// The header in these bytes.
+    /// Decodes a header.
     #[inline]
     pub fn parse(bytes: &[u8; CALL_HEADER_LEN]) -> Self {
         let word = u64::from_le_bytes(*bytes);
@@ -253,10 +253,10 @@ impl CallHeader {
     }
 }
 
-/// Reads a message: its header, and its calls one after the other.
+/// Decodes a message: its header, and its calls one after the other.
 ///
 /// # Errors
-/// If the header is none.
+/// If the header is invalid.
 pub fn parse(bytes: &[u8]) -> Result<(MessageHeader, Calls<'_>), MessageError> {
     let Some((header, rest)) = bytes.split_first_chunk::<MESSAGE_HEADER_LEN>() else {
         return Err(MessageError::Truncated { len: bytes.len() });
@@ -291,7 +291,7 @@ pub fn parse(bytes: &[u8]) -> Result<(MessageHeader, Calls<'_>), MessageError> {
     ))
 }
 
-/// The calls of a message, in their order. Ends behind the first error.
+/// The calls of a message, in order. Ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Calls<'a> {
     rest: &'a [u8],

@@ -1,4 +1,4 @@
-//! Messages: there and back, and garbage.
+//! Messages: round trips, and garbage.
 
 use super::*;
 use proptest::prelude::*;
@@ -155,8 +155,8 @@ proptest! {
         prop_assert_eq!(found, calls);
     }
 
-    /// Whatever the bytes say: an end is reached, what is given lies one after the other in them,
-    /// and there is at most one error, at the end.
+    /// For any bytes: an end is reached, the calls are one after the other in the bytes, and there
+    /// is at most one error, at the end.
     #[test]
     fn any_bytes_are_read_without_harm(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
@@ -182,7 +182,7 @@ proptest! {
             && MESSAGE_HEADER_LEN + used == bytes.len());
     }
 
-    /// A message cut anywhere is noticed, and what came before the cut is still read.
+    /// A cut of a message at any point is detected, and the calls before it are still read.
     #[test]
     fn every_cut_is_noticed(
         calls in proptest::collection::vec(any_call(), 1..10),

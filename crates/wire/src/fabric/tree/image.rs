@@ -1,4 +1,4 @@
-//! What a READ of a tree node brought.
+//! The result of a READ of a tree node.
 
 use super::layout::{
     CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LOW_WORD, Layout, META_WORD, Meta, NEXT_WORD,
@@ -6,7 +6,7 @@ use super::layout::{
 };
 use super::record::ValueRef;
 
-/// The bytes of a tree node that hold together.
+/// The consistent bytes of a tree node.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     layout: Layout,
@@ -14,23 +14,23 @@ pub struct Image<'a> {
     meta: Meta,
 }
 
-/// Where the value of an entry is.
+/// The value of an entry, or its location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Here: eight bytes, little-endian.
+    /// In the entry: eight bytes, little-endian.
     Inline(u64),
     /// In the heap.
     Reference(ValueRef),
 }
 
-/// Why bytes cannot be taken for a tree node.
+/// Why bytes cannot be used as a tree node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unusable {
-    /// The bytes are of different moments: the check does not fit, or the keys are out of order.
-    /// Another READ may do.
+    /// The bytes are from different moments: the check does not match, or the keys are out of
+    /// order. Another READ may succeed.
     #[error("the tree node is torn")]
     Torn,
-    /// The tree node is free or has become another one. Whoever led here is out of date.
+    /// The tree node is free or has been reused. The pointer to it is out of date.
     #[error("the tree node has epoch {found}, the pointer {expected}")]
     Stale {
         /// The epoch of the bytes.
@@ -41,22 +41,22 @@ pub enum Unusable {
     /// The bytes belong to another tree.
     #[error("the tree node says that it is {found:#x}, which is none of the tree {expected:#x}")]
     Foreign {
-        /// What the bytes say: see [`identity`].
+        /// The identity in the bytes: see [`identity`].
         found: u64,
-        /// The name of the tree that was meant.
+        /// The name of the expected tree.
         expected: u64,
     },
-    /// It holds together and is still none: no entry where there must be one, or keys outside of
-    /// the fences.
+    /// The bytes are consistent but not a tree node: an entry is missing where there must be one,
+    /// or keys are outside the fences.
     #[error("the tree node is malformed")]
     Malformed,
 }
 
 impl<'a> Image<'a> {
-    /// The tree node in the bytes of a READ, if that is what `pointer` means.
+    /// The tree node in the bytes of a READ, if it is the one that `pointer` refers to.
     ///
     /// # Errors
-    /// If the bytes do not hold together or are something else.
+    /// If the bytes are inconsistent or something else.
     ///
     /// # Panics
     /// If there are fewer bytes than a tree node has.
@@ -67,7 +67,7 @@ impl<'a> Image<'a> {
         pointer: NodePointer,
     ) -> Result<Self, Unusable> {
         let image = Self::unverified(layout, bytes);
-        // Before the check: what was freed has none that fits.
+        // Before the check: that of a freed tree node does not match.
         if image.meta.epoch != pointer.epoch {
             return Err(Unusable::Stale {
                 found: image.meta.epoch,
@@ -87,13 +87,13 @@ impl<'a> Image<'a> {
         image.consistent()
     }
 
-    /// The tree node in the bytes of a READ whose address somebody else chose, if it is one of the
-    /// tree `tree` of `tree_nodes` places that is in use, and the pointer to it.
+    /// The tree node in the bytes of a READ whose address the reader did not choose, if it is in
+    /// use and belongs to the tree `tree` of `tree_nodes` tree nodes; with the pointer to it.
     ///
     /// # Errors
-    /// If the bytes do not hold together or are something else: [`Unusable::Foreign`] if there is
-    /// no such tree node, [`Unusable::Stale`] if it is free (then `expected` is the epoch that it
-    /// would have in use).
+    /// If the bytes are inconsistent or something else: [`Unusable::Foreign`] if there is no such
+    /// tree node, [`Unusable::Stale`] if it is free (then `expected` is the epoch that it would
+    /// have in use).
     ///
     /// # Panics
     /// If there are fewer bytes than a tree node has.
@@ -122,17 +122,17 @@ impl<'a> Image<'a> {
         Ok((image.consistent()?, pointer))
     }
 
-    /// The pointer that leads to the tree node that the bytes say they are, if the tree `tree` of
-    /// `tree_nodes` places has it.
+    /// The pointer to the tree node identified by the bytes, if the tree `tree` of `tree_nodes`
+    /// tree nodes has it.
     pub fn pointer(&self, tree: u64, tree_nodes: u32) -> Option<NodePointer> {
-        // The other way round it is the same.
+        // The xor is its own inverse.
         let index = u32::try_from(self.word(TREE_WORD) ^ tree).ok()?;
         let epoch = self.meta.epoch;
         let is_place = (ROOT..tree_nodes).contains(&index);
         is_place.then_some(NodePointer { index, epoch })
     }
 
-    /// Whether the words are those of one moment, as far as a sum can tell.
+    /// Whether the words are from one moment, as far as a sum can show.
     fn check_fits(&self, index: u32) -> bool {
         if self.count() > self.layout.capacity() {
             return false;
@@ -147,11 +147,11 @@ impl<'a> Image<'a> {
         sum == self.word(CHECK_WORD)
     }
 
-    /// Itself, if its keys are where they must be.
+    /// Returns the image if its keys are in the right positions.
     fn consistent(self) -> Result<Self, Unusable> {
-        // The sum does not see places. A line of an older moment may have an entry that was removed
-        // behind the last one, and so stand in for the line where that entry is now. If all is in
-        // order, though, the right entries are in their places.
+        // The sum does not depend on positions. A line from an older moment may have an entry,
+        // since removed, behind the last one, and so stand in for the line where that entry is now.
+        // But if all keys are in order, the right entries are in their positions.
         if !self.ascends() {
             return Err(Unusable::Torn);
         }
@@ -160,7 +160,7 @@ impl<'a> Image<'a> {
             .ok_or(Unusable::Malformed)
     }
 
-    /// The bytes as they are. What is read from them may be anything.
+    /// The bytes without a check. Reads from them may return anything.
     ///
     /// # Panics
     /// If there are fewer bytes than a tree node has.
@@ -207,12 +207,12 @@ impl<'a> Image<'a> {
         self.meta
     }
 
-    /// Whether it has values and not children.
+    /// Whether it has values rather than children.
     pub fn is_leaf(&self) -> bool {
         self.meta.level == 0
     }
 
-    /// Entries.
+    /// The number of entries.
     pub fn count(&self) -> usize {
         usize::from(self.meta.count)
     }
@@ -265,7 +265,7 @@ impl<'a> Image<'a> {
         Some((low, NodePointer::from_word(pointer)))
     }
 
-    /// The entry of a leaf at a place.
+    /// The entry of a leaf at an index.
     pub fn entry(&self, index: usize) -> Option<(u64, Value)> {
         if index >= self.count().min(self.layout.capacity()) {
             return None;

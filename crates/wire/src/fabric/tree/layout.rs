@@ -1,4 +1,4 @@
-//! Where things are in a tree node, and what its check is made of.
+//! The layout of a tree node, and the computation of its check.
 
 use core::fmt;
 
@@ -12,11 +12,11 @@ pub const META_WORD: usize = 2;
 pub const LOW_WORD: usize = 3;
 /// The word of the last fence.
 pub const LAST_WORD: usize = 4;
-/// The word of the pointer to the right.
+/// The word of the pointer to the right neighbour.
 pub const NEXT_WORD: usize = 5;
-/// The word that tells which tree node of which tree it is: see [`identity`].
+/// The word that identifies the tree node and its tree: see [`identity`].
 pub const TREE_WORD: usize = 6;
-/// The first word of the bits that tell references.
+/// The first word of the bits that mark references.
 pub const FIRST_BITMAP_WORD: usize = 7;
 
 /// The sizes that a tree node may have, in bytes.
@@ -25,7 +25,7 @@ pub const NODE_SIZES: [u32; 4] = [512, 1024, 2048, 4096];
 /// The tree node that is the root.
 pub const ROOT: u32 = 1;
 
-/// Where the parts of a tree node of some size are.
+/// The offsets of the parts of a tree node of a certain size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(into = "u32", try_from = "u32")]
 pub struct Layout {
@@ -35,7 +35,7 @@ pub struct Layout {
 }
 
 impl From<Layout> for u32 {
-    /// Bytes of a tree node.
+    /// Returns the size of a tree node in bytes.
     fn from(layout: Layout) -> u32 {
         layout.bytes() as u32
     }
@@ -50,7 +50,7 @@ impl TryFrom<u32> for Layout {
 }
 
 impl Layout {
-    /// The layout of tree nodes of `bytes`, or nothing if that is none of [`NODE_SIZES`].
+    /// The layout of tree nodes of `bytes`, or `None` if that is not one of [`NODE_SIZES`].
     pub fn new(bytes: u32) -> Option<Self> {
         NODE_SIZES
             .contains(&bytes)
@@ -60,10 +60,10 @@ impl Layout {
     /// A layout of any number of words from 16 to 512, for models and tests.
     ///
     /// # Panics
-    /// With another number.
+    /// If the number is out of that range.
     pub fn of_words(words: usize) -> Self {
         assert!((16..=512).contains(&words), "16 to 512 words");
-        // The number of bits decides where entries begin, which decides how many there are.
+        // The number of bits determines where entries begin, which determines how many fit.
         let most = (words - FIRST_BITMAP_WORD) / 2;
         let bitmap = most.div_ceil(64);
         // Entries are pairs of words and do not straddle cache lines.
@@ -75,25 +75,25 @@ impl Layout {
         }
     }
 
-    /// Words of a tree node.
+    /// Number of words of a tree node.
     #[inline]
     pub fn words(self) -> usize {
         usize::from(self.words)
     }
 
-    /// Bytes of a tree node.
+    /// Number of bytes of a tree node.
     #[inline]
     pub fn bytes(self) -> usize {
         self.words() * 8
     }
 
-    /// The most entries of a tree node.
+    /// Maximum entries of a tree node.
     #[inline]
     pub fn capacity(self) -> usize {
         usize::from(self.capacity)
     }
 
-    /// Words of the bits that tell references.
+    /// Number of words of the bits that mark references.
     #[inline]
     pub fn bitmap_words(self) -> usize {
         usize::from(self.capacity).div_ceil(64)
@@ -105,27 +105,27 @@ impl Layout {
         usize::from(self.entries_at) + 2 * index
     }
 
-    /// Where a tree node begins, in bytes from the beginning of the block.
+    /// Offset of a tree node, in bytes from the start of the block.
     #[inline]
     pub fn offset(self, index: u32) -> u64 {
         u64::from(index) * self.bytes() as u64
     }
 }
 
-/// A tree node and the epoch in which it was meant.
+/// A reference to a tree node in a certain epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct NodePointer {
-    /// Which tree node of the block.
+    /// The index of the tree node in the block.
     pub index: u32,
     /// Its epoch, odd.
     pub epoch: u32,
 }
 
 impl NodePointer {
-    /// Nothing.
+    /// No tree node.
     pub const NONE: Self = Self { index: 0, epoch: 0 };
 
-    /// Reads a word.
+    /// Decodes a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
         Self {
@@ -134,13 +134,13 @@ impl NodePointer {
         }
     }
 
-    /// The word.
+    /// Encodes the word.
     #[inline]
     pub fn to_word(self) -> u64 {
         u64::from(self.index) | u64::from(self.epoch) << 32
     }
 
-    /// Whether it leads nowhere.
+    /// Whether it refers to no tree node.
     #[inline]
     pub fn is_none(self) -> bool {
         self.index == 0
@@ -160,12 +160,12 @@ pub struct Meta {
     pub epoch: u32,
     /// 0 for a leaf.
     pub level: u8,
-    /// Entries.
+    /// Number of entries.
     pub count: u16,
 }
 
 impl Meta {
-    /// Reads a word.
+    /// Decodes a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Meta {
         }
     }
 
-    /// The word.
+    /// Encodes the word.
     #[inline]
     pub fn to_word(self) -> u64 {
         u64::from(self.epoch) | u64::from(self.level) << 32 | u64::from(self.count) << 40
@@ -196,14 +196,14 @@ const SECRETS: [u64; 4] = [
     0x082e_fa98_ec4e_6c89,
 ];
 
-/// Both halves of a product: every bit of it depends on every bit of both factors.
+/// Combines both halves of a product: every bit of it depends on every bit of both factors.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// What an entry adds to the check.
+/// The contribution of an entry to the check.
 #[inline]
 pub fn check_of_entry(key: u64, value: u64, is_reference: bool) -> u64 {
     let secret = SECRETS[2 + usize::from(is_reference)];
@@ -214,13 +214,13 @@ pub fn check_of_entry(key: u64, value: u64, is_reference: bool) -> u64 {
     )
 }
 
-/// What a tree node says of itself in [`TREE_WORD`]: the name of its tree, and its number.
+/// The identity of a tree node in [`TREE_WORD`]: the name of its tree, and its number.
 #[inline]
 pub fn identity(tree: u64, index: u32) -> u64 {
     tree ^ u64::from(index)
 }
 
-/// What the words of the header add to the check, those of the tree node `index`.
+/// The contribution of the header words of tree node `index` to the check.
 #[inline]
 pub fn check_of_header(index: u32, meta: u64, low: u64, last: u64, next: u64, who: u64) -> u64 {
     let a = fold(
@@ -231,7 +231,7 @@ pub fn check_of_header(index: u32, meta: u64, low: u64, last: u64, next: u64, wh
     fold(b ^ SECRETS[1], who ^ SECRETS[0])
 }
 
-/// What bytes in words add to the check of a record.
+/// The contribution of bytes, in words, to the check of a record.
 pub(super) fn check_of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
     words.fold(seed ^ SECRETS[2], |sum, word| {
         fold(sum ^ word, SECRETS[1] ^ sum.rotate_left(17))

@@ -1,4 +1,4 @@
-//! Values that are not eight bytes long: records in the heap.
+//! Records in the heap: values that are not eight bytes long.
 //!
 //! ```text
 //! word 0    incarnation (bits 0-31, odd while in use), length in bytes (32-63)
@@ -11,19 +11,20 @@
 
 use super::layout::check_of_words;
 
-/// Bytes of a unit of the heap: where records begin.
+/// Bytes of a unit of the heap; records begin at multiples of it.
 pub const UNIT: u64 = 64;
 
-/// The longest value in bytes.
+/// Maximum length of a value in bytes.
 pub const VALUE_MAX: u32 = (1 << 20) - 1;
 
 /// Words before the bytes of a record.
 pub const RECORD_HEADER_WORDS: usize = 3;
 
-/// Where a record is: its unit, the length of its value, and the low bits of its incarnation.
+/// The location of a record: its unit, the length of its value, and the low bits of its
+/// incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValueRef {
-    /// Units from the beginning of the heap.
+    /// Units from the start of the heap.
     pub unit: u32,
     /// Bytes of the value.
     pub length: u32,
@@ -34,16 +35,16 @@ pub struct ValueRef {
 /// Why bytes are not the record that was referred to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The place is free, or has been used again.
+    /// The location is free or has been reused.
     #[error("the record has been freed")]
     Stale,
-    /// The bytes are of different moments.
+    /// The bytes are from different moments.
     #[error("the record is torn")]
     Torn,
-    /// There are not as many bytes as the reference says.
+    /// There are fewer bytes than the reference requires.
     #[error("{given} bytes are not a record of {needed}")]
     Short {
-        /// Bytes there.
+        /// Bytes present.
         given: usize,
         /// Bytes of the record.
         needed: usize,
@@ -53,7 +54,7 @@ pub enum RecordError {
 const INCARNATION_MASK: u32 = 0x1ffe;
 
 impl ValueRef {
-    /// Reads a word.
+    /// Decodes a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
         Self {
@@ -63,24 +64,24 @@ impl ValueRef {
         }
     }
 
-    /// The word.
+    /// Encodes the word.
     #[inline]
     pub fn to_word(self) -> u64 {
         let incarnation = u64::from((self.incarnation & INCARNATION_MASK) >> 1);
         u64::from(self.unit) | u64::from(self.length & VALUE_MAX) << 32 | incarnation << 52
     }
 
-    /// Where the record begins, in bytes from the beginning of the heap.
+    /// Offset of the record, in bytes from the start of the heap.
     pub fn offset(self) -> u64 {
         u64::from(self.unit) * UNIT
     }
 
-    /// Words of the record.
+    /// Number of words of the record.
     pub fn words(self) -> usize {
         RECORD_HEADER_WORDS + (self.length as usize).div_ceil(8)
     }
 
-    /// Bytes of the record.
+    /// Number of bytes of the record.
     pub fn bytes(self) -> usize {
         self.words() * 8
     }

@@ -1,4 +1,4 @@
-//! What a tree looks like, for whoever opens it.
+//! The superblock, which describes a tree to a node that opens it.
 
 use super::layout::{Layout, check_of_words};
 use super::record::{UNIT, VALUE_MAX};
@@ -6,8 +6,9 @@ use super::record::{UNIT, VALUE_MAX};
 /// The first word of a tree: `rwtree`, and the version of the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"rwtree\x00\x02");
 
-/// The least limit of the children of an inner tree node. A split leaves half of them, and with
-/// less than two children each, every level could have as many tree nodes as the one below it.
+/// The smallest allowed limit of children per inner tree node. A split leaves half of them, and
+/// with fewer than two children each, every level could have as many tree nodes as the one below
+/// it.
 pub const FAN_OUT_MIN: u16 = 4;
 
 /// The shape of a tree.
@@ -15,22 +16,22 @@ pub const FAN_OUT_MIN: u16 = 4;
 pub struct Superblock {
     /// Bytes of a tree node.
     pub node_size: u32,
-    /// Places for tree nodes, the superblock and the root among them.
+    /// Number of slots for tree nodes, including the superblock and the root.
     pub tree_nodes: u32,
     /// Bytes of the heap, a multiple of [`UNIT`].
     pub heap_bytes: u64,
-    /// The longest value in bytes.
+    /// Maximum length of a value in bytes.
     pub value_max: u32,
-    /// The name of the tree, which every tree node bears.
+    /// The name of the tree, which is in every tree node.
     pub tree: u64,
-    /// The most children of an inner tree node; 0: as many as fit.
+    /// Maximum children of an inner tree node; 0 means as many as fit.
     pub fan_out: u16,
 }
 
-/// Why a block is no tree.
+/// Why a block is not a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SuperblockError {
-    /// It does not begin as a tree of this version does.
+    /// The block does not begin like a tree of this version.
     #[error(
         "the block begins with {found:#018x}, a tree of this version with {MAGIC:#018x}: it was \
          never formatted, or holds something else"
@@ -39,20 +40,20 @@ pub enum SuperblockError {
         /// The first word.
         found: u64,
     },
-    /// Its check does not fit.
+    /// The check of the superblock does not match.
     #[error("the superblock is damaged: its check is {found:#018x}, {computed:#018x} would fit")]
     Damaged {
         /// The check in the block.
         found: u64,
-        /// The check of what is there.
+        /// The check computed over the block.
         computed: u64,
     },
-    /// It says something that no tree can be.
+    /// A field has a value that no tree can have.
     #[error("the superblock says {what} = {value}, which no tree has")]
     Impossible {
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
     },
     /// The block ends before the tree does.
@@ -66,20 +67,20 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Words of a superblock.
+    /// Number of words of a superblock.
     pub const WORDS: usize = 7;
 
-    /// Bytes of the whole tree.
+    /// Total bytes of the tree.
     pub fn bytes(&self) -> u64 {
         self.heap_at().saturating_add(self.heap_bytes)
     }
 
-    /// Where the heap begins, in bytes.
+    /// Offset of the heap, in bytes.
     pub fn heap_at(&self) -> u64 {
         u64::from(self.tree_nodes) * u64::from(self.node_size)
     }
 
-    /// The words that say it.
+    /// Encodes the superblock.
     pub fn encode(&self) -> [u64; Self::WORDS] {
         let mut words = [
             MAGIC,
@@ -94,10 +95,10 @@ impl Superblock {
         words
     }
 
-    /// What the words of a block of `block_bytes` say.
+    /// Decodes the superblock of a block of `block_bytes`.
     ///
     /// # Errors
-    /// If they say nothing, or something that cannot be.
+    /// If the words are not a superblock, or have impossible values.
     pub fn decode(words: &[u64; Self::WORDS], block_bytes: u64) -> Result<Self, SuperblockError> {
         if words[0] != MAGIC {
             return Err(SuperblockError::Foreign { found: words[0] });

@@ -1,9 +1,9 @@
-//! Requests, and the answers that are not data.
+//! Requests, and the answers without data.
 
 use super::{ColumnError, LAYOUT, check_layout, fixed, name, take, whole};
 use core::fmt;
 
-/// The longest name of a column, in bytes.
+/// Maximum length of the name of a column, in bytes.
 pub const NAME_MAX: usize = 255;
 /// Bytes of a request before the name.
 pub const ASK_HEADER_LEN: usize = 16;
@@ -13,10 +13,10 @@ pub const ASK_LIST_LEN: usize = 8;
 pub const UNCHANGED_LEN: usize = 16;
 /// Bytes of a refusal before the text.
 pub const REFUSED_HEADER_LEN: usize = 8;
-/// The longest text of a refusal, in bytes.
+/// Maximum length of the text of a refusal, in bytes.
 pub const REFUSAL_TEXT_MAX: usize = 1024;
 
-/// The one who asks has the version that the request names.
+/// The requester has the version in the request.
 const FLAG_KNOWN: u8 = 1;
 
 /// A request for a column.
@@ -25,16 +25,16 @@ const FLAG_KNOWN: u8 = 1;
 /// |---|---|---|
 /// | 0 | 4 | the request's number |
 /// | 4 | 1 | [`LAYOUT`] |
-/// | 5 | 1 | 1: a version is known already; else zero |
+/// | 5 | 1 | 1: a version is known already; otherwise zero |
 /// | 6 | 1 | bytes of the name |
 /// | 7 | 1 | zero |
-/// | 8 | 8 | the version known, or zero |
+/// | 8 | 8 | the known version, or zero |
 /// | 16 | | the name, in UTF-8 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask<'a> {
     /// The request's number.
     pub request: u32,
-    /// The version that the one who asks has already.
+    /// The version that the requester has already.
     pub known: Option<u64>,
     /// The column's name.
     pub name: &'a str,
@@ -55,10 +55,10 @@ impl<'a> Ask<'a> {
         Ok(())
     }
 
-    /// The request that the bytes are.
+    /// Decodes a request.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not a request.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ColumnError> {
         let (fixed, rest) = fixed::<ASK_HEADER_LEN>(bytes)?;
         check_layout(fixed[4])?;
@@ -102,10 +102,10 @@ impl AskList {
         bytes
     }
 
-    /// The request that the bytes are.
+    /// Decodes a request.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not a request.
     pub fn parse(bytes: &[u8]) -> Result<Self, ColumnError> {
         let bytes = whole::<ASK_LIST_LEN>(bytes)?;
         check_layout(bytes[4])?;
@@ -118,8 +118,8 @@ impl AskList {
     }
 }
 
-/// The answer that a column still has the version that is known: the request's number, [`LAYOUT`],
-/// three bytes of zero, the version of 64 bits.
+/// The answer that a column still has the known version: the request's number, [`LAYOUT`], three
+/// bytes of zero, the version of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unchanged {
     /// The request that it answers.
@@ -138,10 +138,10 @@ impl Unchanged {
         bytes
     }
 
-    /// The answer that the bytes are.
+    /// Decodes an answer.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not such an answer.
     pub fn parse(bytes: &[u8]) -> Result<Self, ColumnError> {
         let bytes = whole::<UNCHANGED_LEN>(bytes)?;
         check_layout(bytes[4])?;
@@ -160,13 +160,13 @@ impl Unchanged {
 pub struct RefusalCode(pub u16);
 
 impl RefusalCode {
-    /// There is no column of this name.
+    /// No column has this name.
     pub const UNKNOWN_COLUMN: Self = Self(1);
-    /// The answer would be longer than the connection's messages may be.
+    /// The answer would be longer than the limit for messages of the connection.
     pub const TOO_LONG: Self = Self(2);
-    /// The storage unit could not lend the column's memory to the connection.
+    /// The storage unit could not make the column's memory available to the connection.
     pub const NO_MEMORY: Self = Self(3);
-    /// The storage unit stops.
+    /// The storage unit is shutting down.
     pub const STOPS: Self = Self(4);
 }
 
@@ -188,14 +188,14 @@ impl fmt::Display for RefusalCode {
 pub struct Refused<'a> {
     /// The request that it answers.
     pub request: u32,
-    /// Why.
+    /// The reason.
     pub code: RefusalCode,
-    /// What was wrong, and what to do; up to [`REFUSAL_TEXT_MAX`] bytes.
+    /// The error and the remedy; up to [`REFUSAL_TEXT_MAX`] bytes.
     pub text: &'a str,
 }
 
 impl<'a> Refused<'a> {
-    /// Appends the message. A text that is too long is cut off, between characters.
+    /// Appends the message. A text that is too long is truncated between characters.
     pub fn emit(&self, to: &mut Vec<u8>) {
         let mut end = self.text.len().min(REFUSAL_TEXT_MAX);
         while !self.text.is_char_boundary(end) {
@@ -207,10 +207,10 @@ impl<'a> Refused<'a> {
         to.extend_from_slice(&self.text.as_bytes()[..end]);
     }
 
-    /// The refusal that the bytes are.
+    /// Decodes a refusal.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not a refusal.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ColumnError> {
         let (fixed, rest) = fixed::<REFUSED_HEADER_LEN>(bytes)?;
         check_layout(fixed[4])?;

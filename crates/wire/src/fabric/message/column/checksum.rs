@@ -9,17 +9,17 @@ const LANES: [u64; 4] = [
     0xa3b1_9535_4a39_b70d,
     0x1b03_7387_12fa_d5c9,
 ];
-/// None of the lanes': a lane that nothing went into must not make a product zero.
+/// Constants that differ from all of [`LANES`]: a lane without input must not make a product zero.
 const LAST: [u64; 2] = [0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9];
 const STEP: usize = 64;
 
-/// The checksum of a column, made as its bytes come.
+/// The checksum of a column, computed as its bytes arrive.
 ///
-/// Each step takes 64 bytes, as four pairs of words: a lane multiplies its pair, one of it combined
-/// with what the lane has, to 128 bits, and folds the halves together, as wyhash does. A column is
-/// its header, without the request and the version, and its buffers with the zeros behind them, so
-/// that there is always a whole number of steps. It finds damage and change, not malice. It is on
-/// the wire, so it never changes.
+/// Each step takes 64 bytes, as four pairs of words: a lane combines one word of its pair with its
+/// state, multiplies the pair to 128 bits, and folds the halves together, as wyhash does. The input
+/// is the column's header, without the request and the version, and its buffers with the zeros
+/// after them, so that there is always a whole number of steps. The checksum detects corruption and
+/// changes, not malice. It is on the wire, so it never changes.
 #[derive(Clone, Debug)]
 pub struct Checksum {
     lanes: [u64; 4],
@@ -30,7 +30,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// That of a column with this header, whose bytes are still to come.
+    /// Starts the checksum of a column with this header, before its bytes.
     pub fn new(header: &ColumnHeader) -> Self {
         let mut sum = Self {
             lanes: LANES,
@@ -48,7 +48,7 @@ impl Checksum {
         sum
     }
 
-    /// Takes the next bytes behind the header.
+    /// Adds the next bytes after the header.
     pub fn update(&mut self, mut bytes: &[u8]) {
         if self.rest_len > 0 {
             let taken = bytes.len().min(STEP - self.rest_len);
@@ -71,7 +71,8 @@ impl Checksum {
         self.rest_len = rest.len();
     }
 
-    /// The checksum of what came, never zero. An incomplete step counts as if zeros followed.
+    /// Returns the checksum of all bytes so far, never zero. An incomplete step is padded with
+    /// zeros.
     pub fn finish(mut self) -> u64 {
         if self.rest_len > 0 {
             self.rest[self.rest_len..].fill(0);

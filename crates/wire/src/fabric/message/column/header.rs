@@ -8,17 +8,17 @@ use core::ops::Range;
 pub const COLUMN_HEADER_LEN: usize = 64;
 /// Buffers of a column; those that a type does not have are empty.
 pub const BUFFERS: usize = 3;
-/// The most digits of a decimal.
+/// Maximum digits of a decimal.
 pub const DECIMAL_DIGITS_MAX: u8 = 38;
-/// The most rows of a column, so that no length of a buffer leaves 64 bits.
+/// Maximum rows of a column, such that every length of a buffer fits 64 bits.
 pub const ROWS_MAX: u64 = 1 << 48;
-/// The most bytes of all texts of a column, as offsets have 31 bits.
+/// Maximum bytes of all texts of a column, because offsets have 31 bits.
 pub const TEXT_BYTES_MAX: u64 = i32::MAX as u64;
 
-/// What a column's values are.
+/// The type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DataType {
-    /// A bit each, packed as validity is.
+    /// A bit each, packed like validity.
     Boolean,
     /// 32 bits, signed.
     Int32,
@@ -32,10 +32,10 @@ pub enum DataType {
     Decimal128 {
         /// Decimal digits, 1 to [`DECIMAL_DIGITS_MAX`].
         precision: u8,
-        /// Digits behind the decimal point, up to `precision`; negative: zeros before it.
+        /// Digits after the decimal point, up to `precision`; negative: zeros before it.
         scale: i8,
     },
-    /// Texts in UTF-8, behind each other; offsets tell where each begins and ends.
+    /// Texts in UTF-8, one after the other; offsets give the start and end of each.
     Utf8,
 }
 
@@ -43,7 +43,7 @@ impl DataType {
     /// Bytes of a type on the wire: tag, precision, scale, zero.
     pub const LEN: usize = 4;
 
-    /// Bytes of one value, or nothing if values are bits or texts.
+    /// Bytes of one value, or `None` if values are bits or texts.
     pub const fn width(self) -> Option<u64> {
         match self {
             Self::Boolean | Self::Utf8 => None,
@@ -53,7 +53,7 @@ impl DataType {
         }
     }
 
-    /// The type as it stands on the wire.
+    /// Encodes the type.
     pub const fn emit(self) -> [u8; Self::LEN] {
         match self {
             Self::Boolean => [1, 0, 0, 0],
@@ -66,10 +66,10 @@ impl DataType {
         }
     }
 
-    /// The type that these bytes name.
+    /// Decodes a type.
     ///
     /// # Errors
-    /// If they name none.
+    /// If the bytes are not a type.
     pub const fn parse(bytes: [u8; Self::LEN]) -> Result<Self, ColumnError> {
         let (precision, scale) = (bytes[1], bytes[2] as i8);
         Ok(match bytes {
@@ -109,20 +109,20 @@ impl fmt::Display for DataType {
     }
 }
 
-/// One of a column's buffers, in the order in which they lie.
+/// One of a column's buffers, in the order of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(usize)]
 pub enum Buffer {
-    /// Which rows are not null.
+    /// The rows that are not null.
     Validity = 0,
-    /// Where texts begin and end.
+    /// The start and end of texts.
     Offsets = 1,
     /// The values.
     Values = 2,
 }
 
 impl Buffer {
-    /// All of them, in the order in which they lie.
+    /// All buffers, in the order of the message.
     pub const ALL: [Self; BUFFERS] = [Self::Validity, Self::Offsets, Self::Values];
 }
 
@@ -136,16 +136,16 @@ impl fmt::Display for Buffer {
     }
 }
 
-/// How much a column is, without what is in it.
+/// The type and the lengths of a column, without its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ColumnShape {
-    /// What its values are.
+    /// The type of its values.
     pub data_type: DataType,
-    /// Rows, nulls included.
+    /// Number of rows, including nulls.
     pub rows: u64,
-    /// Rows that are null.
+    /// Number of rows that are null.
     pub nulls: u64,
-    /// Bytes of its buffers, without the zeros behind them. See [`Buffer`].
+    /// Bytes of its buffers, without the zeros after them. See [`Buffer`].
     pub lengths: [u64; BUFFERS],
 }
 
@@ -183,10 +183,10 @@ impl ColumnShape {
         Ok(shape)
     }
 
-    /// Whether all lengths follow from type, rows and nulls.
+    /// Checks that all lengths follow from type, rows and nulls.
     ///
     /// # Errors
-    /// If not, which one does not.
+    /// The first length that does not.
     pub fn check(&self) -> Result<(), ColumnError> {
         let Self {
             data_type,
@@ -225,12 +225,12 @@ impl ColumnShape {
         Ok(())
     }
 
-    /// Bytes of a buffer, without the zeros behind it.
+    /// Bytes of a buffer, without the zeros after it.
     pub const fn len_of(&self, buffer: Buffer) -> u64 {
         self.lengths[buffer as usize]
     }
 
-    /// Where a buffer lies behind the header, without the zeros behind it.
+    /// The byte range of a buffer after the header, without the zeros after the buffer.
     pub fn range_of(&self, buffer: Buffer) -> Range<u64> {
         let before = self.lengths[..buffer as usize].iter();
         let start = before
@@ -239,7 +239,7 @@ impl ColumnShape {
         start..start + self.len_of(buffer)
     }
 
-    /// Bytes of all buffers with the zeros behind them.
+    /// Bytes of all buffers with the zeros after them.
     pub fn bytes(&self) -> u64 {
         self.lengths
             .iter()
@@ -278,7 +278,7 @@ pub struct ColumnHeader {
     pub request: u32,
     /// The column's version: its [`Checksum`].
     pub version: u64,
-    /// What it holds.
+    /// The column's shape.
     pub shape: ColumnShape,
 }
 
@@ -298,10 +298,10 @@ impl ColumnHeader {
         bytes
     }
 
-    /// The header that the bytes are, with nothing in it that contradicts itself.
+    /// Decodes a header that is free of contradictions.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not such a header.
     pub fn parse(bytes: &[u8]) -> Result<Self, ColumnError> {
         let bytes: &[u8; COLUMN_HEADER_LEN] = whole(bytes)?;
         check_layout(bytes[4])?;
@@ -332,7 +332,7 @@ impl ColumnHeader {
         COLUMN_HEADER_LEN as u64 + self.shape.bytes()
     }
 
-    /// Whether header and length of a message belong together.
+    /// Checks that the header matches the length of a message.
     ///
     /// # Errors
     /// If they contradict each other.
@@ -349,7 +349,7 @@ impl ColumnHeader {
         }
     }
 
-    /// The version that belongs to these buffers, with the zeros behind them.
+    /// The version of a column with these buffers, including the zeros after them.
     pub fn version_of(&self, buffers: &[u8]) -> u64 {
         let mut sum = Checksum::new(self);
         sum.update(buffers);

@@ -14,7 +14,7 @@ pub const LIST_ENTRY_LEN: usize = 40;
 pub struct ListHeader {
     /// The request that it answers.
     pub request: u32,
-    /// Entries that follow.
+    /// Number of entries that follow.
     pub count: u64,
 }
 
@@ -28,10 +28,10 @@ impl ListHeader {
         bytes
     }
 
-    /// The header that the bytes begin with, and what follows it.
+    /// Decodes the header at the start of the bytes; also returns the rest.
     ///
     /// # Errors
-    /// If they begin with none.
+    /// If the bytes do not begin with a header.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ColumnError> {
         let (fixed, rest) = fixed::<LIST_HEADER_LEN>(bytes)?;
         check_layout(fixed[4])?;
@@ -56,7 +56,7 @@ impl ListHeader {
 /// | 8 | 8 | rows |
 /// | 16 | 8 | rows that are null |
 /// | 24 | 8 | version |
-/// | 32 | 8 | bytes of all texts; zero if the values are no texts |
+/// | 32 | 8 | bytes of all texts; zero if the values are not texts |
 /// | 40 | | the name, in UTF-8 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListEntry<'a> {
@@ -64,7 +64,7 @@ pub struct ListEntry<'a> {
     pub name: &'a str,
     /// Its version.
     pub version: u64,
-    /// What it holds.
+    /// The column's shape.
     pub shape: ColumnShape,
 }
 
@@ -85,10 +85,10 @@ impl<'a> ListEntry<'a> {
         Ok(())
     }
 
-    /// The entry that the bytes begin with, and what follows it.
+    /// Decodes the entry at the start of the bytes; also returns the rest.
     ///
     /// # Errors
-    /// If they begin with none.
+    /// If the bytes do not begin with an entry.
     pub fn parse(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), ColumnError> {
         let (fixed, rest) = fixed::<LIST_ENTRY_LEN>(bytes)?;
         if fixed[5..8] != [0; 3] {
@@ -121,13 +121,13 @@ fn text_bytes(shape: &ColumnShape) -> u64 {
     }
 }
 
-/// Takes a list apart.
+/// Decodes a list.
 ///
 /// # Errors
-/// If it is none, an entry is none, or something is behind the last.
+/// If the list or an entry is invalid, or there are bytes after the last entry.
 pub fn list_entries(bytes: &[u8]) -> Result<(u32, Vec<ListEntry<'_>>), ColumnError> {
     let (header, mut rest) = ListHeader::parse(bytes)?;
-    // The count is believed only as far as bytes follow.
+    // The count is trusted only as far as bytes follow.
     let mut entries = Vec::new();
     for _ in 0..header.count {
         let (entry, after) = ListEntry::parse(rest)?;

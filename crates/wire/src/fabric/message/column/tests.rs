@@ -1,4 +1,4 @@
-//! Messages about columns: golden bytes, there and back, and garbage.
+//! Messages about columns: golden bytes, round trips, and garbage.
 
 use super::*;
 use proptest::prelude::*;
@@ -163,8 +163,8 @@ fn types_there_and_back_and_none_else() {
             }
         }
     }
-    // Six without digits, and decimals of 1 to 38 digits with -38, -1 and 0 and what fits of 1, 15
-    // and 38 digits behind the point.
+    // Six without digits, and decimals of 1 to 38 digits with -38, -1 and 0 and those of 1, 15 and
+    // 38 digits after the point that fit.
     assert_eq!(known, 6 + 38 * 3 + 38 + 24 + 1);
     assert!(DataType::parse([2, 0, 0, 1]).is_err());
 }
@@ -214,7 +214,8 @@ fn versions_are_those_of_ever() {
         shape: ColumnShape::new(DataType::Int64, rows, 0, 0).unwrap(),
     };
     let bytes: Vec<u8> = (0..128).collect();
-    // Units of different builds compare them. From another implementation of the definition.
+    // Units of different builds compare them. The value is from another implementation of the
+    // definition.
     assert_eq!(header(16).version_of(&bytes), 0xd792_ec61_da80_1094);
     assert_eq!(header(0).version_of(&[]), 0x1d83_3f75_f2d1_715e);
     // Neither request nor version count; type, rows and each bit do.
@@ -257,7 +258,7 @@ proptest! {
     fn what_is_read_is_written_the_same(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..90),
     ) {
-        // Most layouts are met by chance only if this is right.
+        // Random bytes reach most layouts only if this byte is right.
         if bytes.len() > 4 {
             bytes[4] = LAYOUT;
         }

@@ -1,11 +1,11 @@
-//! Bytes that are no message, and how that is said.
+//! Errors for bytes that are not a message.
 
 use super::{HEADER_LEN, Kind, MESSAGE_MAX, RefusalCode, VERSION, VERSION_OLDEST};
 use core::fmt;
 use rackweave_base::MacAddr;
 use std::net::Ipv4Addr;
 
-/// The first bytes of something foreign, for those who look for what it was.
+/// The first bytes of foreign data, for diagnosis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FirstBytes {
     bytes: [u8; Self::MAX],
@@ -16,65 +16,65 @@ pub struct FirstBytes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field} is {value}; {possible}")]
 pub struct FieldError {
-    /// Which field.
+    /// The field.
     pub field: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: u64,
-    /// What is possible.
+    /// The allowed values.
     pub possible: &'static str,
     /// The code to refuse it with.
     pub code: RefusalCode,
 }
 
-/// Bytes that are no message.
+/// Why bytes are not a message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageError {
-    /// They are of another protocol.
+    /// The bytes are of another protocol.
     #[error("it does not speak Rackweave messaging: it sends {0}")]
     Foreign(FirstBytes),
-    /// The length cannot be.
+    /// The length is not possible.
     #[error("a message of {length} bytes; {HEADER_LEN} to {MESSAGE_MAX} are possible")]
     Length {
         /// Bytes that the message claims to have, its length included.
         length: u64,
     },
-    /// There is no such kind.
+    /// The kind does not exist.
     #[error("there is no message of kind {found}")]
     Kind {
-        /// The kind it claims to be.
+        /// The number of the kind.
         found: u16,
     },
-    /// Its kind has another length.
+    /// The length is not that of its kind.
     #[error("{kind} of {length} bytes: too short, or with bytes behind its end")]
     Size {
-        /// What it is.
+        /// The kind of the message.
         kind: Kind,
-        /// Bytes of it.
+        /// Its length in bytes.
         length: usize,
     },
-    /// The sender of a Hello speaks none of our versions.
+    /// The sender of a Hello supports none of this unit's versions.
     #[error(
         "it speaks versions {oldest} to {newest}, this unit {VERSION_OLDEST} to {VERSION}; \
          upgrade the older one"
     )]
     NoCommonVersion {
-        /// The oldest version that it speaks.
+        /// The oldest version that it supports.
         oldest: u16,
-        /// The newest version that it speaks.
+        /// The newest version that it supports.
         newest: u16,
     },
-    /// It is of a version that was not asked for.
+    /// The message has a version that was not requested.
     #[error("{kind} of version {found}; this unit speaks {VERSION_OLDEST} to {VERSION}")]
     Version {
-        /// What it is.
+        /// The kind of the message.
         kind: Kind,
-        /// The version that it is of.
+        /// Its version.
         found: u16,
     },
     /// A field is out of range.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// No unit can have these addresses.
+    /// The addresses are not valid for a unit.
     #[error("{ip} with {mac} cannot be the addresses of a unit")]
     Address {
         /// The IP address.
@@ -82,13 +82,13 @@ pub enum MessageError {
         /// The Ethernet address.
         mac: MacAddr,
     },
-    /// A byte that must be zero is not.
+    /// A byte that must be zero is not zero.
     #[error("{kind} has a byte set that must be zero")]
     Reserved {
-        /// What it is.
+        /// The kind of the message.
         kind: Kind,
     },
-    /// The text of a Refuse is no text.
+    /// The text of a Refuse is not valid.
     #[error("the text of a Refuse is not UTF-8, or has control characters")]
     Text,
 }
@@ -111,10 +111,10 @@ impl MessageError {
 }
 
 impl FirstBytes {
-    /// So many are shown at most.
+    /// Maximum number of bytes shown.
     pub const MAX: usize = 16;
 
-    /// The first of these.
+    /// The first of these bytes.
     pub fn of(all: &[u8]) -> Self {
         let len = all.len().min(Self::MAX);
         let mut bytes = [0; Self::MAX];

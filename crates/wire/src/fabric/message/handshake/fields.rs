@@ -1,4 +1,4 @@
-//! What units tell each other: terms and keys.
+//! The fields that units exchange: terms and keys.
 
 use super::{FieldError, HEADER_LEN, Kind, MessageError, RefusalCode};
 use crate::fabric::message::{ENTRY_LEN, RECEIVE_BUFFERS_MAX};
@@ -7,24 +7,24 @@ use std::net::Ipv4Addr;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The most channels of a connection in each direction.
+/// Maximum channels of a connection in each direction.
 pub const CHANNELS_MAX: u8 = 7;
-/// The most queue pairs of a connection at each unit.
+/// Maximum queue pairs of a connection at each unit.
 pub const QUEUE_PAIRS_MAX: usize = 2 * CHANNELS_MAX as usize;
 /// Bytes of the smallest receive buffer.
 pub const RECEIVE_BYTES_MIN: u32 = 1 << 10;
 /// Bytes of the largest receive buffer.
 pub const RECEIVE_BYTES_MAX: u32 = 1 << 30;
 
-/// The least number of queue pairs: one channel in each direction.
+/// Minimum number of queue pairs: one channel in each direction.
 const QUEUE_PAIRS_MIN: usize = 2;
 
-/// What a unit is, and what it is ready for.
+/// The description of a unit and its limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Which rack it is in; zero: it does not say, any will do.
+    /// The rack that the unit is in; zero means any rack.
     pub fabric: u64,
-    /// Bytes of the longest message that it takes and sends.
+    /// Maximum length in bytes of a message that it receives or sends.
     pub message_max: u64,
     /// Bytes of each receive buffer.
     pub receive_bytes: u32,
@@ -34,15 +34,15 @@ pub struct Terms {
     pub mac: MacAddr,
     /// Its MTU in bytes.
     pub mtu_bytes: u16,
-    /// Its receive buffers.
+    /// Number of its receive buffers.
     pub receive_buffers: u8,
-    /// Channels from compute to storage unit that it wants at most.
+    /// Maximum channels from compute to storage unit that it wants.
     pub channels_up: u8,
-    /// Channels from storage to compute unit that it wants at most.
+    /// Maximum channels from storage to compute unit that it wants.
     pub channels_down: u8,
 }
 
-/// One end of a queue pair, as the other must know it.
+/// One end of a queue pair, as the other end must know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuePair {
     /// Its number.
@@ -51,17 +51,17 @@ pub struct QueuePair {
     pub psn: Psn,
 }
 
-/// Where a peer may write.
+/// A location where a peer may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The address of the first byte.
     pub address: u64,
-    /// The key to it.
+    /// The key of its region.
     pub rkey: Rkey,
 }
 
 impl Place {
-    /// The place `offset` bytes behind this one, with the same key.
+    /// The location `offset` bytes after this one, with the same key.
     pub const fn at(self, offset: u64) -> Self {
         let Self { address, rkey } = self;
         let address = address.wrapping_add(offset);
@@ -76,7 +76,7 @@ pub struct Keys {
     pub queue_pairs: Vec<QueuePair>,
     /// Its buffer info.
     pub buffer_info: Place,
-    /// Its receive buffers, one behind the other.
+    /// Its receive buffers, one after the other.
     pub receive: Place,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct TermsBytes {
     zero: [u8; 5],
 }
 
-/// The part of keys that has always the same length.
+/// The part of the keys with a fixed length.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct KeysHead {
@@ -118,7 +118,7 @@ const _: () = assert!(size_of::<TermsBytes>() == 40);
 const _: () = assert!(size_of::<KeysHead>() == 32);
 const _: () = assert!(size_of::<QueuePairBytes>() == 8);
 
-/// A number, and whether it may be so.
+/// The check of a number: field, value, whether it is allowed, the allowed values, the code.
 type Check = (&'static str, u64, bool, &'static str, RefusalCode);
 
 fn check(checks: &[Check]) -> Result<(), FieldError> {
@@ -134,7 +134,7 @@ fn check(checks: &[Check]) -> Result<(), FieldError> {
 }
 
 impl Terms {
-    /// Whether a unit can be so.
+    /// Checks that the values are valid for a unit.
     ///
     /// # Errors
     /// If a field is out of range.
@@ -306,7 +306,7 @@ impl QueuePair {
             (
                 "the number of a queue pair",
                 qpn.into(),
-                // 0 and 1 are for management (InfiniBand specification 1.4, 9.2.3).
+                // 0 and 1 are reserved for management (InfiniBand specification 1.4, 9.2.3).
                 (2..0xff_ffff).contains(&qpn),
                 "2 to 2^24 - 2 are possible",
                 RefusalCode::BadKeys,

@@ -2,51 +2,52 @@
 
 use core::fmt;
 
-/// The longest text of a refusal, in bytes.
+/// Maximum length of the text of a refusal, in bytes.
 pub const TEXT_MAX: usize = 200;
 
-/// Why a unit does not connect, as the peer is told. The numbers are on the wire.
+/// Why a unit does not connect, as reported to the peer. The numbers are on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RefusalCode {
-    /// 1: what came is of another protocol.
+    /// 1: the received data is of another protocol.
     NotSpoken,
     /// 2: the units have no version in common.
     Version,
-    /// 3: what came is of this protocol, but says what cannot be.
+    /// 3: the received message is of this protocol, but has impossible values.
     Malformed,
-    /// 4: a message came that is not due.
+    /// 4: a message arrived out of order.
     OutOfOrder,
     /// 5: the units are in different racks.
     ForeignRack,
-    /// 6: a number of receive buffers that cannot be.
+    /// 6: a number of receive buffers that is not allowed.
     ReceiveBuffers,
-    /// 7: a size of receive buffers that cannot be.
+    /// 7: a size of receive buffers that is not allowed.
     BufferSize,
-    /// 8: a number of channels that cannot be.
+    /// 8: a number of channels that is not allowed.
     Channels,
-    /// 9: a longest message that cannot be.
+    /// 9: a maximum message length that is not allowed.
     MessageMax,
-    /// 10: an address or MTU that cannot be.
+    /// 10: an address or MTU that is not allowed.
     Address,
-    /// 11: too many want to connect at a time.
+    /// 11: too many connections are being established at a time.
     Busy,
     /// 12: there is no memory for the buffers.
     NoMemory,
-    /// 13: the NIC has no room for more queue pairs, completion queues or regions.
+    /// 13: the NIC has no capacity for more queue pairs, completion queues or regions.
     NoRoom,
-    /// 14: queue pairs, regions or keys that cannot be, or with which no connection could be made.
+    /// 14: queue pairs, regions or keys that are invalid, or with which no connection could be
+    /// established.
     BadKeys,
-    /// 15: the unit stops, or takes no more connections.
+    /// 15: the unit is shutting down, or accepts no more connections.
     Stopping,
     /// 16: the peer took too long.
     TooLate,
-    /// 17: the peer has as many connections, or as much memory for them, as one peer may have.
+    /// 17: the peer has as many connections, or as much memory for them, as one peer is allowed.
     OverQuota,
-    /// Another number: of a version to come.
+    /// Another number, from a future version.
     Other(u16),
 }
 
-/// All that have a name, by number from 1.
+/// All codes that have a name, by number from 1.
 const NAMED: [RefusalCode; 17] = [
     RefusalCode::NotSpoken,
     RefusalCode::Version,
@@ -122,13 +123,14 @@ impl fmt::Display for RefusalCode {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{code}{}{text}", if .text.is_empty() { "" } else { ": " })]
 pub struct Refusal {
-    /// Why.
+    /// The code.
     pub code: RefusalCode,
     text: String,
 }
 
 impl Refusal {
-    /// A refusal with a text, which is cut to [`TEXT_MAX`] bytes; control characters become spaces.
+    /// A refusal with a text, which is truncated to [`TEXT_MAX`] bytes; control characters become
+    /// spaces.
     pub fn new(code: RefusalCode, text: &str) -> Self {
         let fits = |&end: &usize| text.is_char_boundary(end);
         let cut = (0..=text.len().min(TEXT_MAX)).rfind(fits).unwrap_or(0);

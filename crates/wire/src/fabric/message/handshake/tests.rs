@@ -1,4 +1,4 @@
-//! Messages: as they lie in a stream, there and back, and garbage.
+//! Messages in a stream, round trips, and garbage.
 
 use super::*;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ const KEYS: [u8; 48] = [
     0x13, 0x12, 0x11, 0, 0x16, 0x15, 0x14, 0,
 ];
 
-/// One of each kind, with its bytes as the tables have them.
+/// One message of each kind, with its bytes according to the tables.
 fn golden() -> [(Message, Vec<u8>); 5] {
     let refusal = Refusal::new(RefusalCode::BadKeys, "né");
     let refuse = Message::Refuse {
@@ -99,7 +99,7 @@ fn a_message_is_there_with_its_last_byte_and_not_before() {
         for end in 0..len {
             assert_eq!(Message::take(&bytes[..end]), Ok(None), "{message:?} {end}");
         }
-        // What comes behind it belongs to the next.
+        // Bytes after it belong to the next message.
         bytes.extend_from_slice(b"GET");
         assert_eq!(Message::take(&bytes), Ok(Some((message, len))));
     }
@@ -134,14 +134,14 @@ fn lengths_that_cannot_be_are_refused_before_anything_is_kept() {
     assert_eq!(Message::take(&longest), Ok(None));
 }
 
-/// The bytes of a message with other bytes in a place.
+/// The bytes of a message with `bytes` at offset `at`.
 fn with(message: &Message, at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut all = message.emit();
     all[at..at + bytes.len()].copy_from_slice(bytes);
     all
 }
 
-/// The bytes of a message with more behind them, or without its last ones.
+/// The bytes of a message with more bytes after them, or without its last ones.
 fn resized(message: &Message, len: usize) -> Vec<u8> {
     let mut all = message.emit();
     all.resize(len, 0);
@@ -280,7 +280,7 @@ fn versions_are_told_apart() {
         let error = Message::take(&hello(oldest, newest)).unwrap_err();
         assert_eq!(error.code(), RefusalCode::Malformed, "{error}");
     }
-    // A newer unit that speaks ours, too, may say more.
+    // A newer unit that also supports this version may send more.
     let mut newer = hello(1, 2);
     newer.extend_from_slice(&[9; 11]);
     newer[0] += 11;
@@ -418,7 +418,8 @@ proptest! {
         prop_assert_eq!(Message::take(&bytes), Ok(Some((message, bytes.len()))));
     }
 
-    /// Whatever is taken is written the same, but for what a newer unit says beyond our version.
+    /// Every accepted message is encoded to the same bytes, except for what a newer unit adds
+    /// beyond this version.
     #[test]
     fn garbage_is_refused_or_means_what_it_says(
         message in any_message(),

@@ -1,4 +1,4 @@
-//! Images that are torn, of another tree, or of no tree.
+//! Images that are torn, of another tree, or not of a tree.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn layout() -> Layout {
     Layout::new(512).expect("a size that there is")
 }
 
-/// A leaf of keys up to 1000 with these entries, and what lies behind them.
+/// A leaf of keys up to 1000 with these entries, and the entries after them.
 fn leaf(entries: &[(u64, u64)], behind: &[(u64, u64)]) -> Vec<u64> {
     let layout = layout();
     let mut words = vec![0; layout.words()];
@@ -53,11 +53,12 @@ fn a_mix_of_two_moments_is_torn_even_if_the_sum_is_right() {
     let old = leaf(&[(1, 10), (2, 20), (4, 40)], &[(3, 30)]);
     let new = leaf(&[(1, 10), (2, 20), (3, 30), (4, 40)], &[]);
     assert_eq!((verify(&old), verify(&new)), (Ok(3), Ok(4)));
-    // The new header with the old entries: all four of them, two in each other's place.
+    // The new header with the old entries: all four of them, two swapped.
     let entries = layout().entry(0);
     let mixed = [&new[..entries], &old[entries..]].concat();
     assert_eq!(verify(&mixed), Err(Unusable::Torn));
-    // And with any other number of old words at either end: torn, or all that counts of one.
+    // And with any other number of old words at either end: torn, or all relevant words of one
+    // state.
     let content = |words: &[u64]| {
         let end = layout().entry(usize::from(Meta::from_word(words[META_WORD]).count));
         words[CHECK_WORD..end].to_vec()
@@ -106,18 +107,18 @@ fn an_image_tells_which_tree_node_it_is() {
         let expected = TREE;
         Err(Unusable::Foreign { found, expected })
     };
-    // A tree that has no such place, the superblock's place, another tree.
+    // A tree without such a slot, the superblock's slot, another tree.
     assert_eq!(verify_any(&good, 4), foreign(who));
     for found in [identity(TREE, 0), identity(TREE ^ 1 << 40, POINTER.index)] {
         let mut other = good.clone();
         other[TREE_WORD] = found;
         assert_eq!(verify_any(&other, 1000), foreign(found));
     }
-    // Another place than where it was written: the check knows the number, too.
+    // A location other than where it was written: the check covers the number, too.
     let mut moved = good.clone();
     moved[TREE_WORD] = identity(TREE, 3);
     assert_eq!(verify_any(&moved, 5), Err(Unusable::Torn));
-    // What is free: whatever else is in it.
+    // A free tree node, whatever else is in it.
     let mut freed = good.clone();
     let epoch = POINTER.epoch + 1;
     let meta = Meta::from_word(good[META_WORD]);
@@ -135,7 +136,7 @@ fn an_image_tells_which_tree_node_it_is() {
 fn an_image_of_any_tree_node_that_mixes_two_moments_is_torn() {
     let old = leaf(&[(1, 10), (2, 20), (4, 40)], &[(3, 30)]);
     let new = leaf(&[(1, 11), (3, 30), (4, 40), (5, 50)], &[]);
-    // The words that count for what it holds.
+    // The words that matter for its contents.
     let content = |words: &[u64]| {
         let end = layout().entry(usize::from(Meta::from_word(words[META_WORD]).count));
         words[CHECK_WORD..end].to_vec()
@@ -153,12 +154,12 @@ fn an_image_of_any_tree_node_that_mixes_two_moments_is_torn() {
             assert_eq!(verify_any(&mixed, 5), expect, "cut at word {cut}");
         }
     }
-    // A bit of any word that counts.
+    // A bit of any word that matters.
     for at in CHECK_WORD..layout().entry(4) {
         for bit in 0..64 {
             let mut words = new.clone();
             words[at] ^= 1 << bit;
-            // Beyond the last entry's bit nobody looks at the bitmap.
+            // The bitmap is not read beyond the last entry's bit.
             let counts = at != FIRST_BITMAP_WORD || bit < 4;
             assert_eq!(
                 verify_any(&words, 5).is_err(),
