@@ -16,7 +16,7 @@ mod shuffle;
 use rackweave::{Rack, RackBuilder};
 use std::error::Error;
 
-/// Every example of one system has fewer lines than this.
+/// Maximum lines of an example of one system.
 const LINES_MAX: usize = 49;
 /// Maximum lines of the example engine.
 const ENGINE_LINES_MAX: usize = 200;
