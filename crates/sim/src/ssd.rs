@@ -92,7 +92,7 @@ impl Distribution {
 }
 
 impl Default for SsdModel {
-    /// An idle SSD. A model without units gets one.
+    /// The Samsung PM1733.
     fn default() -> Self {
         let units = devices::SSD_UNITS;
         let points = |points: &[(u32, u64)]| Distribution::new(points).expect("ours ascend");
