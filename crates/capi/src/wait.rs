@@ -1,4 +1,4 @@
-//! Waiting: whoever waits drives the rack.
+//! Waiting: a waiting call drives the rack.
 
 use crate::error::Fault;
 use crate::status::Status;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 /// As a time limit: none. The call waits for as long as it takes.
 pub const RACKWEAVE_FOREVER: u64 = u64::MAX;
 
-/// Rounds between two looks at the clock while things move.
+/// Rounds between two reads of the clock while there is progress.
 const LOOK_EVERY: u32 = 64;
 
-/// Calls `ready` until it gives something, driving the rack in between; or until the time is over.
-/// It is called twice at least.
+/// Calls `ready` until it returns a value, driving the rack in between, or until the time limit. It
+/// is called at least twice.
 pub(crate) fn wait<T>(
     progress: &dyn Progress,
     timeout_ns: u64,
@@ -25,7 +25,7 @@ pub(crate) fn wait<T>(
             return Ok(value);
         }
         if rounds.is_multiple_of(LOOK_EVERY) || idle_rounds > 0 {
-            // The clock is not asked where something is ready at once.
+            // The clock is not read if `ready` succeeds at once.
             let now = Instant::now();
             let limit = Duration::from_nanos(timeout_ns);
             match deadline {
