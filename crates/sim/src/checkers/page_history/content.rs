@@ -20,7 +20,7 @@ pub struct PageStamp {
     pub page: u64,
     /// The version that the writer gave it.
     pub version: u64,
-    /// Who wrote it.
+    /// The writer.
     pub writer: Who,
 }
 

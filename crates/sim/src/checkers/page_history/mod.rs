@@ -121,7 +121,7 @@ impl PageHistory {
         }
     }
 
-    /// Records that a request returned the page for reading.
+    /// Records that a request returned the page shared.
     pub fn shared(&mut self, now: Instant, asked: Asked, got: Got) {
         self.reads += 1;
         self.judge_wait(now, asked);
@@ -153,7 +153,7 @@ impl PageHistory {
         }
     }
 
-    /// Records that a request returned the page for writing.
+    /// Records that a request returned the page exclusively.
     pub fn exclusive(&mut self, now: Instant, asked: Asked, got: Got) {
         self.judge_wait(now, asked);
         let content = self.whole(asked, got);
