@@ -114,7 +114,7 @@ impl Kv {
         tail.extend(head.into_iter().flat_map(u64::to_le_bytes));
         tail.extend_from_slice(&record);
         drop(tail);
-        let mut guards = guards.into_values().rev(); // The last has the log written for all.
+        let mut guards = guards.into_values().rev(); // The last one flushes the log for all.
         Ok(guards.try_for_each(WriteGuard::commit)?)
     }
 
