@@ -3,8 +3,8 @@
 //! A transaction latches its pages, changes them under LSNs, appends a record to the log and
 //! commits the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages is
 //! visible at the other node or is written home. When the latches are released, the transaction is
-//! committed. So no page is ever ahead of the log, and after a crash the changes that a page lacks
-//! are replayed. A kill may tear a page write, so the first change after a checkpoint logs all.
+//! committed. No page is ever ahead of the log, and after a crash the changes that a page lacks are
+//! replayed. A kill may tear a write, so a page's first change after a checkpoint logs all of it.
 
 use rackweave::config::StoreConfig;
 use rackweave::pages::{PAGE_HEADER_LEN, PageError, PageId, PageOptions};
