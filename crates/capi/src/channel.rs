@@ -1,4 +1,4 @@
-//! What both ends of a channel have: why it is closed, and counters.
+//! Parts common to both ends of a channel: the reason for its closing, and counters.
 
 use crate::error::Fault;
 use crate::pointer::tell;
@@ -69,13 +69,13 @@ impl From<Closed> for Fault {
     }
 }
 
-/// The reason of this number.
+/// The reason with this number.
 pub(crate) fn reason(number: u32) -> Result<CloseReason, Fault> {
     let reason = u16::try_from(number).ok().and_then(CloseReason::from_code);
     reason.ok_or_else(|| Fault::argument(format!("there is no reason {number} to close for")))
 }
 
-/// Tells who closed a connection, and why.
+/// Reports which unit closed a connection, and why.
 ///
 /// # Safety
 /// Both pointers are NULL or may be written.

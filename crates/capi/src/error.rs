@@ -1,4 +1,4 @@
-//! Errors on their way out: what a call failed with, and the text that is kept for the caller.
+//! Errors of calls: the status, and the text that is kept for the caller.
 
 use crate::pointer::{space, tell};
 use crate::status::Status;
@@ -8,7 +8,7 @@ use core::fmt::Display;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a call did not do what was asked.
+/// Why a call failed.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub status: Status,
@@ -23,7 +23,7 @@ impl Fault {
         }
     }
 
-    /// Nothing yet: no text is kept, since this is for loops.
+    /// A fault without a text, for statuses that are returned in polling loops.
     pub const fn quiet(status: Status) -> Self {
         Self {
             status,
@@ -35,7 +35,7 @@ impl Fault {
         Self::new(Status::BadArgument, detail)
     }
 
-    /// PENDING unless something is ready.
+    /// PENDING unless `is_ready`.
     pub const fn unless(is_ready: bool) -> Result<(), Self> {
         match is_ready {
             true => Ok(()),
@@ -50,13 +50,13 @@ thread_local! {
 
 /// Keeps a text for [`rackweave_error_detail`].
 pub(crate) fn keep(detail: &str) {
-    // A text of ours has no zero byte; one with parts of a user's text might.
+    // Texts of this crate have no zero byte; one with parts of a user's text might.
     let text = CString::new(detail.replace('\0', "?")).unwrap_or_default();
-    // A thread that is ending has no place for it any more.
+    // In a thread that is ending, the thread-local is already destroyed.
     let _ended = DETAIL.try_with(|kept| kept.replace(text));
 }
 
-/// The boundary: what `act` fails with, or a panic on its way, becomes a status and a text.
+/// The boundary: turns an error or a panic of `act` into a status and a text.
 pub(crate) fn call(act: impl FnOnce() -> Result<(), Fault>) -> Status {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => Status::Ok,
@@ -70,7 +70,7 @@ pub(crate) fn call(act: impl FnOnce() -> Result<(), Fault>) -> Status {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             keep(text.unwrap_or("a panic without a text"));
-            // Dropping what was thrown could throw again.
+            // Dropping the panic payload could panic again.
             core::mem::forget(panic);
             Status::Internal
         }
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn rackweave_error_detail_copy(
     capacity: usize,
     length: *mut usize,
 ) -> Status {
-    // A fault of this call must not take the place of the text that was asked for.
+    // A fault of this call must not replace the requested text.
     let text = DETAIL.try_with(|kept| kept.borrow().clone());
     let text = text.unwrap_or_default();
     let copied = catch_unwind(|| {
@@ -114,19 +114,20 @@ pub unsafe extern "C" fn rackweave_error_detail_copy(
     }
 }
 
-/// Copies a text into a buffer of the caller's, as [`rackweave_error_detail_copy`] says.
+/// Copies a text into a buffer of the caller, with the semantics of
+/// [`rackweave_error_detail_copy`].
 ///
 /// # Safety
-/// As there.
+/// As for [`rackweave_error_detail_copy`].
 pub(crate) unsafe fn copy_text(
     text: &[u8],
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
 ) -> Result<(), Fault> {
-    // SAFETY: the caller promises that the buffer has `capacity` bytes.
+    // SAFETY: the caller guarantees that the buffer has `capacity` bytes.
     let room = unsafe { space(buffer.cast::<u8>(), capacity, "buffer")? };
-    // SAFETY: the caller promises that it may be written.
+    // SAFETY: the caller guarantees that it may be written.
     unsafe { tell(length, "length", text.len())? };
     if let Some((last, room)) = room.split_last_mut() {
         let fitting = text.len().min(room.len());

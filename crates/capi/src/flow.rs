@@ -58,7 +58,7 @@ pub(crate) struct Running {
     pub consumers: u32,
 }
 
-/// A flow that handles share.
+/// A flow shared by handles.
 #[derive(Clone)]
 pub(crate) struct SharedFlow(pub Arc<Running>);
 
@@ -73,7 +73,7 @@ fn nodes(rack: &Rack, numbers: &[u16]) -> Result<Vec<NodeId>, Fault> {
 }
 
 /// # Safety
-/// The pointers of the options are as their counts say.
+/// The pointers of the options match their counts.
 unsafe fn create(rack: Rack, options: &rackweave_flow_options) -> Result<SharedFlow, Fault> {
     // SAFETY: as the caller promises.
     let (producers, consumers) = unsafe {

@@ -1,4 +1,4 @@
-//! The ends of a flow. They load and store in memory of their node, and post nothing.
+//! The ends of a flow. They load and store in memory of their node, and post no work requests.
 
 use crate::error::{Fault, call};
 use crate::flow::{Running, SharedFlow, rackweave_flow};
@@ -65,7 +65,7 @@ fn taken<T>(taken: Taken<T>) -> Result<T, Fault> {
 }
 
 impl Running {
-    /// Tries something once; or, if there is a limit in nanoseconds, until it is no longer pending.
+    /// Tries something once; or, with a limit in nanoseconds, until it is no longer pending.
     fn attempt<T>(
         &self,
         limit: Option<u64>,
@@ -108,10 +108,10 @@ fn produce(SharedFlow(flow): SharedFlow, number: u32, consumer: u32) -> Result<P
     })
 }
 
-/// Copies an item into the ring, and waits for room if there is a limit.
+/// Copies an item into the ring, and with a limit waits for a free slot.
 ///
 /// # Safety
-/// The item has so many bytes.
+/// `item` has `length` bytes.
 unsafe fn push(
     producer: *mut rackweave_flow_producer,
     (item, length): (*const u8, usize),
@@ -293,10 +293,10 @@ pub extern "C" fn rackweave_flow_consumer_destroy(
     handle::destroy::<ConsumerEnd>(consumer)
 }
 
-/// Copies the next item out, and waits for one if there is a limit.
+/// Copies the next item out, and with a limit waits for one.
 ///
 /// # Safety
-/// The item has room for so many bytes.
+/// `item` has `capacity` bytes.
 unsafe fn pop(
     consumer: *mut rackweave_flow_consumer,
     (item, capacity): (*mut u8, usize),

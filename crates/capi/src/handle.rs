@@ -1,12 +1,11 @@
-//! Handles: names of objects, not their addresses.
+//! Handles: identifiers of objects, not their addresses.
 //!
-//! What C holds as a pointer is a number that is never dereferenced: which place of the table, how
-//! often that place had been given away before, and what kind of object is there. So a handle of
-//! another kind, one that was destroyed, and memory that never was a handle are all recognised and
-//! refused. A place is taken by one call at a time: a second thread is told BUSY.
+//! A handle is a pointer in C, but is never dereferenced: it encodes a slot of the table, the
+//! generation of that slot, and the kind of object. So a handle of another kind, a destroyed
+//! handle, and memory that never was a handle are all detected and refused. A slot is taken by one
+//! call at a time: a second thread gets BUSY.
 //!
-//! Objects that a parent is needed for hold it (`Arc`), so it does not matter in which order
-//! handles are destroyed.
+//! Objects hold their parent (`Arc`), so handles may be destroyed in any order.
 
 use crate::error::{Fault, call};
 use crate::pointer::give;
@@ -17,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What a handle names.
+/// The kind of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -60,17 +59,17 @@ const NAMES: [&str; 16] = [
 
 /// An object behind a handle.
 pub(crate) trait Handled: Send + 'static {
-    /// What C knows it as.
+    /// Its type in C.
     type Opaque;
-    /// Which kind it is.
+    /// Its kind.
     const KIND: Kind;
-    /// Whether calls of several threads may have it at a time: each has it for a moment, and takes
-    /// a copy.
+    /// Whether several threads may use it at a time: each call takes it only for a moment, to copy
+    /// it.
     const IS_SHARED: bool = false;
 }
 
-// A handle, from the lowest bit: three that no address of an allocation has, the kind, the place,
-// the generation.
+// A handle, from the lowest bit: three bits that no address of an allocation has, the kind, the
+// slot, the generation.
 const MARK: u64 = 0b101;
 const KIND_SHIFT: u32 = 3;
 const KIND_BITS: u32 = 5;
@@ -81,7 +80,7 @@ const _: () = assert!(size_of::<usize>() == 8, "handles have 64 bits");
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 
-// The word of a place: below the generation, what is going on.
+// The state word of a slot: the generation, and flags below it.
 const LIVE: u64 = 1;
 const TAKEN: u64 = 2;
 const BROKEN: u64 = 4;
@@ -92,8 +91,8 @@ struct Place {
     object: UnsafeCell<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the object is touched only by who has set TAKEN in the word, or has the place from the
-// list of free ones; and it is Send.
+// SAFETY: the object is accessed only by the thread that has set TAKEN in the word, or that has
+// taken the slot from the free list; and it is Send.
 unsafe impl Sync for Place {}
 
 struct Table {
@@ -101,7 +100,7 @@ struct Table {
     free: Mutex<Free>,
 }
 
-/// Places that may be given away: those longest free first.
+/// Free slots, the longest free first.
 struct Free {
     places: VecDeque<u32>,
     untouched: u32,
@@ -142,15 +141,15 @@ impl Table {
     }
 }
 
-/// Gives an object a handle.
+/// Stores an object and returns its handle.
 pub(crate) fn insert<T: Handled>(object: T) -> Result<*mut T::Opaque, Fault> {
     let Some((at, place)) = TABLE.free() else {
         let detail = format!("there are {} handles already", CHUNK * CHUNKS);
         return Err(Fault::new(Status::NoRoom, detail));
     };
     let generation = place.word.load(Ordering::Relaxed) >> GENERATION_SHIFT;
-    // SAFETY: the place came from the list of free ones, so nobody else has it; its word is not
-    // LIVE, so no handle leads to it.
+    // SAFETY: the slot came from the free list, so no other thread has it; its word is not LIVE, so
+    // no handle leads to it.
     unsafe { *place.object.get() = Some(Box::new(object)) };
     let word = generation << GENERATION_SHIFT | LIVE;
     place.word.store(word, Ordering::Release);
@@ -159,11 +158,11 @@ pub(crate) fn insert<T: Handled>(object: T) -> Result<*mut T::Opaque, Fault> {
     Ok(core::ptr::without_provenance_mut(number as usize))
 }
 
-/// A place that is taken until this is dropped.
+/// A slot that is taken until this is dropped.
 struct Taken {
     at: u32,
     place: &'static Place,
-    /// The word that the place gets back.
+    /// The word that is stored in the slot on drop.
     word: u64,
 }
 
@@ -182,8 +181,8 @@ fn bad(name: &str, what: &str) -> Fault {
     )
 }
 
-/// Takes the place that a handle names, behind another call if the object is shared. One that is
-/// broken only if `broken`.
+/// Takes the slot of a handle; if the object is shared, waits for another call. A broken one only
+/// if `broken`.
 fn take_place<T: Handled>(handle: *const T::Opaque, broken: bool) -> Result<Taken, Fault> {
     let name = NAMES[T::KIND as usize - 1];
     if handle.is_null() {
@@ -237,23 +236,23 @@ fn take_place<T: Handled>(handle: *const T::Opaque, broken: bool) -> Result<Take
 
 impl Taken {
     fn object<T: Handled>(&mut self) -> Result<&mut T, Fault> {
-        // SAFETY: TAKEN is set in the word, by this; nobody else touches the object until it is
-        // dropped, and the reference ends before.
+        // SAFETY: this value has set TAKEN in the word; no other thread accesses the object until
+        // this is dropped, and the reference ends before.
         let object = unsafe { &mut *self.place.object.get() };
         let object = object.as_mut().and_then(|object| object.downcast_mut());
         object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))
     }
 
-    /// Takes the object out and ends the handle.
+    /// Takes the object out and invalidates the handle.
     fn remove(mut self) -> Option<Box<dyn Any + Send>> {
         // SAFETY: as in `object`.
         let object = unsafe { (*self.place.object.get()).take() };
         let generation = (self.word >> GENERATION_SHIFT) + 1;
-        // Without LIVE no handle leads here any more.
+        // Without LIVE no handle leads to this slot any more.
         self.word = (generation & u64::from(u32::MAX)) << GENERATION_SHIFT;
         let at = self.at;
         drop(self);
-        // A place whose generations are used up is never given away again.
+        // A slot whose generations are used up is never reused.
         if generation < 1 << 32 {
             TABLE.give_back(at);
         }
@@ -261,7 +260,7 @@ impl Taken {
     }
 }
 
-/// Acts on an object that is for one thread at a time.
+/// Calls `act` with an object that is for one thread at a time.
 pub(crate) fn with<T: Handled, R>(
     handle: *const T::Opaque,
     act: impl FnOnce(&mut T) -> Result<R, Fault>,
@@ -269,13 +268,14 @@ pub(crate) fn with<T: Handled, R>(
     act(take_place::<T>(handle, false)?.object()?)
 }
 
-/// A copy of an object that threads share.
+/// A copy of a shared object.
 pub(crate) fn shared<T: Handled + Clone>(handle: *const T::Opaque) -> Result<T, Fault> {
     const { assert!(T::IS_SHARED, "threads share this kind of object") };
     take_place::<T>(handle, false)?.object::<T>().cloned()
 }
 
-/// Ends a handle; its object is for the caller to drop. Calls with what threads share go on.
+/// Invalidates a handle; the caller drops its object. Calls that use a copy of a shared object
+/// continue.
 pub(crate) fn remove<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
     let taken = take_place::<T>(handle, true)?;
     let object = taken.remove().and_then(|object| object.downcast().ok());
@@ -283,7 +283,7 @@ pub(crate) fn remove<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
     Ok(*object)
 }
 
-/// The call that acts on an object that is for one thread at a time.
+/// A call that acts on an object that is for one thread at a time.
 pub(crate) fn on<T: Handled>(
     handle: *const T::Opaque,
     act: impl FnOnce(&mut T) -> Result<(), Fault>,
@@ -291,7 +291,7 @@ pub(crate) fn on<T: Handled>(
     call(|| with(handle, act))
 }
 
-/// The call that writes to `out` what `act` finds of an object.
+/// A call that writes to `out` the result of `act` on an object.
 ///
 /// # Safety
 /// As for [`give`].
@@ -305,7 +305,7 @@ pub(crate) unsafe fn get<T: Handled, R>(
     unsafe { give(out, name, || with(handle, act)) }
 }
 
-/// The call that makes an object and writes its handle to `out`.
+/// A call that makes an object and writes its handle to `out`.
 ///
 /// # Safety
 /// As for [`give`].
@@ -318,7 +318,7 @@ pub(crate) unsafe fn create<T: Handled>(
     unsafe { give(out, name, || insert(make()?)) }
 }
 
-/// The call that ends a handle and drops its object. NULL is allowed.
+/// A call that invalidates a handle and drops its object. NULL is allowed.
 pub(crate) fn destroy<T: Handled>(handle: *const T::Opaque) -> Status {
     call(|| match handle.is_null() {
         true => Ok(()),

@@ -32,7 +32,7 @@ pub struct rackweave_index_options {
     pub clients: u16,
 }
 
-/// An index that handles share.
+/// An index shared by handles.
 #[derive(Clone)]
 pub(crate) struct SharedIndex {
     pub rack: Rack,

@@ -1,4 +1,4 @@
-//! Clients of an index: operations that are submitted and polled, or waited for.
+//! Clients of an index: operations that are submitted and polled, or executed synchronously.
 
 use crate::error::{Fault, keep};
 use crate::handle::{self, Handled, Kind};
@@ -94,13 +94,13 @@ pub struct rackweave_index_reply {
 struct Client {
     connection: IndexConnection,
     asked: HashMap<Ticket, Asked>,
-    /// What the last reply's pointers lead to.
+    /// The targets of the last reply's pointers.
     values: Vec<(u64, Value)>,
     entries: Vec<rackweave_index_entry>,
 }
 
-// SAFETY: the raw pointers in `entries` lead to `values` of the same object and are written out,
-// never followed.
+// SAFETY: the raw pointers in `entries` point to `values` of the same object; they are only written
+// out, never dereferenced.
 unsafe impl Send for Client {}
 
 impl Handled for Client {
@@ -136,8 +136,8 @@ impl From<IndexError> for Fault {
 /// An operation, and the number of its kind.
 ///
 /// # Safety
-/// If the pointer is neither NULL nor misaligned, it points to an operation whose value is as its
-/// length says.
+/// If the pointer is neither NULL nor misaligned, it points to an operation whose value has its
+/// stated length.
 unsafe fn operation<'a>(
     operation: *const rackweave_index_operation,
 ) -> Result<(Op<'a>, u32), Fault> {
@@ -195,10 +195,10 @@ fn write(kind: u32, key: u64, value: *const u8, value_length: usize) -> rackweav
     }
 }
 
-/// The call that carries out a write and waits for that.
+/// A call that executes a write and waits for its result.
 ///
 /// # Safety
-/// The value of the operation is as its length says.
+/// The value of the operation has its stated length.
 unsafe fn carry_out(
     client: *mut rackweave_index_client,
     operation: &rackweave_index_operation,
@@ -211,7 +211,7 @@ unsafe fn carry_out(
     })
 }
 
-/// What an operation under way is, to be told how it ended.
+/// The data of a pending operation that is needed to report its result.
 #[derive(Clone, Copy)]
 struct Asked {
     kind: u32,
@@ -226,7 +226,7 @@ impl Client {
         Ok(ticket)
     }
 
-    /// A reply as C sees it, and what is to be said about it.
+    /// A reply in its C form, and the fault to report.
     fn show(&mut self, reply: Reply) -> (rackweave_index_reply, Option<Fault>) {
         let asked = self.asked.remove(&reply.ticket);
         let (kind, key) = asked.map_or((0, 0), |asked| (asked.kind, asked.key));
@@ -236,7 +236,7 @@ impl Client {
             Ok(Answer::Value(None)) => status = Status::NotFound,
             Ok(Answer::Value(Some(value))) => self.values.push((key, value)),
             Ok(Answer::Entries(entries)) => self.values = entries,
-            // Whether the index had the key tells, by the kind of write, whether it was done.
+            // For a write of this kind, whether the index had the key shows whether it took effect.
             Ok(Answer::Found(true)) if kind == INSERT => status = Status::Exists,
             Ok(Answer::Found(false)) if kind == UPDATE || kind == DELETE => {
                 status = Status::NotFound;
@@ -263,7 +263,8 @@ impl Client {
         (shown, fault)
     }
 
-    /// Submits an operation and waits for its reply. An error of it is this call's.
+    /// Submits an operation and waits for its reply. An error of the operation becomes that of this
+    /// call.
     fn execute(
         &mut self,
         op: &Op<'_>,

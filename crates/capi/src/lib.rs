@@ -1,18 +1,18 @@
-//! The C face of Rackweave: opaque handles with calls that submit, poll or wait, a status for
+//! The C interface of Rackweave: opaque handles with calls that submit, poll or wait, a status for
 //! every call and a text for every error.
 //!
-//! `include/rackweave.h` is made from this crate by cbindgen and checked in;
-//! `include/rackweave.hpp` stands on it and is written by hand. docs/capi.md says how to install
-//! and use both.
+//! `include/rackweave.h` is generated from this crate by cbindgen and checked in;
+//! `include/rackweave.hpp` builds on it and is written by hand. docs/capi.md describes how to
+//! install and use both.
 //!
-//! Rules of the house: [`handle`] is the only way to an object, [`error::call`] the only way out,
-//! [`pointer`] the only place where a caller's pointer is followed. Each handle is either for any
-//! thread, several at a time, or for one thread at a time; the header says which, and a second
-//! thread is told BUSY. This crate sets up what a C program asks for with the same public calls
-//! that a Rust program has, and knows no machine.
+//! Conventions: objects are reached only through [`handle`], calls return only through
+//! [`error::call`], and a caller's pointers are dereferenced only in [`pointer`]. Each handle is
+//! either for any thread, several at a time, or for one thread at a time; the header says which,
+//! and a second thread gets BUSY. This crate uses the same public calls as a Rust program, and
+//! knows no state machine.
 
 #![deny(unsafe_op_in_unsafe_fn)]
-// Names as they are in C.
+// Names are as in C.
 #![allow(non_camel_case_types)]
 
 mod channel;

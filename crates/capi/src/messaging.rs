@@ -1,4 +1,4 @@
-//! Connections between compute and storage units: who listens, who dials.
+//! Connections between compute and storage units: listening and dialing.
 
 use crate::error::{Fault, copy_text};
 use crate::handle::{self, Handled, Kind};
@@ -100,7 +100,7 @@ impl Connection {
         };
     }
 
-    /// Gets on with dialing. True once it is connected.
+    /// Advances the dialing. Returns true once it is connected.
     fn poll(&mut self) -> Result<bool, Fault> {
         let end = match &mut self.state {
             State::Up { .. } => return Ok(true),
@@ -195,7 +195,7 @@ unsafe fn address_of(address: *const c_char) -> Result<SocketAddr, Fault> {
 }
 
 /// # Safety
-/// If `options` is neither NULL nor misaligned, options are there.
+/// If `options` is neither NULL nor misaligned, it points to options.
 unsafe fn config(
     rack: &Rack,
     node: u16,
@@ -345,10 +345,10 @@ pub unsafe extern "C" fn rackweave_listener_accept(
     unsafe { handle::create(connection, "connection", || handle::with(listener, accept)) }
 }
 
-/// Begins to connect, as [`rackweave_connection_submit_dial`] says.
+/// Starts to connect, as described for [`rackweave_connection_submit_dial`].
 ///
 /// # Safety
-/// As there.
+/// As for [`rackweave_connection_submit_dial`].
 unsafe fn dial(
     rack: Rack,
     node: u16,
@@ -358,7 +358,7 @@ unsafe fn dial(
 ) -> Result<Connection, Fault> {
     // SAFETY: as the caller promises.
     let (at, config) = unsafe { (address_of(address)?, config(&rack, node, options)?) };
-    // A handshake without an end would leave its socket open for ever: an hour is as good.
+    // A handshake without an end would leave its socket open forever; an hour serves as no limit.
     let timeout = std::time::Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
     let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
     let dialing = dialing.map_err(|error| fault(&rack, &error))?;

@@ -35,18 +35,18 @@ pub(crate) fn mode(mode: u32) -> Result<Mode, Fault> {
     }
 }
 
-/// What a worker has fixed or is fixing, so that it never waits for itself.
+/// The pages that a worker has fixed or is fixing, so that it never waits for itself.
 #[derive(Clone, Default)]
 pub(crate) struct Fixed(Arc<Mutex<HashMap<PageId, (u32, bool)>>>);
 
-/// An entry there, taken out when dropped.
+/// An entry of [`Fixed`], removed on drop.
 pub(crate) struct Entry {
     fixed: Fixed,
     page: PageId,
 }
 
 impl Fixed {
-    /// Enters a page, unless a fix of it in this mode would wait for the worker itself.
+    /// Enters a page, unless a fix of it in this mode would make the worker wait for itself.
     pub fn enter(&self, page: PageId, mode: Mode) -> Result<Entry, Fault> {
         let mut fixed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, exclusive) = fixed.entry(page).or_insert((0, false));

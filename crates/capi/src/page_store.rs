@@ -1,4 +1,4 @@
-//! A worker's way to pages: fix and unfix, allocate and free, write home.
+//! The page store of a worker: fix and unfix, allocate and free, write home.
 
 use crate::error::Fault;
 use crate::handle::{self, Handled, Kind};
@@ -23,7 +23,7 @@ pub struct rackweave_page_store {
 }
 
 struct Store {
-    /// It ends what is under way when it is dropped, and goes back to its node.
+    /// When dropped, it ends its pending requests and returns to its node.
     worker: PageWorker,
     pages: Pages,
     fixed: Fixed,
@@ -32,7 +32,7 @@ struct Store {
     tickets: u64,
 }
 
-/// A call under way, which is polled when the caller asks for what came of it.
+/// A pending call, polled when the caller requests its result.
 type Begun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl Handled for Store {
@@ -142,7 +142,8 @@ fn page(number: u64) -> Result<PageId, Fault> {
 }
 
 impl Store {
-    /// The superblock for the worker alone: what changes it would wait for a guard of the caller's.
+    /// Reserves the superblock for the worker: changing it would otherwise wait for a guard of the
+    /// caller.
     fn superblock(&self) -> Result<Entry, Fault> {
         self.fixed.enter(page(0)?, Mode::Exclusive)
     }
@@ -199,7 +200,7 @@ impl Store {
     }
 }
 
-/// A future does nothing before it is polled.
+/// Polls the future once, since it does nothing before.
 fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> Begun<T> {
     let mut begun: Begun<T> = Box::pin(call);
     match ended(&mut begun) {
@@ -208,7 +209,7 @@ fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> B
     }
 }
 
-/// What came of a call that was begun; nothing as long as it is under way.
+/// The result of a call that was started; `None` while it is pending.
 fn ended<T>(begun: &mut Begun<T>) -> Option<T> {
     let mut context = Context::from_waker(Waker::noop());
     match begun.as_mut().poll(&mut context) {
@@ -284,7 +285,7 @@ pub extern "C" fn rackweave_page_store_format(
 pub extern "C" fn rackweave_page_store_open(store: *mut rackweave_page_store) -> Status {
     handle::on(store, |store: &mut Store| {
         let _entry = store.superblock()?;
-        // It looks whether the last page is there.
+        // Opening checks that the last page exists.
         let last = page(store.pages.capacity().saturating_sub(1))?;
         let _last = store.fixed.enter(last, Mode::Shared)?;
         store.worker.open(STORE)?;

@@ -46,7 +46,7 @@ pub struct rackweave_pages_options {
 /// The only store.
 pub(crate) const STORE: u8 = 0;
 
-/// The pages of a rack, which handles share.
+/// The pages of a rack, shared by handles.
 #[derive(Clone)]
 pub(crate) struct Pages {
     pub rack: Rack,
@@ -119,7 +119,7 @@ fn service_status(error: &PageServiceError) -> Status {
     }
 }
 
-/// What a store's blocks lie in.
+/// The storage of a store's blocks.
 fn backend(path: Option<&str>, pages: u64, page_size: u32) -> Result<Box<dyn Backend>, Fault> {
     let per_page = u64::from(page_size / BLOCK);
     let blocks = |pages: u64| {
@@ -154,7 +154,7 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
     let fallback = fallback.map(|name| rack.node_named(name)).transpose()?;
     let compute = rack.config().nodes_of(Role::Compute);
     if compute.iter().any(|&node| rack.page_ends(node).is_some()) {
-        // Before a file is made that nobody would use.
+        // Checked before a file is created in vain.
         return Err(rack.fault(Status::Exists, &PageServiceError::Exists));
     }
     let usual = PageOptions::default();
@@ -168,7 +168,7 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
         workers: or(options.workers, usual.workers),
         requests: or(options.requests, usual.requests),
         fallback,
-        // The program says itself whether it opens or formats.
+        // The program itself chooses between opening and formatting.
         prepare: Prepare::Leave,
         ..usual
     };

@@ -1,4 +1,4 @@
-//! Pointers that a caller gave: checked as far as that can be, then used once.
+//! Pointers given by a caller: checked as far as possible, then used once.
 
 use crate::error::{Fault, call};
 use crate::status::Status;
@@ -12,11 +12,11 @@ fn null(name: &str) -> Fault {
     )
 }
 
-/// Where a result goes.
+/// The destination of a result.
 pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {
-    /// Looks at a pointer before anything is done whose result it is to take.
+    /// Checks the pointer for a result before any work is done.
     ///
     /// # Safety
     /// If it is neither NULL nor misaligned, a `T` may be written there until this is used.
@@ -27,12 +27,13 @@ impl<T> Out<T> {
 
     /// Writes the result.
     pub fn set(self, value: T) {
-        // SAFETY: as promised to `new`; what was there need not be a valid `T`, and is not dropped.
+        // SAFETY: guaranteed to `new`; the previous content need not be a valid `T`, and is not
+        // dropped.
         unsafe { self.0.write(value) };
     }
 }
 
-/// The call that writes to `out` what `act` gives.
+/// A call that writes to `out` the result of `act`.
 ///
 /// # Safety
 /// As for [`Out::new`].
@@ -49,7 +50,7 @@ pub(crate) unsafe fn give<T>(
     })
 }
 
-/// Writes a result that the caller need not want: the pointer may be NULL.
+/// Writes an optional result: the pointer may be NULL.
 ///
 /// # Safety
 /// As for [`Out::new`].
@@ -61,15 +62,15 @@ pub(crate) unsafe fn tell<T>(pointer: *mut T, name: &str, value: T) -> Result<()
     Ok(())
 }
 
-/// What a pointer points to.
+/// Reads the value at a pointer.
 ///
 /// # Safety
-/// If it is neither NULL nor misaligned, it points to a `T` that stays as it is during the call.
+/// If it is neither NULL nor misaligned, it points to a `T` that does not change during the call.
 pub(crate) unsafe fn read<T: Copy>(pointer: *const T, name: &str) -> Result<T, Fault> {
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(null(name));
     }
-    // SAFETY: neither NULL nor misaligned, so as promised.
+    // SAFETY: neither NULL nor misaligned, so as guaranteed by the caller.
     Ok(unsafe { pointer.read() })
 }
 
@@ -87,11 +88,11 @@ fn check<T>(pointer: *const T, count: usize, name: &str) -> Result<bool, Fault> 
     Ok(true)
 }
 
-/// What lies from a pointer on. It may be NULL if there is nothing.
+/// The values at a pointer, which may be NULL if there are none.
 ///
 /// # Safety
-/// If it is neither NULL nor misaligned, it points to `count` values that stay as they are for the
-/// lifetime, which must not go beyond the call.
+/// If it is neither NULL nor misaligned, it points to `count` values that do not change for the
+/// lifetime, which must not exceed the call.
 pub(crate) unsafe fn slice<'a, T: Copy>(
     pointer: *const T,
     count: usize,
@@ -100,15 +101,15 @@ pub(crate) unsafe fn slice<'a, T: Copy>(
     if !check(pointer, count, name)? {
         return Ok(&[]);
     }
-    // SAFETY: checked, and the rest as promised.
+    // SAFETY: checked, and the rest as guaranteed by the caller.
     Ok(unsafe { core::slice::from_raw_parts(pointer, count) })
 }
 
 /// Bytes to be written. The pointer may be NULL if there are none.
 ///
 /// # Safety
-/// If it is not NULL, it points to `count` bytes that are the callee's alone for the lifetime,
-/// which must not go beyond the call.
+/// If it is not NULL, it points to `count` bytes that only the callee accesses for the lifetime,
+/// which must not exceed the call.
 pub(crate) unsafe fn space<'a>(
     pointer: *mut u8,
     count: usize,
@@ -117,12 +118,12 @@ pub(crate) unsafe fn space<'a>(
     if !check(pointer, count, name)? {
         return Ok(&mut []);
     }
-    // SAFETY: checked, and the rest as promised. Every byte is a valid `u8`, written or not: the
-    // callees only write.
+    // SAFETY: checked, and the rest as guaranteed by the caller. Every byte is a valid `u8`,
+    // written or not: the callees only write.
     Ok(unsafe { core::slice::from_raw_parts_mut(pointer, count) })
 }
 
-/// Options, which are those of the default if the pointer is NULL.
+/// Options; the defaults if the pointer is NULL.
 ///
 /// # Safety
 /// As for [`read`].
@@ -137,13 +138,13 @@ pub(crate) unsafe fn options<T: Copy>(pointer: *const T, usual: T) -> Result<T, 
 /// A text that ends with a zero byte.
 ///
 /// # Safety
-/// If it is not NULL, it points to such a text, which stays as it is for the lifetime, which must
-/// not go beyond the call.
+/// If it is not NULL, it points to such a text, which does not change for the lifetime, which must
+/// not exceed the call.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Fault> {
     if pointer.is_null() {
         return Err(null(name));
     }
-    // SAFETY: not NULL, so as promised.
+    // SAFETY: not NULL, so as guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|error| {
         let at = error.valid_up_to();
@@ -151,7 +152,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a 
     })
 }
 
-/// As [`text`]; nothing if it is NULL.
+/// As [`text`]; `None` if it is NULL.
 ///
 /// # Safety
 /// As for [`text`].
@@ -162,6 +163,6 @@ pub(crate) unsafe fn optional_text<'a>(
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: as promised.
+    // SAFETY: as guaranteed by the caller.
     unsafe { text(pointer, name) }.map(Some)
 }

@@ -33,7 +33,7 @@ pub enum rackweave_role {
     Dpu = 3,
 }
 
-/// A rack that handles share.
+/// A rack shared by handles.
 #[derive(Clone)]
 pub(crate) struct Rack(pub Arc<EmbeddedRack>);
 
@@ -52,7 +52,7 @@ impl Deref for Rack {
 }
 
 impl Rack {
-    /// The node of this number.
+    /// The node with this number.
     pub fn node_id(&self, node: u16) -> Result<NodeId, Fault> {
         let nodes = self.config().node.len();
         if usize::from(node) < nodes {
@@ -62,7 +62,7 @@ impl Rack {
         Err(Fault::new(Status::NotFound, detail))
     }
 
-    /// The node of this name.
+    /// The node with this name.
     pub fn node_named(&self, name: &str) -> Result<NodeId, Fault> {
         let nodes = &self.config().node;
         let at = nodes.iter().position(|node| node.name == name);
@@ -74,7 +74,7 @@ impl Rack {
         })
     }
 
-    /// The node of this name, or the first of a role.
+    /// The node with this name, or the first of a role.
     pub fn node_or_first(&self, name: Option<&str>, role: Role) -> Result<NodeId, Fault> {
         if let Some(name) = name {
             return self.node_named(name);
@@ -86,7 +86,7 @@ impl Rack {
         })
     }
 
-    /// A fault whose text has the names of nodes for their numbers.
+    /// A fault whose text names nodes instead of numbering them.
     pub fn fault(&self, status: Status, error: &dyn Display) -> Fault {
         Fault::new(status, self.config().name_nodes(&error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! The receiving end of a channel: pieces where they lie, or whole messages copied out.
+//! The receiving end of a channel: pieces in place, or whole messages copied out.
 
 use crate::channel::{rackweave_channel_counters, tell_closed};
 use crate::error::{Fault, call};
@@ -63,11 +63,11 @@ impl Handled for ReceivingEnd {
     const KIND: Kind = Kind::Receiver;
 }
 
-/// Looks at an empty channel after which the NIC is polled: the end of a connection shows there.
+/// Polls of an empty channel after which the NIC is polled, which detects the end of a connection.
 const LOOKS_PER_POLL: u32 = 64;
 
 impl ReceivingEnd {
-    /// The next piece, if there is one: its place and size outlive the call.
+    /// The next piece, if there is one: its address and size outlive the call.
     fn peek(&mut self) -> Result<Option<rackweave_piece>, Fault> {
         self.has_peeked = false;
         let found = match self.receiver.peek()? {
@@ -82,7 +82,8 @@ impl ReceivingEnd {
             }),
             Arrived::Empty => None,
             Arrived::Finished => {
-                // The sender waits to hear that all is released; that it is closed does not matter.
+                // The sender waits for the notification that all is released; a closed connection
+                // does not matter here.
                 let _closed = self.receiver.poll();
                 return Err(Fault::quiet(Status::End));
             }
@@ -93,7 +94,8 @@ impl ReceivingEnd {
         } else {
             self.empty_looks = self.empty_looks.wrapping_add(1);
             if self.receiver.machine().owes() || self.empty_looks.is_multiple_of(LOOKS_PER_POLL) {
-                // Why it is closed is what the next look finds, behind what has come before.
+                // The next call reports why it is closed, after the pieces that have arrived
+                // before.
                 let _closed = self.receiver.poll();
             }
         }
@@ -105,7 +107,8 @@ impl ReceivingEnd {
             let detail = "nothing was peeked at since the last release";
             return Err(Fault::new(Status::Refused, detail));
         }
-        // What has come is taken even if the connection is closed by now; the next look tells.
+        // Arrived pieces are taken even if the connection is closed by now; the next call reports
+        // that.
         let _closed = self.receiver.release();
         Ok(())
     }
@@ -224,7 +227,7 @@ pub unsafe extern "C" fn rackweave_receiver_receive(
                     }
                     // SAFETY: the piece stays where it is until it is released below.
                     let bytes = unsafe { slice(piece.bytes, piece.length, "piece")? };
-                    // Pieces say where they belong, and never beyond the message's end.
+                    // The checked offset of a piece is never beyond the message's end.
                     let at = piece.offset as usize;
                     room[at..at + bytes.len()].copy_from_slice(bytes);
                     end.release()?;

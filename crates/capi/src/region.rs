@@ -1,4 +1,4 @@
-//! Regions: memory of a node that its NIC knows.
+//! Regions: memory of a node that is registered with its NIC.
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
@@ -55,7 +55,7 @@ impl Drop for Registered {
     }
 }
 
-/// A region that handles share.
+/// A region shared by handles.
 #[derive(Clone)]
 pub(crate) struct SharedRegion(pub Arc<Registered>);
 
@@ -75,7 +75,7 @@ fn create(rack: Rack, node: u16, length: u64, access: u32) -> Result<SharedRegio
         return Err(Fault::argument(detail));
     }
     let access = Access::from_bits_truncate(access as u8) | Access::LOCAL_WRITE;
-    // The bytes are handed out as words inside.
+    // Internally the bytes are accessed as words.
     let bytes = usize::try_from(length).ok();
     let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(8));
     let bytes = bytes.ok_or_else(|| Fault::argument(format!("a region of {length} bytes")))?;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn rackweave_region_get_info(
     let find = || {
         let SharedRegion(shared) = handle::shared::<SharedRegion>(region)?;
         let block = &shared.region.block;
-        // Words that allow to be changed by anybody, hence a pointer by which they may be.
+        // Atomic words, which may change through shared references, so the pointer permits writes.
         let data = block.words(0, block.len() / 8).as_ptr();
         Ok(rackweave_region_info {
             data: data.cast_mut().cast(),

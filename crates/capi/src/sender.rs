@@ -20,7 +20,7 @@ pub struct rackweave_sender {
 /// The fields are dropped in this order.
 struct SendingEnd {
     sender: MessageSender,
-    /// Regions that messages under way are sent from.
+    /// Regions of messages in flight.
     pinned: Vec<SharedRegion>,
     node: Node,
     number: u16,
@@ -45,9 +45,9 @@ impl From<SendError> for Fault {
     }
 }
 
-/// Whether everything is in the peer's memory; if not, nothing waits for company. A sender that is
-/// not polled posts nothing, so calls that wait go on until then: the caller may go on to wait for
-/// an answer, which is not to come of what lies here.
+/// Whether everything is in the peer's memory; if not, nothing is held back for batching. A sender
+/// that is not polled posts nothing, so blocking calls continue until then: the caller may go on to
+/// wait for an answer, which would never come if the message stayed here.
 fn arrived(sender: &mut MessageSender) -> bool {
     let machine = sender.machine();
     machine.flush();
@@ -64,7 +64,7 @@ impl SendingEnd {
         Ok(happened)
     }
 
-    /// Waits until `done` gives something.
+    /// Waits until `done` returns a value.
     fn wait<T>(
         &mut self,
         timeout_ns: u64,

@@ -1,4 +1,4 @@
-//! Sequencers in the switch: ranges of numbers that nobody else ever gets.
+//! Sequencers in the switch: ranges of unique numbers.
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
@@ -20,7 +20,7 @@ pub struct rackweave_sequencer_client {
     _opaque: (),
 }
 
-/// A sequencer that handles share.
+/// A sequencer shared by handles.
 #[derive(Clone)]
 struct SharedSequencer {
     rack: Rack,

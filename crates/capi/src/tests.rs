@@ -1,18 +1,19 @@
-//! Handles, statuses and texts, as C sees them.
+//! Handles, statuses and texts through the C interface.
 
 use super::*;
 use core::ffi::CStr;
 use core::ptr::{null, null_mut};
 
 fn detail() -> String {
-    // SAFETY: the text is the library's, ends with a zero byte and stays until the next failure.
+    // SAFETY: the text belongs to the library, ends with a zero byte and stays until the next
+    // failure.
     let text = unsafe { CStr::from_ptr(rackweave_error_detail()) };
     text.to_str().expect("texts are UTF-8").to_owned()
 }
 
 fn rack() -> *mut rackweave_rack {
     let mut rack = null_mut();
-    // SAFETY: both pointers are as they must be.
+    // SAFETY: both pointers are valid.
     let status = unsafe { rackweave_rack_create(null(), &mut rack) };
     assert_eq!(status, rackweave_status::Ok, "{}", detail());
     rack
@@ -91,7 +92,7 @@ fn a_second_thread_is_told_that_a_handle_is_busy() {
     assert!(handle::remove::<Slow>(handle).is_ok());
 }
 
-/// A place that was given away again is not mistaken for what was there before.
+/// A reused slot is not mistaken for its previous object.
 #[test]
 fn stale_handles_stay_stale() {
     struct Thing(u32);
@@ -125,11 +126,11 @@ fn the_default_rack_has_room_for_everything() {
     let status = unsafe { rackweave_rack_config(rack, null_mut(), 0, &mut length) };
     assert_eq!(status, rackweave_status::TooLong);
     let mut text = vec![0_u8; length + 1];
-    // SAFETY: the buffer has so many bytes.
+    // SAFETY: the buffer has this many bytes.
     let status =
         unsafe { rackweave_rack_config(rack, text.as_mut_ptr().cast(), text.len(), &mut length) };
     assert_eq!(status, rackweave_status::Ok);
-    // What it prints is what it takes.
+    // The printed configuration is accepted.
     let mut second = null_mut();
     // SAFETY: the text ends with a zero byte; the handle may be written.
     let status = unsafe { rackweave_rack_create(text.as_ptr().cast(), &mut second) };

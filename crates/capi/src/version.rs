@@ -1,4 +1,4 @@
-//! Versions: of the header, and of the library that is loaded.
+//! Versions of the header, and of the loaded library.
 
 use core::ffi::c_char;
 
@@ -16,7 +16,7 @@ pub extern "C" fn rackweave_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-// The header is made from the numbers above; they are to be the package's.
+// The header is generated from the numbers above; they must equal the package's version.
 const _: () = {
     const fn is(text: &str, number: u32) -> bool {
         let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Waiting: whoever waits drives the rack.
+//! Waiting: a waiting call drives the rack.
 
 use crate::error::Fault;
 use crate::status::Status;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// As a time limit: none. The call waits for as long as it takes.
 pub const RACKWEAVE_FOREVER: u64 = u64::MAX;
 
-/// Calls `ready` until it gives something, driving the rack in between; or until the time is over.
-/// It is called twice at least.
+/// Calls `ready` until it returns a value, driving the rack in between, or until the time limit. It
+/// is called at least twice.
 pub(crate) fn wait<T>(
     node: &dyn NodeAccess,
     timeout_ns: u64,

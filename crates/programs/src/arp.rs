@@ -1,14 +1,16 @@
 //! ARP, answered by the switch for every host that it knows.
 //!
-//! A host asks everybody for the Ethernet address of a neighbour. The switch does not pass the
-//! question on: the controller has told it all hosts, so it answers in place of the host, with that
-//! host's own Ethernet address, and what is then sent there is forwarded ([`crate::forward`]). For
-//! the switch's own IP address it answers with its own. Nothing is flooded, hence no loops, no
-//! storms, and no host hears what another one claims. Whatever Ethernet target a question has, it
-//! ends here: Linux, for one, asks again the host alone (RFC 1122 2.3.2.1).
+//! A host broadcasts a request for the Ethernet address of a neighbour. The switch does not pass
+//! the request on: the controller has entered all hosts, so the switch answers in place of the
+//! host, with that host's own Ethernet address, and packets sent there are forwarded
+//! ([`crate::forward`]). For the switch's own IP address it answers with its own. Nothing is
+//! flooded, so there are no loops or storms, and no host receives another's claims. Requests end
+//! here whatever their Ethernet target: Linux, for example, repeats a request as unicast (RFC 1122
+//! 2.3.2.1).
 //!
-//! The switch never asks. The Ethernet address of a foreign host comes from configuration, by way
-//! of the controller; finding one out is for the soft NIC (`rackweave_nic::neighbours`).
+//! The switch never sends requests. The Ethernet address of a foreign host comes from
+//! configuration, through the controller; resolving one is the task of the software NIC
+//! (`rackweave_nic::neighbours`).
 //!
 //! Source: RFC 826; the proxy's side RFC 1027.
 //!
@@ -32,7 +34,7 @@ fn ip_key(ip: Ipv4Addr) -> u64 {
 }
 
 impl Arp {
-    /// Answers for the switch itself alone, with room for `hosts` others.
+    /// Answers only for the switch itself, with capacity for `hosts` others.
     pub fn new(own_mac: MacAddr, own_ip: Ipv4Addr, hosts: usize) -> Self {
         Self {
             own_mac,
@@ -41,13 +43,13 @@ impl Arp {
         }
     }
 
-    /// Enters the table.
+    /// Declares the table.
     pub fn declare(&self, ledger: &mut Ledger) {
         ledger.exact(&self.hosts);
     }
 
-    /// Questions for `ip` are answered with `mac`, whatever was said before. The switch's own
-    /// address stays its own.
+    /// Answers requests for `ip` with `mac`, replacing an earlier entry. The switch's own address
+    /// stays its own.
     ///
     /// # Errors
     /// If the table is full.
@@ -55,13 +57,13 @@ impl Arp {
         self.hosts.insert(ip_key(ip), mac)
     }
 
-    /// Questions for `ip` are no longer answered. False if there is no entry.
+    /// Stops answering requests for `ip`. Returns false if there is no entry.
     pub fn remove_host(&mut self, ip: Ipv4Addr) -> bool {
         self.hosts.remove(ip_key(ip))
     }
 
-    /// An ARP packet came in by `port`: a question for a known host is answered there, everything
-    /// else is dropped.
+    /// Handles an ARP packet that arrived at `port`: a request for a known host is answered there,
+    /// everything else is dropped.
     pub fn packet<T, D>(&self, pass: &mut Pass<'_, T, D>, port: PortId, packet: &Packet) {
         let answer = ArpFrame::of(packet)
             .map_err(|_| DropReason::Malformed)
@@ -84,7 +86,7 @@ impl Arp {
             None => return Err(DropReason::ArpUnknown),
         };
         if mac == arp.sender_mac {
-            // An answer would tell the host that its address is taken (RFC 5227 2.1.1).
+            // An answer would report the host's own address as taken (RFC 5227 2.1.1).
             return Err(DropReason::ArpOwn);
         }
         Ok(question.reply(mac))

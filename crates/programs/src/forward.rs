@@ -10,7 +10,7 @@ use rackweave_switch::{DropReason, Ledger, Pass};
 use rackweave_wire::{Ethernet, Headers, ethernet};
 use std::net::Ipv4Addr;
 
-/// Where a routed packet goes next.
+/// The next hop of a routed packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
     /// The port.
@@ -31,7 +31,7 @@ fn mac_key(mac: MacAddr) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// Value and mask of a prefix of `length` bits; more than 32 are taken for 32.
+/// Value and mask of a prefix of `length` bits; more than 32 count as 32.
 fn prefix_key(prefix: Ipv4Addr, length: u8) -> (u64, u64) {
     let zeros = 32 - u32::from(length.min(32));
     let mask = u32::MAX.checked_shl(zeros).unwrap_or(0);
@@ -48,13 +48,13 @@ impl Forward {
         }
     }
 
-    /// Enters the tables.
+    /// Declares the tables.
     pub fn declare(&self, ledger: &mut Ledger) {
         ledger.exact(&self.hosts);
         ledger.ternary(&self.routes);
     }
 
-    /// Packets for `mac` leave by `port`, whatever was said before.
+    /// Sends packets for `mac` to `port`, replacing an earlier entry.
     ///
     /// # Errors
     /// If the table is full.
@@ -62,13 +62,13 @@ impl Forward {
         self.hosts.insert(mac_key(mac), port)
     }
 
-    /// Packets for `mac` are dropped again. False if there is no entry.
+    /// Drops packets for `mac` again. Returns false if there is no entry.
     pub fn remove_host(&mut self, mac: MacAddr) -> bool {
         self.hosts.remove(mac_key(mac))
     }
 
-    /// Packets for addresses that begin with the first `length` bits of `prefix` go to `hop`,
-    /// whatever was said of this prefix before.
+    /// Sends packets for addresses that begin with the first `length` bits of `prefix` to `hop`,
+    /// replacing an earlier route of this prefix.
     ///
     /// # Errors
     /// If the table is full.
@@ -84,7 +84,7 @@ impl Forward {
             .insert(value, mask, u32::from(length.min(32)), hop)
     }
 
-    /// The prefix has no next hop any more; shorter ones that contain it keep theirs. False if
+    /// Removes the route of a prefix; shorter ones that contain it keep theirs. Returns false if
     /// there is no entry.
     pub fn remove_route(&mut self, prefix: Ipv4Addr, length: u8) -> bool {
         let (value, mask) = prefix_key(prefix, length);
@@ -97,7 +97,7 @@ impl Forward {
         self.hosts.lookup(mac_key(mac)).copied()
     }
 
-    /// Sends the packet on its way.
+    /// Forwards or routes a packet.
     #[inline]
     pub fn packet<T, D>(&self, pass: &mut Pass<'_, T, D>, port: PortId, packet: Packet) {
         let Some(target) = ethernet::target(packet.header()) else {
@@ -131,7 +131,7 @@ impl Forward {
             source: self.own_mac,
             vlan: headers.ethernet.vlan,
         };
-        // Addresses of Ethernet and the time to live are outside the ICRC.
+        // Ethernet addresses and the time to live are outside the ICRC.
         headers.write_to(&mut packet);
         pass.forward(hop.port, packet);
     }

@@ -66,7 +66,7 @@ fn packet(target: MacAddr, ip: Ipv4Addr, ttl: u8) -> Packet {
     headers.packet(Payload::inline(b"data"))
 }
 
-/// Where the packet leaves, and with which headers; or why it does not.
+/// The port and the headers with which the packet leaves, or why it does not.
 fn check(packet: Packet) -> Result<(u16, Headers), &'static str> {
     check_on(&mut switch(), packet)
 }
@@ -138,7 +138,7 @@ fn entries_are_replaced_and_removed() {
     };
     let far = Ipv4Addr::new(10, 1, 2, 3);
     for _ in 0..3 {
-        // The tables are full: only a replacement has room.
+        // The tables are full: only a replacement fits.
         let forward = &mut switch.program_mut().0;
         forward.add_route(far, 32, moved).unwrap();
         forward.add_host(NEAR, PortId(5)).unwrap();

@@ -1,14 +1,16 @@
-//! The source guard: what comes in by a guarded port must bear the addresses of the host there.
+//! The source guard: packets that arrive at a guarded port must have the addresses of the host
+//! there.
 //!
-//! Lanes and queue pairs know their peer by its IP address, and hosts believe an answer to ARP. A
-//! host that could send in another's name could acknowledge what the other never received. So a
-//! guarded port takes packets of one Ethernet and IP address only: as the source of IPv4, as the
-//! sender of ARP. What is neither is dropped too, since nothing says whose it is.
+//! Lanes and queue pairs identify their peer by its IP address, and hosts believe ARP answers. A
+//! host that could send with another's address could acknowledge what the other never received. So
+//! a guarded port takes packets of one Ethernet and IP address only: as the source of IPv4, as the
+//! sender of ARP. Packets of other protocols are dropped too, since their sender cannot be
+//! verified.
 //!
 //! Ports without an entry are not guarded: those of racks in one process, where no host is foreign,
-//! and one with several hosts behind it. Switches sell this as IP source guard and dynamic ARP
-//! inspection. An ARP probe of a guarded host (sender 0.0.0.0, RFC 5227 2.1.1) is dropped; that
-//! tells the host what it wants to hear, that nobody has its address.
+//! and one with several hosts behind it. Commercial switches offer this as IP source guard and
+//! dynamic ARP inspection. An ARP probe of a guarded host (sender 0.0.0.0, RFC 5227 2.1.1) is
+//! dropped; the host concludes, correctly, that its address is unused.
 
 use rackweave_base::{MacAddr, Packet, PortId};
 use rackweave_switch::table::{Direct, TableError};
@@ -16,7 +18,7 @@ use rackweave_switch::{DropReason, Ledger};
 use rackweave_wire::{ArpFrame, arp, ethernet};
 use std::net::Ipv4Addr;
 
-/// Where the source lies in the IPv4 header, in bytes (RFC 791 3.1).
+/// Offset of the source address in the IPv4 header, in bytes (RFC 791 3.1).
 const IPV4_SOURCE_AT: usize = 12;
 
 /// The addresses of the host behind a port.
@@ -34,19 +36,19 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard of ports `0..ports` that guards none yet.
+    /// A guard for ports `0..ports`, none of them guarded yet.
     pub fn new(ports: usize) -> Self {
         Self {
             sources: Direct::new("guard.sources", 0, ports),
         }
     }
 
-    /// Enters the table.
+    /// Declares the table.
     pub fn declare(&self, ledger: &mut Ledger) {
         ledger.direct(&self.sources);
     }
 
-    /// From now on `port` takes packets of `source` only.
+    /// Restricts `port` to packets of `source`.
     ///
     /// # Errors
     /// If the table has no such port, or the port is guarded for another source: two hosts behind
@@ -62,13 +64,13 @@ impl Guard {
         }
     }
 
-    /// `port` takes everything again. False if it was not guarded for `source`.
+    /// Removes the restriction of `port`. Returns false if it was not guarded for `source`.
     pub fn remove_source(&mut self, port: PortId, source: Source) -> bool {
         let key = usize::from(port.0);
         self.sources.lookup(key) == Some(&source) && self.sources.set(key, None).is_ok()
     }
 
-    /// Why the packet must not come in by `port`, if there is a reason.
+    /// Why the packet must not enter by `port`, if it must not.
     #[inline]
     pub fn refusal(&self, port: PortId, packet: &Packet) -> Option<DropReason> {
         let source = self.sources.lookup(usize::from(port.0))?;

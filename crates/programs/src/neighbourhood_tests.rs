@@ -1,4 +1,5 @@
-//! Guard and ARP through the whole pipeline: who is answered, who is believed, what is dropped.
+//! Guard and ARP through the whole pipeline: which requests are answered, and which packets are
+//! accepted or dropped.
 
 use crate::arp::Arp;
 use crate::flows::FlowConfig;
@@ -84,8 +85,8 @@ impl Bench {
         bench
     }
 
-    /// What one packet leads to: where something leaves and what, or the one reason why nothing
-    /// does. No other counter may move.
+    /// The result of one packet: the port and the packet that leaves, or the one drop reason. No
+    /// other counter may change.
     fn check(&mut self, port: u8, packet: Packet) -> Result<(u16, Packet), &'static str> {
         let before: Vec<_> = self.0.counters().iter().collect();
         self.0
@@ -107,7 +108,8 @@ impl Bench {
         }
     }
 
-    /// Who answers when `from` asks for `ip`; the answer must be whole and come back to the asker.
+    /// The address in the answer when `from` requests `ip`; the answer must be valid and return to
+    /// the requester.
     fn ask(&mut self, from: u8, ip: Ipv4Addr) -> Result<MacAddr, &'static str> {
         let Source { mac, ip: own } = host(from);
         let (port, packet) = self.check(from, ArpFrame::request(mac, own, ip).packet())?;
@@ -150,7 +152,7 @@ fn the_switch_answers_for_itself_and_for_every_host() {
     let mut bench = Bench::guarded();
     assert_eq!(bench.ask(0, OWN_IP), Ok(OWN));
     assert_eq!(bench.ask(0, host(2).ip), Ok(host(2).mac));
-    // What is then sent there is forwarded.
+    // Packets then sent there are forwarded.
     let packet = acknowledge(host(0), host(2), Qpn(5));
     assert_eq!(bench.check(0, packet).unwrap().0, 2);
 }
@@ -261,14 +263,15 @@ fn nobody_speaks_for_another_towards_a_lane() {
         ip: host(1).ip,
         ..host(0)
     };
-    // The lane has sent nothing, so its own host says nothing new: it has come as far as the lane.
+    // The lane has sent nothing, so its own host acknowledges nothing new: the packet has reached
+    // the lane.
     assert_eq!(send(Bench::guarded(), 1, host(1)), "drop_stale_acknowledge");
     assert_eq!(
         send(Bench::guarded(), 0, host(1)),
         "drop_foreign_source_mac"
     );
     assert_eq!(send(Bench::guarded(), 0, forged), "drop_foreign_source_ip");
-    // Of the lanes, each knows its port; that alone turns a forger away too.
+    // Each lane knows its port; that alone rejects a forger, too.
     assert_eq!(send(Bench::new(), 0, forged), "drop_stranger");
 }
 
@@ -293,7 +296,7 @@ fn nobody_speaks_for_another_in_arp() {
         claim(thief.mac, thief.mac, Ipv4Addr::UNSPECIFIED),
         Err("drop_foreign_source_ip")
     );
-    // An unasked claim reaches nobody, guard or not: the switch passes no ARP on.
+    // An unsolicited claim reaches no host, with or without guard: the switch forwards no ARP.
     let mut claim = ArpFrame::request(host(2).mac, host(2).ip, victim.ip).reply(thief.mac);
     for target in [BROADCAST, host(2).mac] {
         claim.ethernet.target = target;
@@ -321,7 +324,7 @@ fn what_the_guard_cannot_judge_is_dropped_at_guarded_ports_only() {
     let two_tags = check(0x8100, 60);
     assert_eq!(two_tags, (Ok(1), Err("drop_foreign_protocol")));
     assert_eq!(check(0x86dd, 60), (Ok(1), Err("drop_foreign_protocol")));
-    // The IPv4 header ends before its source does.
+    // The IPv4 header ends before its source address does.
     assert_eq!(check(0x0800, 29), (Ok(1), Err("drop_malformed")));
     assert_eq!(check(0x0800, 13).1, Err("drop_malformed"));
     assert_eq!(check(0x0800, 30).1, Err("drop_foreign_source_ip"));

@@ -1,16 +1,15 @@
-//! The packet's story.
+//! The path of a packet.
 //!
-//! 1. A packet that does not bear the addresses of the host behind its port goes no further, if
-//!    the port is guarded.
-//! 2. A question for the Ethernet address of a host is answered.
+//! 1. A packet at a guarded port without the addresses of the host there is dropped.
+//! 2. An ARP request for a host is answered.
 //! 3. A packet whose Ethernet target is not the switch is forwarded; if it is a query, the index
-//!    leads it on first.
+//!    advances it first.
 //! 4. A packet for the switch's Ethernet address but another IP address is routed.
 //! 5. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
 //!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
-//! 6. A packet on a lane of the page directory's is a request for a page, or what an NVMe target
-//!    and a node say to each other about one.
-//! 7. A packet on a lane of the sequencers' is a fetch-and-add that asks for numbers.
+//! 6. A packet on a lane of the page directory is a request for a page, or part of an exchange
+//!    between an NVMe target and a node about one.
+//! 7. A packet on a lane of the sequencers is a fetch-and-add that requests numbers.
 //! 8. An event recirculates to the program that owns the lane: the flows or the page directory.
 
 use crate::arp::Arp;
@@ -42,14 +41,14 @@ pub struct PipelineConfig {
     pub sequencer: SequencerConfig,
     /// The index.
     pub index: IndexConfig,
-    /// Ethernet addresses known to forwarding, IP addresses known to ARP, and ports that the guard
-    /// and the index know: each host may have a port of its own.
+    /// Capacity for Ethernet addresses in forwarding, IP addresses in ARP, and ports in the guard
+    /// and the index: each host may have a port of its own.
     pub hosts: usize,
-    /// Prefixes known to forwarding.
+    /// Capacity for prefixes in forwarding.
     pub routes: usize,
 }
 
-/// What recirculates.
+/// A recirculated task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
     /// For the transfer engine.
@@ -86,14 +85,14 @@ impl From<FlowTask> for Task {
     }
 }
 
-/// What the switch tells the controller.
+/// A report of the switch to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digest {
-    /// Something about flows.
+    /// A report about flows.
     Flow(FlowDigest),
-    /// Something about pages.
+    /// A report about pages.
     Page(PageDigest),
-    /// Something about sequencers.
+    /// A report about sequencers.
     Sequencer(SequencerDigest),
 }
 
@@ -118,9 +117,9 @@ impl From<PageDigest> for Digest {
 /// All programs of the switch.
 pub struct Pipeline {
     ip: Ipv4Addr,
-    /// Who may send by which port.
+    /// The permitted sources at each port.
     pub guard: Guard,
-    /// Answers for the hosts.
+    /// ARP answers for the hosts.
     pub arp: Arp,
     /// Plain forwarding.
     pub forward: Forward,
@@ -128,9 +127,9 @@ pub struct Pipeline {
     pub engine: Engine,
     /// Zero-sided flows.
     pub flows: Flows,
-    /// Where pages are, and who has their latches.
+    /// Locations and latches of pages.
     pub pages: Pages,
-    /// Numbers for whoever asks.
+    /// Number sequences.
     pub sequencers: Sequencers,
     /// The upper levels of trees.
     pub index: Index,

@@ -1,8 +1,8 @@
 //! A B+tree on a storage node, read in three ways: `cargo run --example index`.
 //!
-//! By requests, the storage node's cores do the work. One-sided, the client READs a tree node for
-//! each level. In the network, the switch knows the upper levels and leads the READ to the deepest
-//! tree node that it knows, so that one or two are enough.
+//! By requests, the storage node's cores do the work. One-sided, the client READs one tree node per
+//! level. In the network, the switch holds the upper levels and directs the READ to the deepest
+//! tree node that it knows, so that one or two READs are enough.
 
 use rackweave::index::{Access, Direction, IndexNetworkSpec, IndexOptions, IndexService};
 use rackweave::{Rack, RackBuilder, TIME_LIMIT};
@@ -11,12 +11,12 @@ use std::error::Error;
 const KEYS: u64 = 20_000;
 const LOOKUPS: u64 = 500;
 
-/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
+/// A rack in this process. `Rack::builder().simulated()` builds one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
     run(Rack::builder())
 }
 
-/// Runs the example on some rack.
+/// Runs the example on the given rack.
 pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?;
     let options = IndexOptions {

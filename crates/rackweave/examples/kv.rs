@@ -1,10 +1,10 @@
 //! A key-value engine with a redo log, on pages that two nodes share: `cargo run --example kv`.
 //!
 //! A transaction latches its pages, changes them under LSNs, appends a record to the log and
-//! commits the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be
-//! seen at the other node or goes home. When the latches are back, the transaction is committed. So
-//! no page is ever ahead of the log, and after a crash the changes that a page lacks are replayed.
-//! A kill may tear a page on its way home, so the first change after a checkpoint logs all of it.
+//! commits the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages is
+//! visible at the other node or is written home. When the latches are released, the transaction is
+//! committed. No page is ever ahead of the log, and after a crash the changes that a page lacks are
+//! replayed. A kill may tear a write, so a page's first change after a checkpoint logs all of it.
 
 use rackweave::config::StoreConfig;
 use rackweave::pages::{PAGE_HEADER_LEN, PageError, PageId, PageOptions};
@@ -21,13 +21,13 @@ type Result<T, E = Box<dyn std::error::Error>> = core::result::Result<T, E>;
 const PAGE_BYTES: usize = 4096;
 const DATA_BYTES: usize = PAGE_BYTES - PAGE_HEADER_LEN;
 const VALUES_PER_PAGE: u64 = DATA_BYTES as u64 / 8;
-const PAGES: u64 = 64; // Behind pages 0 and 1 of the store, which are Rackweave's.
-/// Keys are numbers below this.
+const PAGES: u64 = 64; // Pages 0 and 1 of the store are reserved for Rackweave.
+/// Exclusive upper bound of keys.
 pub const KEYS: u64 = PAGES * VALUES_PER_PAGE;
 
 struct Log {
     file: File,
-    /// What was appended and is not in the file yet.
+    /// Appended records that are not in the file yet.
     tail: Mutex<Vec<u8>>,
 }
 
@@ -36,10 +36,10 @@ impl RedoLog for Log {
         let mut tail = self.tail.lock().expect("not poisoned");
         let mut file = &self.file;
         let durable = file.write_all(&tail).and_then(|()| file.sync_data());
-        // Only recovery can tell what is in the file if this fails.
+        // If this fails, only recovery can tell what is in the file.
         durable.unwrap_or_else(|_| std::process::abort());
         tail.clear();
-        lsn // All records up to there were appended before a page asked for it.
+        lsn // A page requests this LSN only after its records were appended.
     }
 }
 
@@ -48,12 +48,12 @@ pub struct Kv {
     workers: Vec<PageWorker>,
     log: Arc<Log>,
     last_lsn: u64,
-    /// Pages that the log has as a whole.
+    /// Pages that the log contains in full since the last checkpoint.
     logged: HashSet<PageId>,
 }
 
 impl Kv {
-    /// Opens the engine's files in a folder, or makes them, and recovers what was committed.
+    /// Opens or creates the engine's files in a folder and recovers what was committed.
     pub fn open(folder: &Path) -> Result<Self> {
         let (path, bytes) = (folder.join("pages"), (2 + PAGES) * PAGE_BYTES as u64);
         let mut store = StoreConfig::in_file("kv", "storage0", path, bytes);
@@ -63,7 +63,7 @@ impl Kv {
         config.store = vec![store];
         let rack = Rack::builder().config(config).build()?;
         let options = PageOptions {
-            frames: 8, // So few that changed pages are written home all the time.
+            frames: 8, // Few frames, so changed pages are written home all the time.
             ..PageOptions::default()
         };
         let pages = PageService::new(&rack, &options)?;
@@ -84,15 +84,15 @@ impl Kv {
         Ok(kv)
     }
 
-    /// The value of a key as a node sees it, 0 at first.
+    /// The value of a key as a node sees it, 0 initially.
     pub fn get(&mut self, node: usize, key: u64) -> Result<u64> {
         let (page, at) = place(key);
         Ok(self.workers[node].read(page)?.data().u64_le(at))
     }
 
-    /// Gives these keys these values; none of them if this fails or the process dies meanwhile.
+    /// Sets these keys to these values, or none of them if this fails or the process dies.
     pub fn commit(&mut self, node: usize, puts: &BTreeMap<u64, u64>) -> Result<()> {
-        // All latches first, in order, so that transactions do not wait in a circle.
+        // All latches first, in order, to avoid deadlock between transactions.
         let pages: BTreeSet<_> = puts.keys().map(|&key| place(key).0).collect();
         let latch = |page| Ok((page, self.workers[node].write(page)?));
         let mut guards: BTreeMap<_, _> = pages.into_iter().map(latch).collect::<Result<_>>()?;
@@ -114,11 +114,11 @@ impl Kv {
         tail.extend(head.into_iter().flat_map(u64::to_le_bytes));
         tail.extend_from_slice(&record);
         drop(tail);
-        let mut guards = guards.into_values().rev(); // The last has the log written for all.
+        let mut guards = guards.into_values().rev(); // The last one flushes the log for all.
         Ok(guards.try_for_each(WriteGuard::commit)?)
     }
 
-    /// Writes home what both nodes have changed. Then the log is not needed any more.
+    /// Writes home the changes of both nodes. The log is then no longer needed.
     pub fn checkpoint(&mut self) -> Result<()> {
         let mut workers = self.workers.iter();
         workers.try_for_each(|worker| worker.flush().map(drop))?;
@@ -127,7 +127,7 @@ impl Kv {
         Ok(self.log.file.sync_all()?)
     }
 
-    /// Replays the log as far as it is whole: what is behind was not committed.
+    /// Replays the intact part of the log; the rest was not committed.
     fn recover(&mut self, mut log: &[u8]) -> Result<()> {
         let worker = &self.workers[0];
         while let Some(mut record) = take_record(&mut log) {
@@ -155,7 +155,7 @@ impl Kv {
     }
 }
 
-/// Where a key's value is.
+/// The page and byte offset of a key's value.
 fn place(key: u64) -> (PageId, usize) {
     let page = PageId::new(0, 2 + (key / VALUES_PER_PAGE).min(PAGES));
     (
@@ -192,7 +192,7 @@ pub fn main() -> Result<()> {
     let mut kv = Kv::open(&folder)?;
     kv.commit(0, &BTreeMap::from([(1, 50), (KEYS - 1, 50)]))?;
     kv.commit(1, &BTreeMap::from([(1, 20), (KEYS - 1, 80)]))?;
-    drop(kv); // What was changed is gone with the memory of both nodes.
+    drop(kv); // The changes are lost with the memory of both nodes.
     let mut kv = Kv::open(&folder)?;
     println!("recovered: {} and {}", kv.get(0, 1)?, kv.get(0, KEYS - 1)?);
     drop(kv);

@@ -1,24 +1,24 @@
 //! A storage unit answers a compute unit's questions: `cargo run --example messages`.
 //!
-//! The compute unit dials over TCP; from then on both write into each other's receive buffers,
-//! one-sided. A question is a message up, an answer one down, and long ones go in pieces. Here one
-//! thread plays both units; ends may be on threads of their own.
+//! The compute unit dials over TCP; from then on each writes into the other's receive buffers,
+//! one-sided. A question is a message up, an answer one down, and long messages are split. Here one
+//! thread plays both units; each end may have a thread of its own.
 
 use rackweave::messaging::{Dialing, Listener, MessagingConfig};
 use rackweave::{Rack, RackBuilder};
 use std::error::Error;
 use std::time::Duration;
 
-const SCAN: u32 = 1; // Opcodes are for both units to choose.
+const SCAN: u32 = 1; // Both units agree on the opcodes.
 const ROWS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
+/// A rack in this process. `Rack::builder().simulated()` builds one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
     run(Rack::builder())
 }
 
-/// Runs the example on some rack.
+/// Runs the example on the given rack.
 pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?;
     let (storage, compute) = (rack.node("storage0")?, rack.node("compute0")?);
@@ -33,8 +33,8 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let (mut question, mut answer) = (Vec::new(), Vec::new());
     for rows in [1u64, 10, 1000] {
         asking[0].send(SCAN, &rows.to_le_bytes())?;
-        // The storage unit answers with as many rows of eight bytes as it is asked for.
-        question.clear(); // What comes is put behind what is there.
+        // The storage unit answers with the requested number of eight-byte rows.
+        question.clear(); // The message is appended to the buffer.
         answer.clear();
         questions[0].receive(&mut question)?.ok_or("no question")?;
         let rows = 0..u64::from_le_bytes(question[..].try_into()?);

@@ -1,7 +1,7 @@
-//! Numbers that nobody gets twice, from a register of the switch: `cargo run --example sequencer`.
+//! Unique numbers from a register of the switch: `cargo run --example sequencer`.
 //!
 //! The switch answers a fetch-and-add in the pass in which it sees it. A client is for one thread
-//! at a time; calls that are begun together travel as one request.
+//! at a time; calls that are started together travel as one request.
 
 use rackweave::sequencer::SequencerService;
 use rackweave::{Rack, RackBuilder};
@@ -9,19 +9,19 @@ use std::error::Error;
 
 const CALLS: u64 = 500;
 
-/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
+/// A rack in this process. `Rack::builder().simulated()` builds one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
     run(Rack::builder())
 }
 
-/// Runs the example on some rack.
+/// Runs the example on the given rack.
 pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?;
     let sequencer = SequencerService::new(&rack, 1)?;
     let mut here = sequencer.connect(&rack.node("compute0")?)?;
     let mut there = sequencer.connect(&rack.node("compute1")?)?;
 
-    // One number at a time, as for timestamps of transactions, on two nodes.
+    // One number at a time, as for transaction timestamps, on two nodes.
     let mut all = Vec::new();
     for _ in 0..CALLS {
         all.extend(here.next(1)?);
@@ -33,7 +33,7 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     // Many at a time, as for row numbers of a bulk load.
     println!("a thousand in one request: {:?}", here.next(1000)?);
 
-    // What a next sequencer has to begin with, so that no number ever comes twice.
+    // The number at which a successor must start, so that no number is handed out twice.
     println!("none was handed out from {:?} on", sequencer.reserved());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Rows from two storage nodes to two compute nodes, by key: `cargo run --example shuffle`.
 //!
-//! Producers and consumers load and store in their own memory; the switch moves what is there. Here
-//! one thread plays them all, so rings have room for all rows; each may have a thread of its own.
+//! Producers and consumers load and store in their own memory; the switch moves the items. Here one
+//! thread plays all of them, so the rings hold all rows; each may have a thread of its own.
 
 use rackweave::flow::{Partitioner, Taken};
 use rackweave::{Rack, RackBuilder};
@@ -10,17 +10,17 @@ use std::error::Error;
 const ROWS: u64 = 10_000;
 const ROW: usize = 16;
 
-/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
+/// A rack in this process. `Rack::builder().simulated()` builds one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
     run(Rack::builder())
 }
 
-/// Runs the example on some rack.
+/// Runs the example on the given rack.
 pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?;
     let (from, to) = (["storage0", "storage1"], ["compute0", "compute1"]);
     let flow = rack.flow(from, to).build()?;
-    let progress = rack.any_node(); // whoever waits drives the rack
+    let progress = rack.any_node(); // Waiting drives the rack.
     for producer in 0..2 {
         let mut rows = Partitioner::new(flow.take_producers(producer as usize)?, ROW);
         for key in producer * ROWS..(producer + 1) * ROWS {

@@ -1,7 +1,7 @@
-//! What a rack is: nodes, roles, stores, the switch and its programs, links, faults.
+//! The configuration of a rack: nodes, roles, stores, the switch and its programs, links, faults.
 //!
 //! One TOML file describes it, and every setting has a default: `docs/configuration.md` in the
-//! repository has them all, and `rackweave info` prints a file to start from. Unknown keys are
+//! repository lists them all, and `rackweave info` prints a file to start from. Unknown keys are
 //! refused with the nearest known name; values are checked before anything is built.
 //!
 //! ```

@@ -1,31 +1,30 @@
-//! The errors of a rack and its services, one or two for each: one for setting up, one for the
-//! calls of every day.
+//! The errors of a rack and its services: usually one for setup and one for regular calls.
 //!
 //! [`RackError`], [`PageServiceError`], [`PageError`] (with [`CommitError`]),
 //! [`IndexServiceError`], [`CallError`], [`SequencerServiceError`], [`FlowError`], [`PushError`],
-//! [`ConnectError`], [`SendError`] and [`FetchError`]. What they carry of the layer below, such as
-//! [`FixError`] and [`IndexError`], is here, too.
+//! [`ConnectError`], [`SendError`] and [`FetchError`]. The errors of the layer below that they
+//! carry, such as [`FixError`] and [`IndexError`], are re-exported here.
 //!
-//! Each variant says what was wrong, where, and what to do about it; `docs/errors.md` in the
-//! repository is the catalogue, and `docs/embedding.md` says which of them an engine has to handle
+//! Each variant says what was wrong, where, and how to handle it; `docs/errors.md` in the
+//! repository is the catalogue, and `docs/embedding.md` lists those that an engine has to handle,
 //! and how. In short:
 //!
 //! | error | meaning | what an engine does |
 //! |---|---|---|
-//! | [`FixError::Lost`] | the newest version of a page went down with its node | recover it from the log, or [`accept_loss`] |
-//! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or make room, try again |
-//! | [`FixError::Corrupt`], [`FixError::WrongPage`] | what came from storage is not the page | restore it |
-//! | [`CommitError::Superseded`] | a change was not taken: its latch had been taken away | fix the page again and decide anew |
-//! | [`CommitError::TimedOut`] | nobody has said in time whether a change was taken | it goes on; [`losses`] has it if it was not |
-//! | [`FixError::NotLogged`] | a commit, `settle` or a flush has waited too long for the engine's own log | see to the log, repeat it |
-//! | [`FixError::Fenced`] | the node was taken for dead, what only it had is lost | drop the worker, take another |
-//! | [`FixError::Gone`] | the directory or the storage does not answer | try again; the store must be opened again after a restart of the switch |
-//! | [`PageError::TimedOut`], [`FixError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
-//! | [`IndexError::Gone`] | the endpoint does not answer; nothing was changed | reconnect, or go without these keys |
-//! | [`IndexError::OutcomeUnknown`] | a write was not answered | look the key up, or write what may be written twice |
-//! | [`Closed`] | the peer of a connection closed it or died | dial anew; what was not consumed may not have arrived |
-//! | [`SequencerError::Broken`] | the switch was restarted | reconnect; numbers are a gap at worst |
-//! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was broken off, since a node died | make it anew; what was taken stays valid |
+//! | [`FixError::Lost`] | the newest version of a page was lost with its node | recover it from the log, or [`accept_loss`] |
+//! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or add capacity, then retry |
+//! | [`FixError::Corrupt`], [`FixError::WrongPage`] | storage did not return the page | restore it |
+//! | [`CommitError::Superseded`] | a change was rejected: its latch had been revoked | fix the page again and redo the decision |
+//! | [`CommitError::TimedOut`] | no confirmation arrived in time that a change was taken | the commit continues; [`losses`] lists the page if it failed |
+//! | [`FixError::NotLogged`] | a commit, `settle` or a flush has waited too long for the engine's own log | check the log, then repeat |
+//! | [`FixError::Fenced`] | the node was declared dead; changes that only it held are lost | drop the worker, get a new one |
+//! | [`FixError::Gone`] | the directory or the storage does not answer | retry; after a restart of the switch the store must be opened again |
+//! | [`PageError::TimedOut`], [`FixError::TimedOut`] | another worker holds the latch | release your own latches, then retry |
+//! | [`IndexError::Gone`] | the endpoint does not answer; nothing was changed | reconnect, or do without these keys |
+//! | [`IndexError::OutcomeUnknown`] | a write was not answered | look the key up, or repeat the write if it is idempotent |
+//! | [`Closed`] | the peer of a connection closed it or died | dial again; messages that were not consumed may not have arrived |
+//! | [`SequencerError::Broken`] | the switch was restarted | reconnect; at worst numbers are skipped |
+//! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was aborted because a node died | create it again; items already taken stay valid |
 //!
 //! [`accept_loss`]: crate::Rack::accept_loss
 //! [`losses`]: crate::pages::PageWorker::losses

@@ -1,9 +1,9 @@
 //! Flows: the switch moves items between rings in the memory of nodes, which only load and store.
 //!
-//! A [`Producer`] pushes items into a ring of its own memory, a [`Consumer`] takes them from one of
+//! A [`Producer`] pushes items into a ring in its own memory, a [`Consumer`] takes them from one in
 //! its own; neither posts a work request (*Zero-sided RDMA*, SIGMOD 2024). [`Rack::flow`] sets one
 //! up between nodes, in one of three [shapes](FlowShape); dropping the [`Flow`] closes it.
-//! `docs/flows.md` in the repository says what each shape promises.
+//! `docs/flows.md` in the repository documents the guarantees of each shape.
 //!
 //! ```
 //! use rackweave::flow::{Partitioner, Taken};

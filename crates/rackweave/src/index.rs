@@ -1,10 +1,10 @@
-//! A B+tree over the memory and the cores of storage nodes: keys of 64 bits, values of bytes.
+//! A B+tree in the memory of storage nodes, served by their cores: 64-bit keys, byte-string values.
 //!
-//! An [`IndexService`] has the trees and answers requests; each thread has an [`IndexConnection`],
+//! An [`IndexService`] owns the trees and answers requests; each thread has an [`IndexConnection`],
 //! which reads in one of three ways ([`Access`]): by requests to the endpoint's cores, by one-sided
-//! READs of its memory, or by READs that switches on the way lead down the tree (*BlueField*, ADMS
-//! 2022; *Fat-B+Tree*). Writes are requests. `docs/index.md` and `docs/in-network.md` in the
-//! repository say what is promised.
+//! READs of its memory, or by READs that switches on the path guide down the tree (*BlueField*,
+//! ADMS 2022; *Fat-B+Tree*). Writes are requests. `docs/index.md` and `docs/in-network.md` in the
+//! repository document the guarantees.
 //!
 //! ```
 //! use rackweave::index::{Access, Direction, IndexOptions, IndexService, Op};
@@ -38,12 +38,12 @@
 //! # }
 //! ```
 //!
-//! With [`IndexOptions::datagrams`] requests may also come as UDP datagrams
-//! ([`IndexService::connect_by_datagrams`]), for which no connection is kept.
+//! With [`IndexOptions::datagrams`] requests may also arrive as UDP datagrams
+//! ([`IndexService::connect_by_datagrams`]), which need no connection state.
 //!
-//! With [`IndexOptions::network`] and [`IndexService::load_network`] the switches know the upper
+//! With [`IndexOptions::network`] and [`IndexService::load_network`] the switches hold the upper
 //! levels. With several endpoints an [`IndexCoordinator`] moves ranges of keys between them while
-//! clients go on, when told to or by itself ([`RebalanceConfig`]).
+//! clients continue, on request or automatically ([`RebalanceConfig`]).
 
 pub use rackweave_controller::index::{
     AdapterConfig, KeyWeights, PlanLimits, PlanSummary, Verdict,

@@ -2,32 +2,32 @@
 //!
 //! Rackweave makes the compute, memory and storage nodes of a rack, and the programmable switch
 //! between them, act as one storage engine in which *the network does the work*: it finds a page
-//! and latches it, shuffles rows between nodes that never post a work request, leads lookups down a
-//! B+tree, hands out sequence numbers. This crate is what a database links against. The rack runs
-//! in the database's own process, with real RoCEv2 packets between soft NICs and
-//! a switch in software; it needs no RDMA hardware and no root.
+//! and latches it, shuffles rows between nodes that never post a work request, guides lookups down
+//! a B+tree, and hands out sequence numbers. A database links against this crate. The rack runs in
+//! the database's own process, with real RoCEv2 packets between software NICs and a software
+//! switch; it needs no RDMA hardware and no root privileges.
 //!
 //! # The map
 //!
-//! | to | module | begin with |
+//! | to | module | start with |
 //! |---|---|---|
 //! | build a rack | [`config`] | [`Rack::builder`] |
 //! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
 //! | shuffle, balance or replicate rows | [`flow`] | [`Rack::flow`] |
-//! | exchange messages between units | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
+//! | exchange messages between nodes | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
 //! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
-//! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
-//! | call a service of one's own | [`rpc`] | [`Server`](rpc::Server), [`Client`](rpc::Client) |
-//! | wait, or work below all that | [`verbs`] | [`wait_within`], [`NodeAccess`](verbs::NodeAccess) |
-//! | see what the rack does | [`statistics`] | [`Rack::statistics`], [`Rack::observer`] |
-//! | know what can fail | [`errors`] | |
+//! | assign unique numbers | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
+//! | call a service of your own | [`rpc`] | [`Server`](rpc::Server), [`Client`](rpc::Client) |
+//! | wait, or use verbs directly | [`verbs`] | [`wait_within`], [`NodeAccess`](verbs::NodeAccess) |
+//! | observe the rack | [`statistics`] | [`Rack::statistics`], [`Rack::observer`] |
+//! | handle errors | [`errors`] | |
 //! | test: faults, virtual time | [`testing`] | [`EmbeddedRack`](testing::EmbeddedRack), [`SimulatedRack`](testing::SimulatedRack) |
 //!
 //! # A first program
 //!
-//! Two nodes share a page. The first changes it; the second reads it, out of the memory of the
-//! first, where the switch knows it to be.
+//! Two nodes share a page. The first changes it; the second reads it from the memory of the first,
+//! where the switch has located it.
 //!
 //! ```
 //! use rackweave::Rack;
@@ -53,20 +53,20 @@
 //! `crates/rackweave/examples` has a program for each of pages, index, shuffle, messages and
 //! sequencer, and `kv`, a key-value engine with a redo log.
 //!
-//! # Who does the work
+//! # Threads and progress
 //!
-//! No thread is required: **whoever waits drives the rack**. Calls that wait have a time limit
-//! ([`TIME_LIMIT`] unless told otherwise), and beside each of them there is one that begins
-//! something and one that polls. Driver threads ([`RackConfig::driver_threads`]) help where there
-//! are cores for them, and sleep when nothing is due.
+//! No thread is required: **a waiting call drives the rack**. Blocking calls have a time limit
+//! ([`TIME_LIMIT`] by default), and each has a non-blocking counterpart: one call that starts the
+//! operation and one that polls it. Driver threads ([`RackConfig::driver_threads`]) help where
+//! there are cores for them, and sleep when nothing is due.
 //!
 //! Services ([`pages::PageService`], [`index::IndexService`], [`sequencer::SequencerService`]) are
 //! shared by threads; what they lend, such as a [`pages::PageWorker`], is for one thread at a time.
-//! All hold what they need, so they are dropped in any order.
+//! Each owns what it needs, so they can be dropped in any order.
 //!
-//! `docs/embedding.md` in the repository says how an engine is built on this: threads, memory,
-//! latches, errors and what to do about them, shut-down, tests in virtual time. Every module names
-//! the page with its promises.
+//! `docs/embedding.md` in the repository describes how to build an engine on this crate: threads,
+//! memory, latches, errors and how to handle them, shutdown, tests in virtual time. Every module
+//! names the page that documents its guarantees.
 
 pub mod columns;
 pub mod config;

@@ -1,9 +1,9 @@
 //! Messages between a storage unit, which listens, and a compute unit, which dials.
 //!
-//! They meet over TCP and then write into each other's receive buffers, one-sided (*Communication
-//! Tier*, GvDB 2022). A connection has channels; each end of a channel is a thread's own:
-//! [`MessageSender`], [`MessageReceiver`]. `docs/messaging.md` in the repository says what is
-//! promised.
+//! They connect over TCP and then write into each other's receive buffers with one-sided writes
+//! (*Communication Tier*, GvDB 2022). A connection has channels; each end of a channel belongs to
+//! one thread: [`MessageSender`], [`MessageReceiver`]. `docs/messaging.md` in the repository
+//! documents the guarantees.
 //!
 //! ```
 //! use rackweave::messaging::{Listener, MessagingConfig, dial};

@@ -1,10 +1,10 @@
-//! Pages of SSDs and of all nodes' memory behind one buffer pool for each node.
+//! Pages of SSDs and of all nodes' memory behind one buffer pool per node.
 //!
-//! A [`PageService`] has the stores, behind NVMe-oF targets, and the buffer frames of the compute
-//! nodes; it lends a [`PageWorker`] to each thread. A worker fixes pages: the switch says where the
-//! newest version is, latches it if wanted, and has it brought from there, be that the node's own
-//! memory, another node's, or an SSD (*Seamless*, DaMoN 2024). `docs/pages.md` in the repository
-//! says what is promised.
+//! A [`PageService`] owns the stores, which are behind NVMe-oF targets, and the buffer frames of
+//! the compute nodes; it lends a [`PageWorker`] to each thread. A worker fixes pages: the switch
+//! locates the newest version, latches it if requested, and has it fetched from there, be that the
+//! node's own memory, another node's, or an SSD (*Seamless*, DaMoN 2024). `docs/pages.md` in the
+//! repository documents the guarantees.
 //!
 //! ```
 //! use rackweave::Rack;
@@ -43,11 +43,12 @@
 //! [`WriteGuard::commit_async`]; several of them share a worker.
 //!
 //! An engine with a redo log gives its pages LSNs ([`WriteGuard::set_lsn`]) and installs the log
-//! ([`Pool::set_log`]): then no page is seen elsewhere before the log has it ([`RedoLog`]).
+//! ([`Pool::set_log`]). No page is then visible elsewhere before the log has its changes
+//! ([`RedoLog`]).
 //!
-//! Programs that poll by themselves, as actors in virtual time do, take a node's [`Worker`]s
-//! ([`PageService::polled_workers`]). [`directory`] is the module below, for those who build a pool
-//! of their own.
+//! Programs that do their own polling, such as actors in virtual time, take a node's [`Worker`]s
+//! ([`PageService::polled_workers`]). [`directory`] is the module below, for programs with a buffer
+//! pool of their own.
 
 pub use rackweave_controller::{LostPage, PageNode, PageSetUpError};
 pub use rackweave_endpoint::page_store::*;

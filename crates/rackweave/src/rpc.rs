@@ -1,8 +1,8 @@
-//! Calls of a service of one's own, over SEND and RECV.
+//! Calls to a service of your own, over SEND and RECV.
 //!
-//! A [`Server`] hands requests to a [`Service`]; a [`Client`] has a window of them under way.
-//! Requests that are begun together travel together. Both are machines: whoever owns one polls it
-//! with the verbs of its node. `docs/rpc.md` in the repository says more.
+//! A [`Server`] passes requests to a [`Service`]; a [`Client`] has a window of requests in flight.
+//! Requests started together are sent together. Both are state machines: their owner polls them
+//! with the verbs of its node. `docs/rpc.md` in the repository has more.
 //!
 //! ```
 //! use rackweave::rpc::{Client, ClientConfig, Server, ServerConfig, Service, Status, Writer};

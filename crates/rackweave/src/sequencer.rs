@@ -1,11 +1,10 @@
-//! Sequencers: ranges of numbers that nobody else ever gets, in an order that all of the rack
-//! agrees with.
+//! Sequencers: ranges of numbers, each handed out once, in an order on which the whole rack agrees.
 //!
 //! A [`SequencerService`] is a register of the switch, which answers a fetch-and-add in the pass in
 //! which it sees it; or a word in a node's memory, or a counter in a server
 //! ([`SequencerPlacement`]; *BlueField*, ADMS 2022, section 4.4). Each thread has a
-//! [`SequencerClient`]. `docs/sequencer.md` in the repository says what each kind promises when
-//! something restarts.
+//! [`SequencerClient`]. `docs/sequencer.md` in the repository documents what each kind guarantees
+//! across restarts.
 //!
 //! ```
 //! use rackweave::sequencer::SequencerService;

@@ -1,13 +1,14 @@
-//! For an engine's own tests: faults, packets to look at, and the same machines in virtual time.
+//! Support for an engine's own tests: faults, packet capture, and the same state machines in
+//! virtual time.
 //!
-//! [`Faults`] crash nodes and restart the switch of a rack, [`Taps`] show every packet. An
-//! [`EmbeddedRack`] has them, and is a [`Rack`](crate::Rack) to services.
+//! [`Faults`] crash nodes and restart the switch of a rack; [`Taps`] show every packet. An
+//! [`EmbeddedRack`] has both, and services use it as a [`Rack`](crate::Rack).
 //!
-//! A [`SimulatedRack`] runs NICs, switch and targets on modelled hardware under one clock that
-//! nobody waits for, and one seed decides everything that is random: a run that fails is repeated
-//! exactly. What runs on its nodes are [`Actor`]s, which never block: they work with the halves of
-//! this crate that poll, such as [`Worker`](crate::pages::Worker),
-//! [`IndexClient`](crate::index::IndexClient), [`Producer`](crate::flow::Producer).
+//! A [`SimulatedRack`] runs NICs, switch and targets on modelled hardware under one virtual clock,
+//! and one seed decides everything that is random, so a failing run can be repeated exactly. Its
+//! nodes run [`Actor`]s, which never block: they use the polled types of this crate, such as
+//! [`Worker`](crate::pages::Worker), [`IndexClient`](crate::index::IndexClient),
+//! [`Producer`](crate::flow::Producer).
 //!
 //! ```
 //! use rackweave::flow::{Consumer, Producer, Taken};

@@ -1,11 +1,11 @@
-//! What endpoints are built from: regions, queue pairs, work requests, completions, progress.
+//! The parts of an endpoint: regions, queue pairs, work requests, completions, progress.
 //!
-//! A program needs little of it. [`Progress`] is how a waiting thread helps: it drives the rack,
-//! and rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
-//! [`Node`](crate::Node) is one. Machines that never wait, such as [`rpc`](crate::rpc)
-//! clients, are polled with these verbs. [`Rack::connect`](crate::Rack::connect)
-//! connects two queue pairs. The names and rules are those of the InfiniBand Architecture
-//! Specification 1.4, chapters 10 and 11.
+//! Most programs need little of this. [`Progress`] is how a waiting thread helps: it drives the
+//! rack, and rests when nothing happens. [`NodeAccess`] adds the node at which this happens and the
+//! node's [`Verbs`]; [`Node`](crate::Node) implements it. State machines that never wait, such as
+//! [`rpc`](crate::rpc) clients, are polled with these verbs.
+//! [`Rack::connect`](crate::Rack::connect) connects two queue pairs. Names and rules follow the
+//! InfiniBand Architecture Specification 1.4, chapters 10 and 11.
 //!
 //! ```
 //! use rackweave::Rack;

@@ -1,4 +1,4 @@
-//! The examples run, end by themselves, and are as short as they promise.
+//! The examples run, terminate, and are as short as promised.
 
 #[path = "../examples/index.rs"]
 mod index;
@@ -16,15 +16,15 @@ mod shuffle;
 use rackweave::{Rack, RackBuilder};
 use std::error::Error;
 
-/// Every example of one system is shorter than this, in lines.
+/// Maximum lines of an example of one system.
 const LINES_MAX: usize = 49;
-/// The longest engine.
+/// Maximum lines of the example engine.
 const ENGINE_LINES_MAX: usize = 200;
 
 type Main = fn() -> Result<(), Box<dyn Error>>;
 type Run = fn(RackBuilder) -> Result<(), Box<dyn Error>>;
 
-/// Runs an example on a rack in this process, as its users do, and on one in virtual time.
+/// Runs an example on a rack in this process, as users do, and on one in virtual time.
 fn check(main: Main, run: Run, source: &str) {
     check_length(LINES_MAX, source);
     for (kind, result) in [

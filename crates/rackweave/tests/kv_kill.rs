@@ -1,12 +1,12 @@
-//! The key-value engine of `examples/kv.rs` is killed with SIGKILL at random moments, and never
-//! lacks what it had committed.
+//! The key-value engine of `examples/kv.rs` is killed with SIGKILL at random moments and never
+//! loses a committed change.
 //!
-//! The victim is this test's own program, which runs [`victim`] alone: it opens the engine,
-//! compares all values with what the transactions so far must have left, and goes on with random
-//! ones at both nodes. It says on its standard output what it has committed. Transaction `n` of a
-//! seed is always the same and writes `n`, so the values say which was the last one.
+//! The victim is this test's own program, which runs only [`victim`]: it opens the engine, compares
+//! all values with what the transactions so far must have left, and continues with random ones at
+//! both nodes. It prints each committed transaction on its standard output. Transaction `n` of a
+//! seed is always the same and writes `n`, so the values identify the last one.
 //!
-//! A kill seldom cuts a write of a page in two, so the test does that, too, between two victims.
+//! A kill seldom cuts a page write in two, so the test also does that itself, between two victims.
 
 #[path = "../examples/kv.rs"]
 #[expect(dead_code, reason = "the example's main is run by tests/examples.rs")]
@@ -31,18 +31,18 @@ const SEED: &str = "RACKWEAVE_KV_SEED";
 const KILLS: &str = "RACKWEAVE_KV_KILLS";
 const KILLS_DEFAULT: u64 = 40;
 
-/// Keys in use, spread over all pages: so few that transactions meet.
+/// Keys in use, spread over all pages: few enough that transactions conflict.
 const KEYS_USED: u64 = 500;
-/// Transactions between checkpoints, on average.
+/// Average number of transactions between checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
-/// A victim is killed this long after it has recovered, at most.
+/// Maximum time from recovery to the kill.
 const LIFE_MAX: Duration = Duration::from_millis(150);
-/// It has recovered by then, or never will.
+/// Time limit for recovery.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SIGKILL: i32 = 9;
 const PAGE_BYTES: usize = 4096;
 
-/// What transaction `number` does: at which node, and what it sets.
+/// Transaction `number`: its node and the values that it sets.
 fn transaction(seed: u64, number: u64) -> (usize, BTreeMap<u64, u64>) {
     let mut rng = Rng::new(seed).fork(&number.to_string());
     let node = rng.below(2) as usize;
@@ -51,7 +51,7 @@ fn transaction(seed: u64, number: u64) -> (usize, BTreeMap<u64, u64>) {
     (node, keys.map(key).map(|key| (key, number)).collect())
 }
 
-/// All values are those after some transaction, the last of which is returned.
+/// Checks that the values are those after some transaction, and returns its number.
 fn verify(kv: &mut Kv, seed: u64) -> u64 {
     let mut found = BTreeMap::new();
     for key in (0..KEYS_USED).map(|at| at * (KEYS / KEYS_USED)) {
@@ -72,7 +72,7 @@ fn verify(kv: &mut Kv, seed: u64) -> u64 {
     last
 }
 
-/// Not a test: what is killed.
+/// Not a test: the process that is killed.
 #[test]
 #[ignore = "started by the test below"]
 fn victim() {
@@ -100,8 +100,8 @@ fn victim() {
     }
 }
 
-/// The system may still be ending writes of a process that was killed; until then the file is in
-/// use.
+/// The operating system may still be finishing writes of a killed process; until then the file is
+/// in use.
 fn open(folder: &Path) -> Kv {
     let began = Instant::now();
     loop {
@@ -115,8 +115,8 @@ fn open(folder: &Path) -> Kv {
     }
 }
 
-/// Overwrites half of a page that the engine may have been writing home: of one that its log has as
-/// a whole. False if there is none.
+/// Overwrites half of a page that the engine may have been writing home, one that its log has in
+/// full. Returns false if there is none.
 fn tear_a_page(folder: &Path, rng: &mut Rng) -> bool {
     let log = std::fs::read(folder.join("log")).expect("the log");
     let word = |at: usize| {
@@ -124,7 +124,7 @@ fn tear_a_page(folder: &Path, rng: &mut Rng) -> bool {
         Some(u64::from_le_bytes(word) as usize)
     };
     let (mut pages, mut at) = (Vec::new(), 0);
-    // Records: bytes, checksum, changes. Changes: LSN, page, place, bytes, and these bytes.
+    // Record: length, checksum, changes. Change: LSN, page, offset, length, data.
     while let Some(end) = word(at)
         .map(|len| at + 16 + len)
         .filter(|end| *end <= log.len())
@@ -148,13 +148,13 @@ fn tear_a_page(folder: &Path, rng: &mut Rng) -> bool {
     let file = std::fs::File::options().write(true).open(path);
     let file = file.expect("the store");
     let written = file.write_all_at(&[0xa5; PAGE_BYTES / 2], at as u64);
-    // The engine goes past the page cache, and must not meet a write that is still there.
+    // The engine bypasses the page cache and must not meet a write that is still cached.
     let done = written.and_then(|()| file.sync_all());
     done.expect("half a page");
     true
 }
 
-/// A process, killed when this is dropped; and what it says.
+/// A process that is killed on drop, and its output.
 struct Victim {
     process: Child,
     said: Receiver<(bool, u64)>,
@@ -182,15 +182,15 @@ impl Victim {
         Self { process, said }
     }
 
-    /// What it had recovered, once it has.
+    /// The transaction recovered, once recovery is complete.
     fn recovered(&mut self) -> Option<u64> {
         let (is_recovered, number) = self.said.recv_timeout(PATIENCE).ok()?;
         assert!(is_recovered, "a transaction before it has recovered");
         Some(number)
     }
 
-    /// Kills it. Returns what it had recovered, if that was not heard before, and the last
-    /// transaction that it had committed.
+    /// Kills it. Returns the transaction recovered, if not reported before, and the last committed
+    /// transaction.
     fn kill(mut self) -> (Option<u64>, Option<u64>) {
         let _unless_it_ended = self.process.kill();
         let status = self.process.wait().expect("its end");
@@ -217,7 +217,7 @@ impl Drop for Victim {
     }
 }
 
-/// A folder that goes with it.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -252,7 +252,7 @@ fn what_was_committed_outlives_every_kill() {
     let (mut committed, mut early, mut torn) = (0, 0, 0);
     let mut began = Duration::from_millis(100);
     for kill in 0..kills {
-        // One of four is killed at any moment from its beginning on, most likely in recovery.
+        // One kill in four comes at any moment from the start, most likely during recovery.
         let is_early = kill > 0 && rng.chance(0.25);
         let mut recovered = None;
         if is_early {

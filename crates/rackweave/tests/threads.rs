@@ -1,4 +1,4 @@
-//! Which handles go to other threads, and which are shared: what docs/embedding.md promises.
+//! Which handles are `Send` and which are shared, as promised in docs/embedding.md.
 
 use rackweave::flow::{Consumer, Partitioner, Producer};
 use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};

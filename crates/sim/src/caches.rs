@@ -1,10 +1,10 @@
-//! What loads cost a core: caches, memory and translation buffers, by what they can hold.
+//! The cost of loads to a core: caches, memory and translation buffers, by their capacity.
 //!
-//! Programs are described by [`Area`]s: so many bytes of which each operation loads so many lines,
-//! all alike. Caches are taken to hold what is loaded most often per byte, which is what
-//! least-recently-used replacement comes to; an area that does not fit whole is held in part. Loads
-//! of one operation depend on each other, so that none overlaps another. That is all; nothing here
-//! was fitted to a measured result of a program.
+//! A program is described by [`Area`]s: ranges of bytes from which each operation loads a number of
+//! lines, uniformly. Caches are assumed to hold the data that is loaded most often per byte, which
+//! approximates least-recently-used replacement; an area that does not fit completely is held in
+//! part. Loads of one operation depend on each other, so none overlaps another. The model has no
+//! other inputs; nothing here was fitted to a measured result of a program.
 
 use crate::devices;
 use rackweave_base::Duration;
@@ -15,27 +15,27 @@ const LINE: f64 = devices::HOST_LINE_BYTES as f64;
 /// Bytes of an entry of a page table.
 const TABLE_ENTRY_BYTES: f64 = 8.0;
 
-/// What one core sees of its memory. Times are nanoseconds.
+/// The memory hierarchy of one core. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CacheModel {
     /// Bytes of first, second and last level.
     pub bytes: [u64; 3],
-    /// A hit in each, and a load that misses all.
+    /// Latency of a hit in each level, and of a load that misses all.
     pub latency_ns: [f64; 4],
     /// Pages in the first and the second translation buffer.
     pub tlb_entries: [u64; 2],
-    /// What a hit in the second translation buffer adds to a load.
+    /// Time that a hit in the second translation buffer adds to a load.
     pub tlb_second_ns: f64,
-    /// What a page walk adds beside the load of a table entry.
+    /// Time that a page walk adds, beyond the load of a table entry.
     pub walk_ns: f64,
-    /// Nanoseconds of a cycle that does work of a Xeon's cycle.
+    /// Nanoseconds of a cycle that does the work of a Xeon's cycle.
     pub cycle_ns: f64,
 }
 
-/// Memory that operations of one kind load from, every part of it as often as any other.
+/// Memory that operations of one kind load from, uniformly.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Area {
-    /// Bytes of all lines that are ever loaded.
+    /// Bytes of all lines that are loaded at all.
     pub bytes: f64,
     /// Different lines that one operation loads.
     pub lines: f64,
@@ -45,14 +45,14 @@ pub struct Area {
     pub pages_touched: f64,
 }
 
-/// Where the loads of an operation were served, and what they took.
+/// Where the loads of an operation were served, and the time that they took.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Loads {
     /// Loads served by first, second and last level and by memory.
     pub served: [f64; 4],
     /// Page walks.
     pub walks: f64,
-    /// Time of all together in nanoseconds.
+    /// Total time in nanoseconds.
     pub nanos: f64,
 }
 
@@ -104,20 +104,19 @@ impl CacheModel {
         }
     }
 
-    /// How long so many cycles of a Xeon's work take, loads apart.
+    /// Duration of this many cycles of a Xeon's work, without loads.
     pub fn work(&self, cycles: f64) -> f64 {
         cycles * self.cycle_ns
     }
 
-    /// What one operation's loads from all of `areas` take. Loads that fall on a line that the same
-    /// operation has loaded already are not among them: they cost the first level's latency, which
-    /// is the caller's to add.
+    /// Cost of one operation's loads from all of `areas`. Repeated loads of a line within the
+    /// operation are not included: they cost the first level's latency, which the caller adds.
     pub fn loads(&self, areas: &[Area]) -> Loads {
         let tables = self.tables(areas);
         let mut all: Vec<(Area, f64)> = areas.iter().map(|&area| (area, area.lines)).collect();
         let walks: f64 = tables.iter().map(|table| table.lines).sum();
         all.extend(tables.iter().map(|&table| (table, table.lines)));
-        // What is loaded most often per byte first.
+        // The data loaded most often per byte first.
         all.sort_by(|(a, _), (b, _)| (b.lines * a.bytes).total_cmp(&(a.lines * b.bytes)));
         let mut loads = Loads {
             walks,
@@ -138,7 +137,7 @@ impl CacheModel {
         loads
     }
 
-    /// Which parts of an area each level serves, behind `hotter` bytes that it holds first.
+    /// The parts of an area that each level serves, after `hotter` bytes that take precedence.
     fn shares(&self, hotter: f64, bytes: f64) -> [f64; 4] {
         let mut shares = [0.0; 4];
         let mut held = 0.0;
@@ -162,7 +161,7 @@ impl CacheModel {
             .sum()
     }
 
-    /// The entries of page tables that walks load, an area for each of `areas`.
+    /// The page table entries that walks load, an area for each of `areas`.
     fn tables(&self, areas: &[Area]) -> Vec<Area> {
         let [_, both] = self.translated(areas);
         let table = |(area, held): (&Area, f64)| Area {
@@ -174,7 +173,7 @@ impl CacheModel {
         areas.iter().zip(both).map(table).collect()
     }
 
-    /// Which part of each area's pages is in the first buffer, and which in any.
+    /// The parts of each area's pages that are in the first buffer, and in either.
     fn translated(&self, areas: &[Area]) -> [Vec<f64>; 2] {
         let mut order: Vec<usize> = (0..areas.len()).collect();
         order.sort_by(|&a, &b| {
@@ -194,7 +193,7 @@ impl CacheModel {
     }
 }
 
-/// Which part of `size` fits into `room`.
+/// The fraction of `size` that fits into `room`.
 fn within(room: f64, size: f64) -> f64 {
     if size <= 0.0 {
         1.0
@@ -204,7 +203,7 @@ fn within(room: f64, size: f64) -> f64 {
 }
 
 impl Area {
-    /// An area whose lines lie side by side, as in an array that is loaded at random places.
+    /// An area of contiguous lines, as in an array that is loaded at random offsets.
     pub fn array(bytes: f64, lines: f64) -> Self {
         let pages = (bytes / devices::PAGE_BYTES as f64).ceil();
         Self {
@@ -238,7 +237,7 @@ mod tests {
         }
     }
 
-    /// An area on a page that is always translated.
+    /// An area on a page that is always in the translation buffer.
     fn area(bytes: f64, lines: f64) -> Area {
         Area {
             bytes,
@@ -263,7 +262,7 @@ mod tests {
         let hot = area(1024.0, 1.0);
         let cold = area(4096.0, 1.0);
         let both = model().loads(&[cold, hot]);
-        // The hot one has the first level to itself, the cold one is in the second.
+        // The hot area has the first level to itself; the cold one is in the second.
         assert_eq!(both.served, [1.0, 1.0, 0.0, 0.0]);
         assert_eq!(both.nanos, 11.0);
         let reversed = model().loads(&[hot, cold]);
@@ -295,8 +294,8 @@ mod tests {
 
     #[test]
     fn loads_at_random_take_what_was_measured_on_the_same_cores() {
-        // The LX2160A has a last level of 8 MiB and runs at 2.0 GHz; the rest is the DPU's model.
-        // Its measurement is beside a first level hit, over blocks of 2 to 64 MiB.
+        // The LX2160A has a last level of 8 MiB and runs at 2.0 GHz; otherwise it is the DPU's
+        // model. Its measurement is relative to a first level hit, over blocks of 2 to 64 MiB.
         let dpu = CacheModel::bluefield_2();
         let slower = 2.5 / 2.0;
         let board = CacheModel {

@@ -1,10 +1,10 @@
-//! The CPU of a node: what its cores cost, and what they spent their time on.
+//! The CPU of a node: the costs of its cores, and how their time was spent.
 
 use crate::devices;
 use rackweave_base::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// A CPU's constants. What a row or a byte of a workload costs is the workload's to say.
+/// A CPU's constants. The cost of a row or a byte is defined by the workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuModel {
     /// Cores, at least one.
@@ -21,32 +21,32 @@ pub struct CpuModel {
     pub post_cost: Duration,
     /// Taking one completion.
     pub poll_cost: Duration,
-    /// From a word being in memory to a spinning core having seen it.
+    /// From a word being in memory to a spinning core seeing it.
     pub spin_latency: Duration,
 }
 
-/// What a core's time goes into.
+/// What a core spends its time on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Category {
-    /// The work that the program is there for.
+    /// The actual work of the program.
     Compute,
     /// Moving data: posting, polling, copying.
     Communication,
 }
 
-/// What the cores of a node have spent so far.
+/// Time spent by the cores of a node so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CpuReport {
-    /// The work itself.
+    /// The actual work.
     pub compute: Duration,
     /// Moving data.
     pub communication: Duration,
-    /// Spinning on memory for a packet that had not come.
+    /// Spinning on memory for a packet that had not arrived.
     pub waiting: Duration,
 }
 
 impl CpuReport {
-    /// What was spent since `earlier`.
+    /// Time spent since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let span = |now: Duration, then: Duration| {
@@ -67,13 +67,13 @@ impl CpuReport {
     }
 }
 
-/// One core. Actors take turns on it, a step each.
+/// One core. Actors take turns on it, one step each.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Core {
     pub(crate) busy_until: Instant,
-    /// Actors that want it, in order.
+    /// Actors waiting for it, in order.
     pub(crate) ready: VecDeque<u32>,
-    /// Whether an event is entered for when it is free.
+    /// Whether its next free time is in the event queue.
     pub(crate) entered: bool,
 }
 
@@ -108,7 +108,7 @@ impl CpuModel {
         }
     }
 
-    /// How long `count` cycles take, rounded up to whole nanoseconds.
+    /// Duration of `count` cycles, rounded up to whole nanoseconds.
     pub fn cycles(&self, count: u64) -> Duration {
         let nanos = u128::from(count) * 1_000_000_000;
         Duration::from_nanos(nanos.div_ceil(u128::from(self.hertz.max(1))) as u64)

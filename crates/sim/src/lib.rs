@@ -1,17 +1,17 @@
-//! The deterministic simulator: the machines of a rack in virtual time.
+//! The deterministic simulator: the state machines of a rack in virtual time.
 //!
-//! A [`World`] holds NICs, the switch and the links between them, with models of what hardware
-//! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
+//! A [`World`] holds NICs, the switch and the links between them, with models of the time that
+//! hardware takes: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
 //! ([`CacheModel`], [`TreeCost`]), SSDs ([`SsdModel`]). The models' constants come from data sheets
-//! and papers and stand, each with its source, in [`devices`]; [`testbed`] puts the BlueField
-//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper and
+//! and papers and are in [`devices`], each with its source; [`testbed`] assembles the machines of
+//! the BlueField paper, [`testbed_fat_btree`] those of the Fat-B+Tree paper and
 //! [`testbed_communication`] those of the communication tier. [`Actor`]s are the programs that run
-//! on the nodes' cores. One seed decides everything that is random, so a run with the same seed is
-//! the same run; its trace hash says so.
+//! on the nodes' cores. One seed decides everything that is random, so runs with the same seed are
+//! identical; their trace hashes prove it.
 //!
-//! [`checkers`] judge a run from outside; they share no code with what they judge.
+//! [`checkers`] verify a run from outside; they share no code with what they verify.
 //!
-//! It knows no flow, no page and no program of the switch. Read on in [`world`].
+//! It knows nothing of flows, pages or switch programs. Continue with [`world`].
 
 mod caches;
 pub mod checkers;

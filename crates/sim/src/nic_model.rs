@@ -1,28 +1,28 @@
-//! What a NIC takes in time around the machine that does its work: message rate, latency each way,
-//! and the PCIe link to the memory of its node.
+//! The timing of a NIC around its state machine: message rate, latency in each direction, and the
+//! PCIe link to the memory of its node.
 
 use crate::{LinkModel, devices, picos, wire_link};
 use rackweave_base::{Duration, Instant, Packet};
 
-/// A NIC's speed.
+/// The speed of a NIC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NicModel {
-    /// The least picoseconds between two packets of one direction.
+    /// Minimum picoseconds between two packets of one direction.
     pub message_interval_picos: u64,
-    /// From the doorbell, or from the packet that is answered, to the first bit out.
+    /// From the doorbell, or from the packet being answered, to the first bit out.
     pub transmit_latency: Duration,
     /// From the last bit of a packet to its bytes being in memory.
     pub receive_latency: Duration,
-    /// Payload bytes of a posted message up to which memory need not be read to send it.
+    /// Maximum payload bytes of a posted message that is sent without reading memory.
     pub inline_bytes_max: usize,
-    /// What a packet of a posted work request takes on top: how much farther the CPU that posts is
-    /// than `transmit_latency` says.
+    /// Extra time of a packet of a posted work request: how much farther away the posting CPU is
+    /// than `transmit_latency` assumes.
     pub doorbell_latency: Duration,
-    /// What a packet takes on top whose bytes or whose completion a CPU waits for.
+    /// Extra time of a packet if a CPU waits for its bytes or its completion.
     pub delivery_latency: Duration,
-    /// A read from the node's memory, there and back. An atomic holds its word for so long.
+    /// A round-trip read from the node's memory. An atomic holds its word for this long.
     pub memory_read_latency: Duration,
-    /// Bits per second between NIC and memory, each way.
+    /// Bits per second between NIC and memory, in each direction.
     pub pcie_bits_per_second: u64,
     /// Payload bytes of one PCIe transaction.
     pub pcie_transaction_bytes: u64,
@@ -35,9 +35,9 @@ pub struct NicModel {
 pub(crate) struct NicPipelines {
     /// When the next packet may be taken from the machine, in picoseconds.
     transmit_free: u64,
-    /// When the packet taken last enters the link: none overtakes another.
+    /// When the last packet taken enters the link: packets do not overtake.
     transmit_last: Instant,
-    /// When the receive pipeline has room for the next packet, in picoseconds.
+    /// When the receive pipeline has space for the next packet, in picoseconds.
     receive_free: u64,
 }
 
@@ -78,7 +78,7 @@ impl NicModel {
         picos::transfer(bytes, self.pcie_bits_per_second)
     }
 
-    /// How long a packet is in the transmit pipeline.
+    /// Time of a packet in the transmit pipeline.
     #[inline]
     pub fn transmit_latency(&self, packet: &Packet) -> Duration {
         let mut latency = self.transmit_latency;
@@ -91,7 +91,7 @@ impl NicModel {
         latency
     }
 
-    /// How long a packet is in the receive pipeline.
+    /// Time of a packet in the receive pipeline.
     #[inline]
     pub fn receive_latency(&self, packet: &Packet) -> Duration {
         if asks_for_memory(packet) {
@@ -101,8 +101,8 @@ impl NicModel {
         }
     }
 
-    /// READ responses and atomic answers come from memory, and so does what a work request was too
-    /// small to hold.
+    /// READ responses and atomic answers come from memory, and so do payloads too large for their
+    /// work request.
     fn reads_memory(&self, packet: &Packet) -> bool {
         const READ_RESPONSES: std::ops::RangeInclusive<u8> = 0x0d..=0x10;
         const ATOMIC_ACKNOWLEDGE: u8 = 0x12;
@@ -115,25 +115,26 @@ impl NicModel {
     }
 }
 
-/// Whether a packet is made by a NIC in answer to another.
+/// Whether a NIC makes this packet in answer to another.
 fn answers(packet: &Packet) -> bool {
     const RESPONSES: std::ops::RangeInclusive<u8> = 0x0d..=0x12;
     wire_link::opcode(packet.header()).is_some_and(|opcode| RESPONSES.contains(&opcode))
 }
 
-/// Whether a packet is a READ or an atomic: no CPU is told of it.
+/// Whether a packet is a READ or an atomic, which no CPU is notified of.
 fn asks_for_memory(packet: &Packet) -> bool {
     matches!(wire_link::opcode(packet.header()), Some(0x0c | 0x13 | 0x14))
 }
 
 impl NicPipelines {
-    /// When the next packet may be taken, if not at `now`.
+    /// When the next packet may be taken, if later than `now`.
     #[inline]
     pub(crate) fn transmit_wait(&self, now: Instant) -> Option<Instant> {
         (self.transmit_free > picos::since_start(now)).then(|| picos::instant(self.transmit_free))
     }
 
-    /// A packet was taken from the machine at `now`; returns when it enters the link.
+    /// Records that a packet was taken from the state machine at `now`; returns when it enters the
+    /// link.
     ///
     /// The pipeline takes packets at the pace of its slowest part: engine, PCIe or link.
     #[inline]
@@ -153,7 +154,7 @@ impl NicPipelines {
         self.transmit_last
     }
 
-    /// A packet's last bit came at `now`; returns when it is to be handled.
+    /// Records that a packet's last bit arrived at `now`; returns when it is to be handled.
     #[inline]
     pub(crate) fn receive(&mut self, now: Instant, packet: &Packet, model: &NicModel) -> Instant {
         let begin = start(self.receive_free, now);
@@ -165,8 +166,9 @@ impl NicPipelines {
     }
 }
 
-/// When a pipeline that is free at `free` begins what is there at `now`. A pipeline that became
-/// free within the last nanosecond was only waiting for the clock, which has no finer ticks.
+/// When a pipeline that becomes free at `free` starts on a packet available at `now`. A pipeline
+/// that became free within the last nanosecond was only waiting for the clock, whose resolution is
+/// no finer.
 #[inline]
 fn start(free: u64, now: Instant) -> u64 {
     let now = picos::since_start(now);

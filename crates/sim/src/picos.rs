@@ -1,5 +1,5 @@
-//! Picoseconds, for the arithmetic of serialisation: a byte at 100 Gbit/s takes 80 of them, and a
-//! clock of whole nanoseconds would lose bandwidth at every packet.
+//! Picoseconds, for serialisation times: a byte at 100 Gbit/s takes 80 of them, and a clock of
+//! whole nanoseconds would lose bandwidth at every packet.
 
 use rackweave_base::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub fn of(duration: Duration) -> u64 {
     duration.as_nanos().saturating_mul(1000)
 }
 
-/// The first whole nanosecond that is not before `picos`.
+/// The first whole nanosecond not before `picos`.
 #[inline]
 pub fn instant(picos: u64) -> Instant {
     Instant::from_nanos(picos.div_ceil(1000))
@@ -24,7 +24,7 @@ pub fn instant(picos: u64) -> Instant {
 /// Picoseconds that `bytes` take at a rate.
 #[inline]
 pub fn transfer(bytes: u64, bits_per_second: u64) -> u64 {
-    // Bytes are those of one packet or one flash page: far from the 2.3 MB at which this overflows.
+    // `bytes` is at most one packet or flash page, far below the 2.3 MB at which this overflows.
     bytes * 8_000_000_000_000 / bits_per_second
 }
 

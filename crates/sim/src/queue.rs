@@ -1,6 +1,6 @@
-//! The event queue: what happens next, and in which order.
+//! The event queue: pending events and their order.
 //!
-//! Events are small values; packets wait in links and NICs, not here. Two events of the same
+//! Events are small values; packets are stored in links and NICs, not here. Two events of the same
 //! instant happen in the order in which they were entered, so a run repeats exactly.
 
 use rackweave_base::Instant;
@@ -48,7 +48,7 @@ impl<E> Ord for Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue with room for `capacity` events before it grows.
+    /// An empty queue with space for `capacity` events before it grows.
     pub fn new(capacity: usize) -> Self {
         Self {
             heap: BinaryHeap::with_capacity(capacity),
@@ -74,7 +74,7 @@ impl<E> EventQueue<E> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// Takes the next event out.
+    /// Removes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         self.heap
@@ -82,30 +82,29 @@ impl<E> EventQueue<E> {
             .map(|Reverse(entry)| (entry.at, entry.event))
     }
 
-    /// Events waiting.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing will happen.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 }
 
-/// For which times a thing that wants to be called is entered in an event queue.
+/// The times at which a timer has entries in an event queue.
 ///
-/// What wants to be called at a certain time may later want it earlier, or no longer. Events are
-/// not taken back; but one that will come in time anyway is not entered twice, so that they never
-/// pile up.
+/// A timer may later be set to an earlier time, or cancelled. Events are not removed; but a timer
+/// with an event that is early enough gets no second one, so events never pile up.
 #[derive(Clone, Debug, Default)]
 pub struct Alarm {
-    /// Falling: the next is the last.
+    /// Descending: the next is the last.
     entered: Vec<Instant>,
 }
 
 impl Alarm {
-    /// It wants to be called at `at`. True if an event is to be entered for that.
+    /// Sets the timer to `at`. Returns whether an event has to be entered for it.
     #[inline]
     #[must_use]
     pub fn set(&mut self, at: Instant) -> bool {
@@ -116,7 +115,7 @@ impl Alarm {
         true
     }
 
-    /// An event came, at `now`.
+    /// Records that an event fired at `now`.
     #[inline]
     pub fn fired(&mut self, now: Instant) {
         let next = self.entered.pop();

@@ -1,37 +1,37 @@
-//! The model of an SSD: flash units that work in parallel, a latency distribution, and one bus.
+//! The model of an SSD: parallel flash units, a latency distribution, and one bus.
 
 use crate::{devices, picos};
 use rackweave_base::{Duration, Instant, Rng};
 
-/// What is asked of an SSD.
+/// An access to an SSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SsdAccess {
     /// A read: it waits for the flash.
     Read,
-    /// A write: it ends in the drive's protected buffer, and flash is busy with it afterwards.
+    /// A write: it completes in the drive's protected buffer, and keeps the flash busy afterwards.
     Write,
 }
 
-/// A latency distribution as straight lines between quantiles. Only whole numbers, so that it gives
-/// the same values everywhere.
+/// A latency distribution as straight lines between quantiles. It uses only integers, so that
+/// results are the same everywhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distribution(Vec<(u32, u64)>);
 
-/// What a distribution's points lack.
+/// What is wrong with a distribution's points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DistributionError {
     /// The ranks do not run from 0 to 10 000.
     #[error("a latency distribution runs from rank 0 to rank 10000")]
     Ends,
-    /// A point is before the one before it.
+    /// A point is less than the previous one.
     #[error("point {0} of a latency distribution is not above the one before it")]
     Order(usize),
 }
 
-/// The parts of an SSD.
+/// The parameters of an SSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SsdModel {
-    /// Flash units that work at the same time.
+    /// Flash units that work in parallel.
     pub units: usize,
     /// Bytes that one unit handles at a time.
     pub unit_bytes: u32,
@@ -47,7 +47,7 @@ pub struct SsdModel {
     pub write_bytes_per_second: u64,
 }
 
-/// An SSD at work.
+/// The state of an SSD.
 #[derive(Debug)]
 pub struct Ssd {
     model: SsdModel,
@@ -111,7 +111,7 @@ impl Default for SsdModel {
 }
 
 impl Ssd {
-    /// An idle SSD. A model without units is given one.
+    /// An idle SSD. A model without units gets one.
     pub fn new(model: SsdModel, rng: Rng) -> Self {
         let units = vec![Instant::ZERO; model.units.max(1)];
         Self {
@@ -122,9 +122,9 @@ impl Ssd {
         }
     }
 
-    /// Asks for `len` bytes at `now`; returns when that is complete.
+    /// Submits an access of `len` bytes at `now`; returns when it is complete.
     ///
-    /// Which units hold the bytes is random, as addresses spread over a drive.
+    /// The units that hold the bytes are random, as addresses are spread over a drive.
     pub fn submit(&mut self, now: Instant, len: u32, access: SsdAccess) -> Instant {
         let mut complete = now;
         let mut left = len.max(1);
@@ -196,7 +196,7 @@ mod tests {
         assert!(near(writes[1_000], 19_078), "{}", writes[1_000]);
     }
 
-    /// Requests per second with `depth` always under way.
+    /// Requests per second with `depth` always in flight.
     fn rate(access: SsdAccess, len: u32, depth: usize) -> f64 {
         let mut ssd = Ssd::new(SsdModel::default(), Rng::new(6));
         let mut queue = crate::queue::EventQueue::new(depth);
@@ -218,7 +218,7 @@ mod tests {
         let writes = rate(SsdAccess::Write, 4096, 2048);
         assert!((0.24e6..0.27e6).contains(&writes), "{writes}");
         let bytes = rate(SsdAccess::Read, 128 * 1024, 512) * 131_072.0;
-        // What is under way at the end is counted, too.
+        // Requests in flight at the end are counted, too.
         assert!((6.0e9..6.5e9).contains(&bytes), "{bytes}");
     }
 

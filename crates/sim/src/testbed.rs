@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The world's switch is the card's eSwitch: it chooses between host and DPU by address, as the
-//! card does in embedded mode. So the two share what comes over a cable, which is the compute
-//! node's link here; behind the eSwitch there is none. As in the paper each thread uses one port,
-//! and a port of a server is a node of the world with half of that server's cores. What the whole
-//! card or the whole adapter can do (messages, PCIe) is divided evenly among its functions.
+//! card does in embedded mode. So the two share the bandwidth of a cable, which is the compute
+//! node's link here; there is none behind the eSwitch. As in the paper each thread uses one port,
+//! and a port of a server is a node of the world with half of that server's cores. The capacity of
+//! the whole card or adapter (messages, PCIe) is divided evenly among its functions.
 //!
 //! The paper names no switch between the servers, so there is none.
 
@@ -26,7 +26,7 @@ pub const NODES: usize = 3 * devices::CARD_PORTS as usize;
 /// The card's functions: host and DPU, on each port.
 const FUNCTIONS: u64 = 2 * devices::CARD_PORTS as u64;
 
-/// What a node of the testbed is.
+/// A server of the testbed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Server {
     /// The compute node.
@@ -41,7 +41,7 @@ impl Server {
     /// All three.
     pub const ALL: [Self; 3] = [Self::Compute, Self::Host, Self::Dpu];
 
-    /// Its node of the world that uses a port of the card.
+    /// The world's node for this server at a port of the card.
     pub fn at_port(self, port: u16) -> NodeId {
         let place = match self {
             Self::Compute => 0,
@@ -51,12 +51,12 @@ impl Server {
         NodeId(place * devices::CARD_PORTS + port % devices::CARD_PORTS)
     }
 
-    /// The node that its thread `index` runs on: threads are dealt to ports in turn.
+    /// The node that its thread `index` runs on: threads are assigned to ports in turn.
     pub fn of_thread(self, index: u16) -> NodeId {
         self.at_port(index)
     }
 
-    /// Threads of it that the paper uses.
+    /// Number of its threads in the paper.
     pub fn threads(self) -> u16 {
         match self {
             Self::Compute => devices::COMPUTE_THREADS,
@@ -75,7 +75,7 @@ impl Server {
         node.with_link(self.link())
     }
 
-    /// What a core of it sees of its memory.
+    /// The memory hierarchy of one of its cores.
     pub fn caches(self) -> CacheModel {
         match self {
             Self::Compute => CacheModel::xeon_5220(),
@@ -136,8 +136,8 @@ impl Server {
         }
     }
 
-    /// The cable of a port, or the way from a function of the card to its eSwitch. Converged
-    /// Ethernet loses nothing, and the paper tells of no congestion control.
+    /// The cable of a port, or the path from a function of the card to its eSwitch. Converged
+    /// Ethernet loses nothing, and the paper mentions no congestion control.
     fn link(self) -> LinkModel {
         let cable = LinkModel {
             bits_per_second: devices::DPU_LINK_BITS_PER_SECOND,
@@ -194,7 +194,7 @@ mod tests {
     fn the_host_is_farther_from_the_card_than_the_dpu() {
         let (host, dpu) = (Server::Host.nic(), Server::Dpu.nic());
         let one_way = |nic: &NicModel| (nic.transmit_latency + nic.doorbell_latency).as_nanos();
-        // An ordinary adapter's way and the card's PCIe switch.
+        // An ordinary adapter's path and the card's PCIe switch.
         assert_eq!(one_way(&host), 300 + 112);
         assert_eq!(one_way(&host) - one_way(&dpu), 200);
         let reads = host.memory_read_latency.as_nanos() - dpu.memory_read_latency.as_nanos();

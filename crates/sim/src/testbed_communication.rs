@@ -6,42 +6,42 @@
 //! ```
 //!
 //! The paper names no switch between the two, so there is none: the world's switch takes no time,
-//! and behind it there is no cable.
+//! and there is no cable behind it.
 //!
-//! [`CopyModel`] says what a core takes to move bytes from one level of its memory to another:
-//! beside the wire that is what decides in these experiments. Bytes go once through each level that
-//! they come from or go to, one level after the other. An area that does not fit a level is there
-//! in part.
+//! [`CopyModel`] gives the time that a core takes to move bytes from one level of its memory to
+//! another: besides the wire this is the deciding factor in these experiments. Bytes pass once
+//! through each level of their source and destination, one level after the other. An area that does
+//! not fit in a level is held there in part.
 
 use crate::world::{NodeModel, SwitchModel};
 use crate::{CpuModel, LinkModel, NicModel, devices};
 use rackweave_base::{Duration, NodeId};
 
-/// The unit that has the data and sends it.
+/// The unit that stores the data and sends it.
 pub const STORAGE: NodeId = NodeId(0);
 
-/// The unit that wants it.
+/// The unit that requests it.
 pub const COMPUTE: NodeId = NodeId(1);
 
-/// Where bytes are that a core reads, or where they go that it writes.
+/// The source of bytes that a core reads, or the destination of bytes that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In memory, and in no cache.
     Memory,
-    /// In an area of so many bytes that this core alone uses over and over.
+    /// In an area of this many bytes that only this core uses repeatedly.
     Reused(u64),
-    /// In an area of so many bytes that a device writes over and over.
+    /// In an area of this many bytes that a device writes repeatedly.
     FromDevice(u64),
 }
 
-/// What moving bytes takes a core.
+/// The time that a core takes to move bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CopyModel {
     /// Nanoseconds per byte from or to the second level cache, the last level, memory.
     ns_per_byte: [f64; 3],
     /// Bytes of the two caches.
     caches: [f64; 2],
-    /// Bytes of the last level into which a device writes.
+    /// Bytes of the last level that a device writes into.
     device: f64,
 }
 
@@ -49,7 +49,7 @@ impl CopyModel {
     /// A core of the unit at `node`.
     pub fn new(node: NodeId) -> Self {
         let second = (hertz(node) * devices::SECOND_LEVEL_BYTES_PER_CYCLE) as f64;
-        // By Little's law: the lines that a core has under way, once per latency.
+        // By Little's law: the lines that a core has in flight, once per latency.
         let under_way = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
         let last = devices::HOST_CACHE_LATENCY.as_nanos() as f64 / under_way as f64;
         let memory = 1e9 / devices::CORE_MEMORY_BYTES_PER_SECOND as f64;
@@ -60,12 +60,12 @@ impl CopyModel {
         }
     }
 
-    /// Copying `bytes` bytes.
+    /// Time to copy `bytes` bytes.
     pub fn copy(&self, bytes: u64, from: Place, to: Place) -> Duration {
         nanos(bytes, self.per_byte(from) + self.per_byte(to))
     }
 
-    /// Setting `bytes` bytes to zero.
+    /// Time to zero `bytes` bytes.
     pub fn set(&self, bytes: u64, at: Place) -> Duration {
         nanos(bytes, self.per_byte(at))
     }
@@ -87,7 +87,7 @@ impl CopyModel {
     }
 }
 
-/// Which part of an area a cache holds.
+/// The fraction of an area that a cache holds.
 fn part(cache: f64, area: u64) -> f64 {
     (cache / area.max(1) as f64).min(1.0)
 }
@@ -101,8 +101,8 @@ fn hertz(node: NodeId) -> u64 {
     if node == STORAGE { storage } else { compute }
 }
 
-/// The CPU of the unit at `node`. What is a load from the last level cache or from memory does not
-/// go with the clock.
+/// The CPU of the unit at `node`. Loads from the last level cache or from memory do not scale with
+/// the clock.
 pub fn cpu(node: NodeId) -> CpuModel {
     let cpu = CpuModel {
         cores: devices::COMMUNICATION_CORES,
@@ -144,7 +144,7 @@ pub fn nodes() -> Vec<NodeModel> {
     [STORAGE, COMPUTE].map(node).to_vec()
 }
 
-/// The switch that is none.
+/// A switch that takes no time.
 pub fn switch() -> SwitchModel {
     SwitchModel {
         pipeline_latency: Duration::ZERO,

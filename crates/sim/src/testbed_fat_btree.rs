@@ -7,17 +7,17 @@
 //!                                                            └─────── edge ── 2 memory servers
 //! ```
 //!
-//! All cables are of 40 Gbit/s, all switches Tofinos. Nodes and cables are described here; which
-//! switch is cabled to which is the rack's to say.
+//! All cables are of 40 Gbit/s, all switches Tofinos. Nodes and cables are described here; the rack
+//! defines how switches are connected.
 
 use crate::world::NodeModel;
 use crate::{CacheModel, CpuModel, LinkModel, NicModel, devices};
 use rackweave_base::Duration;
 
-/// Cycles of posting one work request, as the host of [`devices::HOST_POST_COST`] takes for it.
+/// Cycles of posting one work request, as the host takes in [`devices::HOST_POST_COST`].
 const POST_CYCLES: u64 = devices::WORK_REQUEST_CYCLES + devices::DOORBELL_CYCLES;
 
-/// Which of the two.
+/// One of the two testbeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Network {
     /// One client and one memory server with a ConnectX-5 each, two switches in a row.
@@ -45,7 +45,7 @@ impl Network {
         node.with_link(self.cable())
     }
 
-    /// The model of every cable. The paper tells neither of losses nor of congestion control.
+    /// The model of every cable. The paper mentions neither losses nor congestion control.
     pub fn cable(self) -> LinkModel {
         LinkModel {
             bits_per_second: devices::FAT_BTREE_LINK_BITS_PER_SECOND,
@@ -56,9 +56,9 @@ impl Network {
         }
     }
 
-    /// The CPU of every host: a Xeon of the same generation as the others' testbeds have, at this
-    /// clock. What is cycles of a core goes with the clock, what is a load from the last level
-    /// cache or from memory does not.
+    /// The CPU of every host: a Xeon of the same generation as in the other testbeds, at this
+    /// clock. Times in core cycles scale with the clock; loads from the last level cache or from
+    /// memory do not.
     pub fn cpu(self) -> CpuModel {
         let cycle_ns = 1e9 / self.hertz() as f64;
         CpuModel {
@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    /// What a core sees of its memory.
+    /// The memory hierarchy of a core.
     pub fn caches(self) -> CacheModel {
         let cycle_ns = 1e9 / self.hertz() as f64;
         let [first, second] = devices::STORAGE_CACHE_CYCLES.map(|cycles| cycles as f64 * cycle_ns);
@@ -115,7 +115,7 @@ mod tests {
     fn cables_are_of_40_gbit_and_lose_nothing() {
         for network in [Network::Rdma, Network::Ethernet] {
             let node = network.node();
-            // 1024 bytes of payload and what is around it: 1106 bytes in 221 ns.
+            // 1024 bytes of payload and its overhead: 1106 bytes in 221 ns.
             assert_eq!(node.to_switch.occupancy(1082), 221_200);
             assert!(node.from_switch.lossless && node.from_switch.ecn.is_none());
         }

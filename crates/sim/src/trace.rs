@@ -1,7 +1,7 @@
-//! A hash over everything that was delivered: two runs are the same if it is.
+//! A hash over all deliveries: two runs are the same if their hashes are.
 
-/// A running 64-bit hash. It tells runs apart; it is no defence against an adversary. Its values
-/// depend on nothing but what is added, so they are the same in every build.
+/// A running 64-bit hash. It distinguishes runs; it is no defence against an adversary. Its value
+/// depends only on what is added, so it is the same in every build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceHash(u64);
 

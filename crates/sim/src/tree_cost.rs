@@ -1,17 +1,17 @@
-//! What an operation on a B+tree costs a core: levels, binary searches, caches.
+//! The cost of an operation on a B+tree to a core: levels, binary searches, caches.
 //!
 //! A pure function of the tree's shape and of [`CacheModel`]: each level is an [`Area`], and a
-//! search of a tree node loads its header and one line for each halving but the last ones, which
-//! fall on one line. Nothing is guessed: the search has no branches that depend on keys.
+//! search of a tree node loads its header and one line for each halving except the last ones, which
+//! fall on one line. Nothing is estimated: the search has no branches that depend on keys.
 
 use crate::devices;
 use crate::{Area, CacheModel, Loads};
 use rackweave_base::Duration;
 
-/// A B+tree as its costs see it.
+/// The shape of a B+tree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TreeShape {
-    /// Keys in it.
+    /// Number of keys.
     pub keys: u64,
     /// Bytes of a tree node.
     pub node_bytes: u64,
@@ -19,20 +19,20 @@ pub struct TreeShape {
     pub header_bytes: u64,
     /// Bytes of an entry.
     pub entry_bytes: u64,
-    /// Which part of a tree node is in use on average.
+    /// The fraction of a tree node in use, on average.
     pub fill: f64,
 }
 
 /// One level of such a tree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TreeLevel {
-    /// Tree nodes.
+    /// Number of tree nodes.
     pub nodes: f64,
     /// Entries of each.
     pub entries: f64,
 }
 
-/// What operations on a tree cost one core of some kind.
+/// The cost of tree operations to one core of a certain kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TreeCost {
     /// A lookup that finds its key.
@@ -41,7 +41,7 @@ pub struct TreeCost {
     pub update: Duration,
     /// The loads of either.
     pub loads: Loads,
-    /// Levels, the leaves among them.
+    /// Number of levels, including the leaves.
     pub levels: u32,
 }
 
@@ -89,7 +89,7 @@ impl TreeShape {
         nodes * self.node_bytes as f64
     }
 
-    /// The memory of a level, and what a search loads of it.
+    /// The memory of a level, and the lines that a search loads from it.
     pub fn area(&self, level: &TreeLevel) -> Area {
         let page = devices::PAGE_BYTES as f64;
         let used = self.header_bytes as f64 + level.entries * self.entry_bytes as f64;
@@ -105,20 +105,19 @@ impl TreeShape {
     /// Lines that a binary search over `entries` entries loads.
     fn lines_searched(&self, entries: f64) -> f64 {
         let per_line = (devices::HOST_LINE_BYTES / self.entry_bytes.max(1)).max(1);
-        // The last halvings and the comparison behind them fall on one line.
+        // The last halvings and the comparison after them fall on one line.
         let on_the_last = f64::from(per_line.ilog2());
         (halvings(entries) - on_the_last + 1.0).max(1.0)
     }
 }
 
-/// How often a search halves `entries` entries until one is left; it is compared once more then.
+/// How often a search halves `entries` entries until one is left; that one is compared once more.
 fn halvings(entries: f64) -> f64 {
     entries.max(1.0).log2().ceil()
 }
 
 impl TreeCost {
-    /// What operations on such a tree cost a core whose memory is `caches`, keys being drawn alike
-    /// from all of it.
+    /// The cost of operations on such a tree to a core with `caches`, with keys drawn uniformly.
     pub fn new(shape: &TreeShape, caches: &CacheModel) -> Self {
         let levels = shape.levels();
         let areas: Vec<Area> = levels.iter().map(|level| shape.area(level)).collect();
@@ -128,7 +127,7 @@ impl TreeCost {
             let steps = halvings(level.entries) + 1.0;
             nanos += caches.work(devices::TREE_NODE_CYCLES as f64);
             nanos += caches.work(steps * devices::SEARCH_STEP_CYCLES as f64);
-            // Steps on a line that is there, and the second look at the latch.
+            // Steps on a line that is already loaded, and the second read of the latch.
             let again = steps + 2.0 - area.lines;
             nanos += again.max(0.0) * caches.latency_ns[0];
         }
@@ -161,7 +160,7 @@ mod tests {
             fill: 1.0,
             ..TreeShape::grown(keys, node_bytes)
         };
-        // Bluefield, section 5.2: a fanout of 32 gives 256 M keys six levels, 128 four.
+        // Bluefield, section 5.2: with 256 M keys a fanout of 32 gives six levels, 128 four.
         assert_eq!(full(256_000_000, 512).levels().len(), 6);
         assert_eq!(full(256_000_000, 2048).levels().len(), 4);
         assert_eq!(full(1, 512).levels().len(), 1);

@@ -1,14 +1,14 @@
-//! Processing units: how fast a CPU, a GPU or an FPGA scans and aggregates what lies in its memory.
+//! Processing units: how fast a CPU, a GPU or an FPGA scans and aggregates data in its memory.
 //!
-//! A model says what limits a unit by the numbers of its data sheet: the rate at which its cores or
-//! its pipeline take rows, and the rate of the memory that the rows lie in. The slower one counts.
-//! None of the testbed's units is described in more detail by zero-sided RDMA (section 7), and no
-//! number here was fitted to its figures.
+//! A model limits a unit by the numbers of its data sheet: the rate at which its cores or its
+//! pipeline process rows, and the rate of the memory that holds the rows. The slower one applies.
+//! Zero-sided RDMA (section 7) describes none of the testbed's units in more detail, and no number
+//! here was fitted to its figures.
 
 use crate::{CpuModel, devices};
 use rackweave_base::Duration;
 
-/// What a query costs, whatever the unit.
+/// The cost of a query, independent of the unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitWork {
     /// Bytes of a row.
@@ -32,21 +32,23 @@ impl UnitWork {
 pub struct UnitModel {
     /// Its name in figures.
     pub name: String,
-    /// Bytes per second at which its cores or its pipeline take rows.
+    /// Bytes per second that its cores or its pipeline process.
     pub compute_bytes_per_second: u64,
-    /// Bytes per second at which rows come through its memory.
+    /// Bytes per second that its memory delivers.
     pub memory_bytes_per_second: u64,
-    /// What each batch costs beside its bytes: handing it to the unit's parts, filling a pipeline.
+    /// Cost of each batch besides its bytes: passing it to the unit's parts, filling a pipeline.
     pub batch_latency: Duration,
-    /// From a word being in its memory to the unit having seen it.
+    /// From a word being in its memory to the unit seeing it.
     pub spin_latency: Duration,
 }
 
 impl UnitModel {
-    /// `cores` cores of a Xeon Gold 5120. A batch is one core's and costs one look at the ring.
+    /// `cores` cores of a Xeon Gold 5120. A batch is processed by one core and costs one poll of
+    /// the ring.
     pub fn cpu(cores: u16, work: UnitWork) -> Self {
         let cores = cores.clamp(1, devices::HOST_CORES);
-        // Each core has its share of the socket's memory; what DMA wrote is read once.
+        // Each core has its share of the socket's memory bandwidth; bytes that DMA wrote are read
+        // once.
         let memory = devices::HOST_MEMORY_BYTES_PER_SECOND / u64::from(devices::HOST_CORES);
         Self {
             name: "CPU".into(),
@@ -59,7 +61,7 @@ impl UnitModel {
     }
 
     /// An NVIDIA V100 with a persistent kernel. Its 80 multiprocessors are assumed to keep up with
-    /// its memory in a scan with few groups; so only the memory limits it.
+    /// its memory in a scan with few groups, so only the memory limits it.
     pub fn gpu_v100() -> Self {
         let memory = devices::GPU_MEMORY_BYTES_PER_SECOND / devices::GPU_MEMORY_PASSES;
         Self {
@@ -71,8 +73,8 @@ impl UnitModel {
         }
     }
 
-    /// An Alveo U55C with one pipeline, which is assumed, and its ring in one channel of its HBM,
-    /// into which the NIC writes through the PCIe BAR (zero-sided RDMA, sections 3.2 and 7.3).
+    /// An Alveo U55C with one pipeline (assumed) and its ring in one channel of its HBM, into which
+    /// the NIC writes through the PCIe BAR (zero-sided RDMA, sections 3.2 and 7.3).
     pub fn fpga_u55c() -> Self {
         Self {
             name: "FPGA".into(),
@@ -85,14 +87,14 @@ impl UnitModel {
         }
     }
 
-    /// Bytes per second in the long run, with batches so large that their latency does not count.
+    /// Sustained bytes per second, with batches so large that their latency is negligible.
     pub fn bytes_per_second(&self) -> u64 {
         self.compute_bytes_per_second
             .min(self.memory_bytes_per_second)
             .max(1)
     }
 
-    /// How long a batch of `bytes` bytes takes, in whole nanoseconds rounded up.
+    /// Duration of a batch of `bytes` bytes, in whole nanoseconds rounded up.
     pub fn batch_time(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000;
         let nanos = nanos.div_ceil(u128::from(self.bytes_per_second()));
@@ -100,8 +102,8 @@ impl UnitModel {
     }
 }
 
-/// How long one core takes to stream `bytes` bytes from memory or to it, in whole nanoseconds
-/// rounded up: by Little's law its lines under way come once per memory latency.
+/// Time that one core takes to stream `bytes` bytes to or from memory, in whole nanoseconds rounded
+/// up: by Little's law its lines in flight arrive once per memory latency.
 pub fn stream_time(cpu: &CpuModel, bytes: u64) -> Duration {
     let under_way = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
     let nanos = u128::from(bytes) * u128::from(cpu.memory_latency.as_nanos());
@@ -151,7 +153,7 @@ mod tests {
         assert!(rate(2).abs_diff(2 * rate(1)) <= 1);
         assert_eq!(rate(devices::HOST_CORES), rate(u16::MAX));
         assert_eq!(rate(0), rate(1));
-        // Wider rows take as many cycles, so more bytes, until memory ends that.
+        // Wider rows take as many cycles, so the rate in bytes grows until memory limits it.
         let wide = UnitModel::cpu(1, UnitWork::q1(1024));
         assert_eq!(wide.bytes_per_second(), wide.memory_bytes_per_second);
     }

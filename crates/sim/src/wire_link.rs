@@ -1,10 +1,10 @@
 //! One direction of a cable with the egress queue in front of it.
 //!
 //! The simulator holds both ends: `send` enters a packet into the egress queue at the near end,
-//! `receive` takes it out at the far end when its last bit has arrived. A full queue drops its
-//! tail. A long queue marks packets as RED does in the switches that DCQCN was made for: never
-//! below one length, always above another, in between with a probability that rises linearly (Zhu
-//! et al., SIGCOMM 2015, section 3.1).
+//! `receive` takes it out at the far end when its last bit has arrived. A full queue drops arriving
+//! packets. A long queue marks packets as RED does in the switches that DCQCN was designed for:
+//! never below one length, always above another, in between with a probability that rises linearly
+//! (Zhu et al., SIGCOMM 2015, section 3.1).
 
 use crate::{devices, picos};
 use rackweave_base::{Duration, Instant, Packet, Rng};
@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 /// When packets are marked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EcnModel {
-    /// Bytes in the queue up to which none is marked.
+    /// Bytes in the queue up to which no packet is marked.
     pub bytes_min: usize,
-    /// Bytes in the queue from which all are marked.
+    /// Bytes in the queue from which every packet is marked.
     pub bytes_max: usize,
     /// Probability of a mark just below `bytes_max`.
     pub probability_max: f64,
@@ -28,21 +28,21 @@ pub struct EcnModel {
 pub struct LinkModel {
     /// Bits per second, at least one.
     pub bits_per_second: u64,
-    /// How long a bit travels.
+    /// Propagation delay.
     pub propagation: Duration,
-    /// Bytes that the egress queue holds.
+    /// Capacity of the egress queue in bytes.
     pub queue_bytes: usize,
-    /// Whether the queue has no bound, so that nothing is ever dropped.
+    /// Whether the queue is unbounded, so that nothing is ever dropped.
     pub lossless: bool,
     /// When packets are marked, if ever.
     pub ecn: Option<EcnModel>,
-    /// The most bytes behind the Ethernet header.
+    /// Maximum bytes after the Ethernet header.
     pub mtu: usize,
-    /// Whether packets need their ICRC.
+    /// Whether packets need an ICRC.
     pub check_needed: bool,
 }
 
-/// What a direction of a link has done so far.
+/// Counters of a direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkCounters {
     /// Packets put on the wire.
@@ -55,13 +55,13 @@ pub struct LinkCounters {
     pub drops: u64,
     /// Packets marked by this queue.
     pub marks: u64,
-    /// The most bytes that ever waited.
+    /// Maximum bytes that waited.
     pub queue_bytes_max: u64,
     /// Picoseconds for which the wire was busy.
     pub busy_picos: u64,
 }
 
-/// One direction of a link, both ends in one hand.
+/// One direction of a link, with both ends in one object.
 #[derive(Debug)]
 pub struct SimLink {
     model: LinkModel,
@@ -110,8 +110,8 @@ impl Default for LinkModel {
 }
 
 impl LinkModel {
-    /// Picoseconds for which a packet of `wire_len` bytes occupies the wire, with everything that
-    /// Ethernet puts around it.
+    /// Picoseconds for which a packet of `wire_len` bytes occupies the wire, including all Ethernet
+    /// overhead.
     #[inline]
     pub fn occupancy(&self, wire_len: usize) -> u64 {
         let packet = wire_len as u64 + devices::ETHERNET_CHECK_BYTES;
@@ -136,7 +136,7 @@ impl EcnModel {
 }
 
 impl SimLink {
-    /// An idle link. What it draws at random comes from `rng`.
+    /// An idle link. Its random draws come from `rng`.
     pub fn new(model: LinkModel, rng: Rng) -> Self {
         let model = LinkModel {
             bits_per_second: model.bits_per_second.max(1),
@@ -158,7 +158,7 @@ impl SimLink {
         &self.model
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn counters(&self) -> &LinkCounters {
         &self.counters
     }
@@ -228,7 +228,8 @@ impl Link for SimLink {
     }
 
     fn room(&self) -> usize {
-        // It takes everything; what does not fit in the queue it drops, as switches do.
+        // The link accepts every packet; it drops those that do not fit in the queue, as switches
+        // do.
         usize::MAX
     }
 
@@ -252,7 +253,7 @@ impl Link for SimLink {
     }
 }
 
-/// Where the IPv4 header of a packet begins, if it has one (IEEE 802.3, 802.1Q).
+/// Offset of the IPv4 header of a packet, if it has one (IEEE 802.3, 802.1Q).
 fn ipv4_at(header: &[u8]) -> Option<usize> {
     let kind = |at: usize| {
         header
@@ -267,16 +268,16 @@ fn ipv4_at(header: &[u8]) -> Option<usize> {
     (header.len() >= at + 20).then_some(at)
 }
 
-/// Where the BTH of a RoCEv2 packet begins: it follows Ethernet, IPv4 without options, UDP. Nothing
-/// if the packet is for another UDP port than that of RoCEv2.
+/// Offset of the BTH of a RoCEv2 packet: it follows Ethernet, IPv4 without options, UDP. `None` if
+/// the packet is for another UDP port than that of RoCEv2.
 pub(crate) fn bth_at(header: &[u8]) -> Option<usize> {
     let at = ipv4_at(header)?;
     let port = header.get(at + 22..at + 24)?;
     (port == udp::ROCE_PORT.to_be_bytes()).then_some(at + 28)
 }
 
-/// Bytes that a packet carries: its payload, and of what is not RoCEv2 what lies in the header area
-/// behind the UDP header.
+/// Bytes that a packet carries: its payload, and for packets other than RoCEv2 also the header area
+/// after the UDP header.
 pub(crate) fn carried(packet: &Packet) -> usize {
     let header = packet.header();
     let ahead = match (bth_at(header), ipv4_at(header)) {
@@ -297,9 +298,9 @@ pub(crate) fn addresses(header: &[u8]) -> Option<[[u8; 4]; 2]> {
     Some([12, 16].map(|field| core::array::from_fn(|byte| header[at + field + byte])))
 }
 
-/// Sets "congestion experienced" in a packet that can bear it (RFC 3168) and repairs the header's
-/// checksum. The ICRC masks this field, so the mark needs no change there. False if the packet
-/// cannot bear a mark or bears it already.
+/// Sets "congestion experienced" in a packet that supports it (RFC 3168) and corrects the header's
+/// checksum. The ICRC masks this field, so it needs no change. Returns false if the packet does not
+/// support a mark or has one already.
 fn mark(packet: &mut Packet) -> bool {
     let header = packet.header_mut();
     let Some(at) = ipv4_at(header) else {

@@ -3,8 +3,8 @@
 use super::*;
 use rackweave_base::Payload;
 
-/// An Ethernet and IPv4 header with the given ECN bits and a right checksum, and what follows up to
-/// 54 bytes: UDP and BTH.
+/// An Ethernet and IPv4 header with the given ECN bits and a valid checksum, and UDP and BTH up to
+/// 54 bytes.
 fn header(ecn: u8) -> [u8; 54] {
     let mut header = [0; 54];
     header[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -46,7 +46,7 @@ fn a_packet_takes_its_bytes_and_ethernets() {
     // 54 header bytes, 4096 of payload and the ICRC, then check sequence, preamble and gap:
     // 4178 bytes at 80 ps.
     assert_eq!(model.occupancy(4096 + 58), 334_240);
-    // The least packet is 64 bytes with its check sequence.
+    // The minimum packet is 64 bytes including its check sequence.
     assert_eq!(model.occupancy(20), (64 + 20) * 80);
     let slow = LinkModel {
         bits_per_second: 25_000_000_000,
@@ -72,7 +72,7 @@ fn packets_arrive_in_order_when_their_last_bit_does() {
     assert_eq!(counters.busy_picos, 3 * 334_240);
     assert_eq!((counters.packets, counters.payload_bytes), (3, 3 * 4096));
     assert_eq!(counters.bytes, 3 * (4096 + 58));
-    // An idle link starts afresh.
+    // An idle link starts again without delay.
     link.send(at(5_000), packet(2, 0)).unwrap();
     assert_eq!(link.poll_timeout(), Some(at(5_017)));
 }

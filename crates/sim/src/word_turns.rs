@@ -1,29 +1,28 @@
 //! Atomics on one word take turns.
 //!
 //! A NIC executes an atomic by reading the word from its node's memory, changing it, and writing it
-//! back, and lets no other atomic at the word meanwhile. The next one may read as soon as the write
-//! is on its way: reads do not pass posted writes (PCI Express base specification, ordering rules).
-//! So each atomic holds its word for one read. Packets of the same queue pair that come behind an
-//! atomic wait with it, others pass.
+//! back, and allows no other atomic on the word in between. The next one may read as soon as the
+//! write has been issued: reads do not pass posted writes (PCI Express base specification, ordering
+//! rules). So each atomic holds its word for one read. Packets of the same queue pair behind an
+//! atomic wait with it; others pass.
 
 use crate::{NicModel, picos, wire_link};
 use rackweave_base::{Instant, Packet};
 use std::collections::VecDeque;
 
-/// Where the queue pair begins in the BTH, and where the address is behind it (IB specification,
-/// 9.2 and 9.3.3).
+/// Offset of the queue pair number in the BTH, and of the address after it (IB specification, 9.2
+/// and 9.3.3).
 const QPN_AT: usize = 5;
 const ADDRESS_AT: usize = 12;
 
-/// Words that are held, with when they are free again, in picoseconds.
+/// Held words, with the times at which they become free, in picoseconds.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct WordTurns {
     held: VecDeque<(u64, u64)>,
 }
 
 impl WordTurns {
-    /// When an atomic request that could be executed at `ready` is executed; the same time for any
-    /// other packet.
+    /// When an atomic request that is ready at `ready` is executed; `ready` for any other packet.
     pub(crate) fn turn(&mut self, ready: Instant, packet: &Packet, model: &NicModel) -> Instant {
         let Some(address) = atomic_address(packet) else {
             return ready;
@@ -45,8 +44,8 @@ impl WordTurns {
     }
 }
 
-/// Puts a packet among those that wait to be handled, by when that is; none of a queue pair is
-/// handled before another that came earlier.
+/// Inserts a packet into the queue of waiting packets by the time of its handling; packets of a
+/// queue pair keep their order of arrival.
 pub(crate) fn enter(waiting: &mut VecDeque<(Instant, Packet)>, mut ready: Instant, packet: Packet) {
     if waiting.back().is_none_or(|(last, _)| *last <= ready) {
         waiting.push_back((ready, packet));

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use support::{LONG, NicSettings, config, rack, run_to_end};
 
-/// Goes through a list of steps and writes down when each happened.
+/// Executes a list of steps and records when each happened.
 struct Script {
     steps: Vec<Step>,
     charge: Duration,
@@ -91,7 +91,7 @@ fn actors_share_a_core_and_not_the_others() {
     assert_eq!(turns, [0, 100, 200, 300, 400, 400]);
 }
 
-/// Bumps a counter that its neighbour waits for.
+/// Increments a counter that its neighbour waits for.
 struct Pair {
     counter: Rc<RefCell<u64>>,
     until: u64,
@@ -130,7 +130,7 @@ fn neighbours_hand_over_through_memory() {
         "the one who counts to ten waits for ever"
     );
     assert_eq!((*counter.borrow(), rack.world.actors_active()), (10, 1));
-    // Each hand-over takes one spin but the first two: both actors begin at once.
+    // Each hand-over takes one spin, except the first two: both actors start at once.
     assert_eq!(rack.world.now(), Instant::from_nanos(9 * 40));
 }
 

@@ -1,4 +1,4 @@
-//! READs whose cache lines are read in any order: what a reader gets while others write.
+//! READs whose cache lines are read in any order: what a reader gets during concurrent writes.
 
 mod support;
 
@@ -13,17 +13,17 @@ use support::{End, Forward, NicSettings, config, rack, run_to_end};
 /// Words of a line.
 const LINE: usize = 8;
 
-/// What a WRITE puts over what was read.
+/// The value that a WRITE puts over what was read.
 const WRITTEN: u64 = u64::MAX;
 
-/// Bytes of such a WRITE: few enough to travel in the work request and to come close behind the
+/// Bytes of such a WRITE: few enough to travel in the work request and to arrive closely after the
 /// READ.
 const WRITE_BYTES: u32 = 128;
 
 /// Bytes that change.
 const COUNTED: usize = 8192;
 
-/// Counts up, and at one moment writes the count over its memory, every so often.
+/// Counts up, and periodically writes the count over all its memory at one instant.
 struct Counter(Block, u64);
 
 impl Actor for Counter {
@@ -35,7 +35,7 @@ impl Actor for Counter {
     }
 }
 
-/// READs, one at a time, and keeps what it got.
+/// Issues READs, one at a time, and keeps the results.
 struct Reader {
     end: End,
     local: Region,
@@ -49,14 +49,15 @@ struct Reader {
 struct What {
     read_lines: ReadLines,
     seed: u64,
-    /// Where it reads, and how many bytes.
+    /// The source and length of its READs.
     offset: u64,
     bytes: u32,
     count: usize,
     mtu: Mtu,
-    /// Follows each READ with a WRITE over the end of what was read, on the same queue pair.
+    /// Whether each READ is followed by a WRITE over the end of what was read, on the same queue
+    /// pair.
     writes: bool,
-    /// Whether somebody changes what is read.
+    /// Whether the memory being read is changed concurrently.
     counts: bool,
     faults: FaultConfig,
 }
@@ -162,13 +163,13 @@ fn at_once_nothing_is_torn_and_in_any_order_nearly_everything() {
     assert_eq!(torn(&images), 0);
     let (images, _) = What::new(ReadLines::AnyOrder).images();
     assert!(torn(&images) > images.len() * 9 / 10, "{}", torn(&images));
-    // The one or the other first.
+    // Either of two lines may be newer.
     let lines = |image: &Vec<u64>| -> Vec<u64> { image.iter().step_by(LINE).copied().collect() };
     let all: Vec<_> = images.iter().map(lines).collect();
     let rises = all.iter().filter(|lines| lines[0] < lines[15]).count();
     let falls = all.iter().filter(|lines| lines[0] > lines[15]).count();
     assert!(rises > 40 && falls > 40, "{rises} {falls}");
-    // A read of 547 ns meets at most four changes 170 ns apart.
+    // A read of 547 ns overlaps at most four changes 170 ns apart.
     for lines in &all {
         let (least, most) = (lines.iter().min().unwrap(), lines.iter().max().unwrap());
         assert!(most - least <= 4, "{lines:?}");
@@ -217,7 +218,7 @@ fn packets_of_one_read_are_torn_too_and_faults_change_nothing() {
     }
 }
 
-/// The responder takes a READ's bytes before it executes a WRITE behind it.
+/// The responder takes a READ's bytes before it executes a subsequent WRITE.
 #[test]
 fn a_write_behind_a_read_is_not_seen_by_it() {
     for bytes in [512, 4096] {
@@ -228,8 +229,8 @@ fn a_write_behind_a_read_is_not_seen_by_it() {
             ..What::new(ReadLines::AnyOrder)
         };
         let (images, _) = what.images();
-        // Not even of the WRITE before, which the counter has written over since: a round trip
-        // takes longer than its period.
+        // Not even the previous WRITE is seen, which the counter has overwritten since: a round
+        // trip takes longer than its period.
         let seen = images.iter().flatten().filter(|word| **word == WRITTEN);
         assert_eq!(seen.count(), 0, "{bytes} bytes");
     }

@@ -1,4 +1,4 @@
-//! The world with real machines: soft NICs around a forwarding switch.
+//! The world with real state machines: software NICs around a forwarding switch.
 
 mod support;
 
@@ -69,8 +69,8 @@ fn a_read_takes_what_its_parts_take() {
     };
     let measured = rack.stream(a, b, what);
     run_to_end(&mut rack.world);
-    // The empty look and the post; out; two cables and a pass through the switch each way; in; the
-    // read of memory and out again; in; and the spin.
+    // The empty poll and the post; out; two cables and a pass through the switch each way; in; the
+    // memory read and out again; in; and the spin.
     let line = |bytes: u64| (bytes + 4 + 20) * 80;
     let request = line(14 + 20 + 8 + 12 + 16 + 4);
     let response = line(14 + 20 + 8 + 12 + 4 + 8 + 4).max(84 * 80);
@@ -220,7 +220,7 @@ fn a_crashed_node_answers_no_more() {
     assert!(rack.world.nic(NodeId(1)).is_none());
     assert!(rack.world.is_done(bystander), "its actors end with it");
     run_to_end(&mut rack.world);
-    // Answers that it had sent still come, and then the retries run out.
+    // Answers already sent still arrive, and then the retries run out.
     assert!(measured.borrow().latencies.len() <= before + 4);
     assert!(measured.borrow().failed > 0);
     let spawned = rack.world.spawn(NodeId(1), Box::new(Idle));
@@ -342,7 +342,7 @@ fn marks_reach_the_nics() {
     assert!(link.from_switch.link.marks > 10, "{link:?}");
 }
 
-/// Spins for ever.
+/// Spins forever.
 struct Idle;
 
 impl Actor for Idle {
@@ -366,7 +366,7 @@ fn news_reaches_the_controller_after_its_latency() {
             count: 3,
         },
     );
-    // Two WRITEs with their acknowledgements make four packets; the third packet is news.
+    // Two WRITEs with their acknowledgements make four packets; the third packet makes a digest.
     run_to_end(&mut rack.world);
     let third = rack.world.now();
     assert_eq!(rack.world.run(LONG), Stop::Digest);
@@ -383,11 +383,11 @@ fn an_injected_task_recirculates_in_virtual_time() {
     rack.world.switch_mut().inject(now, Loop(9));
     rack.world.kick();
     assert_eq!(rack.world.run(LONG), Stop::Digest);
-    // Ten passes, and the way to the controller.
+    // Ten passes, and the latency to the controller.
     assert_eq!(rack.world.now(), Instant::from_nanos(10 * 500 + 100_000));
 }
 
-/// Node 0 at one switch, node 1 at the other, a cable between the ports that are left.
+/// Node 0 at one switch, node 1 at the other, a cable between the remaining ports.
 #[test]
 fn a_cable_between_switches_has_faults_of_its_own() {
     let place = |switch, port| SwitchPort {

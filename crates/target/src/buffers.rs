@@ -1,10 +1,10 @@
-//! Transfer buffers: where data is between the host and the backend.
+//! Transfer buffers, which hold data between the host and the backend.
 
 use crate::Place;
 use rackweave_verbs::{Region, Segment};
 
-/// Buffers of equal size in one region. Each is aligned to 4096 bytes: a block is, and so is the
-/// size.
+/// Buffers of equal size in one region. Each is aligned to 4096 bytes, since the memory block is
+/// and the size is a multiple.
 pub(crate) struct Buffers {
     pub(crate) region: Region,
     size: u32,

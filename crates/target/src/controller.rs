@@ -1,11 +1,11 @@
-//! Controllers: one for each association of a host, made by Connect on an admin queue.
+//! Controllers: one per association with a host, created by Connect on an admin queue.
 
 use rackweave_base::{Duration, Instant};
 use rackweave_wire::nvme::property::{
     Capabilities, Configuration, ControllerStatus, Property, VERSION_2_0,
 };
 
-/// Event requests that a controller holds.
+/// Maximum event requests that a controller holds.
 pub(crate) const EVENT_REQUESTS_MAX: usize = 4;
 
 /// A controller of the dynamic model (Fabrics 4.1): it lives as long as its admin queue.
@@ -14,19 +14,19 @@ pub(crate) struct Controller {
     pub(crate) host: String,
     pub(crate) configuration: Configuration,
     pub(crate) status: ControllerStatus,
-    /// Without a command in this time the association ends; none if the host asked for none.
+    /// Without a command in this time the association ends; none if the host requested none.
     pub(crate) keep_alive: Option<Duration>,
-    /// When a command came last on any queue, as far as known.
+    /// When the last command arrived on any queue, as far as known.
     pub(crate) heard: Option<Instant>,
-    /// Whether a command came since `heard` was set.
+    /// Whether a command has arrived since `heard` was set.
     pub(crate) traffic: bool,
 }
 
-/// What setting a property asks of the target.
+/// The effect of setting a property on the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
-    /// The controller was disabled or shut down: its I/O queues and held commands go.
+    /// The controller was disabled or shut down: its I/O queues end and held commands are dropped.
     Reset,
 }
 
@@ -50,12 +50,12 @@ impl Controller {
         self.traffic = true;
     }
 
-    /// When the association ends if nothing is heard.
+    /// When the association ends without traffic.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         Some(self.heard? + self.keep_alive?)
     }
 
-    /// Takes note of traffic. True if there was none for too long.
+    /// Records traffic. Returns true if the keep-alive timeout has expired.
     pub(crate) fn expired(&mut self, now: Instant) -> bool {
         if core::mem::take(&mut self.traffic) || self.heard.is_none() {
             self.heard = Some(now);
@@ -63,7 +63,7 @@ impl Controller {
         self.deadline().is_some_and(|deadline| now >= deadline)
     }
 
-    /// Whether admin and I/O commands are taken.
+    /// Whether admin and I/O commands are accepted.
     pub(crate) fn is_ready(&self) -> bool {
         self.configuration.enable && self.status.ready && self.status.shutdown == 0
     }
@@ -73,7 +73,7 @@ impl Controller {
             Property::Capabilities => Capabilities {
                 queue_size_max: queue_entries - 1,
                 contiguous: true,
-                // Enabling takes no time; one unit is the least that says so.
+                // Enabling takes no time; one unit is the minimum that can be reported.
                 ready_timeout: 1,
                 nvm_commands: true,
             }
@@ -96,7 +96,7 @@ impl Controller {
             } == Configuration::ENABLE;
             self.status = ControllerStatus {
                 ready: sound,
-                // An unsupported page, entry or command set makes no controller (Base 3.1.3.5).
+                // An unsupported page size, entry size or command set is fatal (Base 3.1.3.5).
                 fatal: !sound,
                 shutdown: 0,
             };

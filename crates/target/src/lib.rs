@@ -1,23 +1,23 @@
-//! The NVMe-oF target: namespaces behind a NIC, for whoever connects as an NVMe host.
+//! The NVMe-oF target: namespaces behind a NIC, for peers that connect as NVMe hosts.
 //!
-//! [`Target`] is a sans-IO machine over [`Verbs`](rackweave_verbs::Verbs): it makes queue pairs,
-//! takes command capsules from them, moves data with RDMA READs and WRITEs, and answers with
-//! response capsules. It has no thread, clock or socket; whoever drives the node polls it as a
-//! [`Service`](rackweave_verbs::Service). Blocks lie in a [`Backend`]: [`MemoryBackend`] or
+//! [`Target`] is a sans-IO state machine over [`Verbs`](rackweave_verbs::Verbs): it creates queue
+//! pairs, receives command capsules on them, moves data with RDMA READs and WRITEs, and answers
+//! with response capsules. It has no thread, clock or socket; the driver of the node polls it as a
+//! [`Service`](rackweave_verbs::Service). Blocks are in a [`Backend`]: [`MemoryBackend`] or
 //! [`FileBackend`], which does the only I/O of this crate; [`DoubleWrite`] over either makes writes
 //! atomic under power failure.
 //!
 //! It knows the NVM Express Base Specification 2.0, the NVM Command Set 1.0, NVMe over Fabrics 1.1
 //! and the RDMA Transport 1.0, with the formats of `rackweave_wire::nvme`. It knows nothing of
-//! pages, switches or how its queue pairs get connected.
+//! pages, switches or how its queue pairs are connected.
 //!
-//! A command's way: `plan` says what it needs or why it is refused, `flow` gives it a transfer
-//! buffer, fetches its data, hands it to the backend and answers. `namespace` keeps requests for
-//! the same blocks in order. `fabrics` and `admin` are for what goes before the first read,
-//! `ending` for how queues end.
+//! The path of a command: `plan` determines what it needs or why it is refused; `flow` gives it a
+//! transfer buffer, fetches its data, passes it to the backend and answers. `namespace` keeps
+//! requests for the same blocks in order. `fabrics` and `admin` handle everything before the first
+//! read, `ending` how queues end.
 //!
-//! What another host should know: keys are not invalidated by responses, and a host that asks for
-//! it is refused; there is no discovery service, no authentication and no log page.
+//! Limits for other hosts: keys are not invalidated by responses, and a host that requests it is
+//! refused; there is no discovery service, no authentication and no log page.
 
 mod backend;
 mod buffers;

@@ -1,20 +1,22 @@
-//! A namespace: its backend, and the order in which the backend gets requests.
+//! A namespace: its backend, and the order in which requests reach it.
 //!
-//! NVMe promises no order among commands in flight, and a backend may end them in any order. The
-//! target does promise one: **requests for overlapping blocks, of which at least one changes them,
-//! run one after the other, in the order in which they were handed over.** A request that overlaps
-//! one at the backend, or one that waits before it, is held back until that one has ended.
+//! NVMe guarantees no order among commands in flight, and a backend may complete them in any order.
+//! The target does guarantee one: **requests for overlapping blocks, of which at least one changes
+//! them, run one after the other, in the order in which they were handed over.** A request that
+//! overlaps one at the backend, or an earlier waiting one, is held back until that one has
+//! completed.
 //!
-//! This holds across queues, and in particular across the end of a queue. What the backend has of a
-//! queue that was closed or broke is carried out (see `ending`): a write of a host that is dead may
-//! reach the medium long after its queue is gone. A newer write of the same blocks from another
-//! queue is not overtaken by it, and a read sees the blocks before or after it, never in between.
-//! What had not been handed over goes with its queue. So once [`Target::close_queue`] has returned,
-//! whatever comes is behind all that the queue has left: a host that shares blocks with a dead one,
-//! as the switch does, need not wait until the target has drained.
+//! This holds across queues, and in particular across the end of a queue. Requests of a closed or
+//! broken queue that are already at the backend are carried out (see `ending`): a write of a dead
+//! host may reach the medium long after its queue is gone. A newer write of the same blocks from
+//! another queue is not overtaken by it, and a read sees the blocks before or after it, never in
+//! between. Requests not yet handed over are dropped with their queue. So once
+//! [`Target::close_queue`] has returned, every later request is ordered after all that the queue
+//! has left: a host that shares blocks with a dead one, as the switch does, need not wait until the
+//! target has drained.
 //!
-//! The list of what is at the backend is as short as the backend is deep and is searched for each
-//! request; reads skip the search while nothing is being changed.
+//! The list of requests at the backend is at most as long as the backend is deep and is searched
+//! for each request; reads skip the search while no change is in flight.
 //!
 //! [`Target::close_queue`]: crate::Target::close_queue
 
@@ -22,34 +24,34 @@ use crate::{Backend, Io, IoDone, IoKind};
 use rackweave_base::Instant;
 use std::collections::VecDeque;
 
-/// Blocks that hosts see.
+/// The blocks that hosts see.
 pub(crate) struct Namespace {
     backend: Box<dyn Backend>,
     /// The size of a block as a power of two.
     pub(crate) shift: u32,
     pub(crate) blocks: u64,
-    /// Blocks of a write at most that a power cut does not tear; zero if it may tear any.
+    /// Maximum blocks of a write that a power cut does not tear; zero if it may tear any.
     pub(crate) atomic_blocks: u32,
-    /// What the backend has, flushes aside.
+    /// Ranges of the requests at the backend, except flushes.
     running: Vec<Range>,
-    /// What is held back, or what the backend had no room for, in order.
+    /// Requests that are held back or that the backend had no capacity for, in order.
     waiting: VecDeque<Io>,
-    /// How many of both change blocks.
+    /// Number of requests in both that change blocks.
     changes: usize,
-    /// Whether the backend refused the last request; others do not pass that one.
+    /// Whether the backend refused the last request; later ones do not pass it.
     full: bool,
 }
 
 /// Why a request was not handed to the backend at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// The backend has no room.
+    /// The backend has no capacity.
     Room,
     /// An earlier request overlaps it.
     Order,
 }
 
-/// Blocks of a request.
+/// The blocks of a request.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     tag: u64,
@@ -63,13 +65,13 @@ impl Range {
         Self {
             tag: io.tag,
             first: io.block,
-            // The target has checked that this is in the namespace.
+            // The target has checked that the range is in the namespace.
             end: io.block + u64::from(io.blocks),
             changes: changes(io),
         }
     }
 
-    /// Whether two requests must run one after the other.
+    /// Whether two requests must be serialized.
     fn conflicts(&self, other: &Self) -> bool {
         (self.changes || other.changes) && self.first < other.end && other.first < self.end
     }
@@ -94,12 +96,12 @@ impl Namespace {
         }
     }
 
-    /// Reads from the beginning of a block at once, if that can be.
+    /// Reads from the beginning of a block at once. Returns false if that is not possible.
     pub(crate) fn peek(&self, block: u64, bytes: &mut [u8]) -> bool {
         block < self.blocks && self.backend.peek(block, bytes)
     }
 
-    /// Takes a request. Returns why it has to wait, if it has to.
+    /// Takes a request. Returns why it has to wait, or `None` if it does not.
     pub(crate) fn hand_over(&mut self, now: Instant, io: Io) -> Option<Wait> {
         let wait = if self.full {
             Some(Wait::Room)
@@ -118,7 +120,7 @@ impl Namespace {
         Some(wait.unwrap_or(Wait::Room))
     }
 
-    /// Lets the backend work, and gives it what need not wait any more. Appends what has ended.
+    /// Polls the backend and submits requests that need not wait any more. Appends completions.
     pub(crate) fn drive(&mut self, now: Instant, done: &mut Vec<IoDone>) {
         self.start(now);
         let before = done.len();
@@ -131,7 +133,8 @@ impl Namespace {
                 self.changes -= usize::from(range.changes);
             }
         }
-        // A backend that refuses all for a while, as one that recovers, may end nothing.
+        // A backend that refuses everything for a while, such as one in recovery, may complete
+        // nothing.
         if done.len() > before || self.full {
             self.start(now);
         }
@@ -139,12 +142,12 @@ impl Namespace {
 
     /// When [`Self::drive`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        // With nothing under way, what it had no room for has to be offered again.
+        // With nothing in flight, a refused request has to be offered again.
         let again = self.full.then_some(Instant::ZERO);
         self.backend.poll_timeout().or(again)
     }
 
-    /// Takes back what the backend does not have, of those whose tags are `mine`; calls `recalled`
+    /// Takes back requests that are not at the backend and whose tags are `mine`; calls `recalled`
     /// with each.
     pub(crate) fn recall(&mut self, mine: impl Fn(u64) -> bool, mut recalled: impl FnMut(u64)) {
         let changes_left = &mut self.changes;
@@ -158,7 +161,7 @@ impl Namespace {
         });
     }
 
-    /// Whether a request overlaps one at the backend, or one of the first `before` that wait.
+    /// Whether a request overlaps one at the backend, or one of the first `before` waiting ones.
     fn must_wait(&self, io: &Io, before: usize) -> bool {
         if io.kind == IoKind::Flush || (self.changes == 0 && !changes(io)) {
             return false;
@@ -171,7 +174,7 @@ impl Namespace {
                 .any(|other| other.kind != IoKind::Flush && range.conflicts(&Range::of(other)))
     }
 
-    /// Hands a request to the backend. Returns it if there is no room.
+    /// Submits a request to the backend. Returns it if there is no capacity.
     fn submit(&mut self, now: Instant, io: Io) -> Option<Io> {
         let range = (io.kind != IoKind::Flush).then(|| Range::of(&io));
         match self.backend.submit(now, io) {
@@ -186,7 +189,7 @@ impl Namespace {
         }
     }
 
-    /// Hands over what need not wait any more, in order.
+    /// Submits requests that need not wait any more, in order.
     fn start(&mut self, now: Instant) {
         self.full = false;
         let mut at = 0;

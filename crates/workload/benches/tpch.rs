@@ -1,4 +1,4 @@
-//! Rows per second of each part: generating, encoding into rings, answering, and the judge.
+//! Rows per second of each part: generating, encoding into rings, answering, and the reference.
 //!
 //! Rings hold a whole table here, so that no switch is needed. Compare within one run: copying
 //! the encoded rows is measured too.
@@ -51,7 +51,7 @@ impl Rings {
         StorageWorker::new(scale(), 0, 1, orders, lineitem).expect("part 0 of 1")
     }
 
-    /// Turns rings that were filled into rings that were delivered.
+    /// Turns filled rings into delivered rings.
     fn deliver(&self) {
         for block in [&self.orders, &self.lineitem] {
             let mut bytes = [0; 8];
@@ -83,7 +83,7 @@ fn scale() -> ScaleFactor {
     ScaleFactor::new(0.1).expect("in range")
 }
 
-/// Gives the worker back, so that freeing its memory is not measured.
+/// Returns the worker, so that freeing its memory is not measured.
 fn push(mut worker: StorageWorker) -> StorageWorker {
     while let WorkerStep::Worked { .. } = worker.step(ROWS_PER_STEP) {}
     assert_eq!(worker.step(1), WorkerStep::Done);

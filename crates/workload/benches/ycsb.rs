@@ -1,6 +1,6 @@
-//! What the workload itself costs: drawing operations, writing and verifying records.
+//! The cost of the workload itself: drawing operations, writing and verifying records.
 //!
-//! Compare within one run: drawing an even number and copying a record are measured too.
+//! Compare within one run: drawing a uniform number and copying a record are measured too.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rackweave_base::Rng;

@@ -1,8 +1,8 @@
 //! Commit: finished transfers become visible, strictly in the order of issue, and those of one
 //! producer in the order of its items.
 //!
-//! Head first, then tail: if the switch forgets everything in between, the commit record beside
-//! the head tells what the producer's tail should be. In the other order items would be lost. With
+//! Head first, then tail: if the switch loses its state in between, the commit record beside the
+//! head contains the correct tail of the producer. In the other order items would be lost. With
 //! several consumers the head goes to all of them, and the tail follows when all have it.
 
 use super::issue::Cookie;
@@ -12,8 +12,8 @@ use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
-/// In `committing`: a batch is being put together, and nothing of it is published. Otherwise the
-/// slots of the batch that is being published are there, or zero.
+/// In `committing`: a batch is being assembled, and nothing of it is published. Otherwise the value
+/// is the slots of the batch being published, or zero.
 pub(super) const CLAIMED: u32 = 1 << 16;
 
 /// Transfers of one producer that are committed together.
@@ -23,17 +23,17 @@ pub struct Batch {
     pub thread: ThreadId,
     /// The producer.
     pub producer: ProducerId,
-    /// Slots, from the oldest that is not committed.
+    /// Slots, from the oldest uncommitted one.
     pub slots: u32,
     /// Their items.
     pub items: u32,
-    /// The producer's tail behind them.
+    /// The producer's tail after them.
     pub tail: u32,
 }
 
 impl Flows {
-    /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the
-    /// next one.
+    /// Handles a transfer whose bytes are all in the rings of all its consumers. Its lanes are free
+    /// for the next one.
     pub(super) fn transfer_done<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -66,8 +66,8 @@ impl Flows {
         });
     }
 
-    /// Begins to commit, if the oldest transfer is done, if everything that its producer put before
-    /// it is published, and if no commit is under way.
+    /// Begins to commit, if the oldest transfer is done, if all earlier items of its producer are
+    /// published, and if no commit is in progress.
     pub(super) fn try_commit<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -128,9 +128,9 @@ impl Flows {
         }
     }
 
-    /// Takes the next slot into the batch, if its transfer is done and continues what the batch has
-    /// of its producer; else publishes the head. So transfers that have finished while others were
-    /// being committed are committed together.
+    /// Adds the next slot to the batch, if its transfer is done and continues the batch's items of
+    /// its producer; otherwise publishes the head. So transfers that have finished during an
+    /// earlier commit are committed together.
     pub(super) fn commit<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -184,7 +184,7 @@ impl Flows {
         });
     }
 
-    /// Writes the words of one consumer, and goes on to the next.
+    /// Writes the words of one consumer, and continues with the next.
     pub(super) fn tell<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -213,7 +213,8 @@ impl Flows {
         });
     }
 
-    /// A consumer's words are written: a head, or the end. When all are told, it goes on.
+    /// Handles a written consumer word: a head, or the end. When all are written, the commit
+    /// continues.
     pub(super) fn head_written<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -237,8 +238,8 @@ impl Flows {
         }
     }
 
-    /// Gives the producer its tail. Where items are retained, only when the consumer has taken all
-    /// that it was shown.
+    /// Writes the producer's tail. Where items are retained, only when the consumer has taken
+    /// everything published to it.
     pub(super) fn commit_tail<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -289,7 +290,7 @@ impl Flows {
         });
     }
 
-    /// Consumers and producer are told: so many slots are free.
+    /// Frees the slots once consumers and producer have been notified.
     pub(super) fn commit_end<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

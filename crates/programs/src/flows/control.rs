@@ -1,4 +1,4 @@
-//! What the control plane enters, changes and reads while flows run.
+//! Control-plane operations while flows run.
 
 use super::commit::CLAIMED;
 use super::entries::Role;
@@ -54,7 +54,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Enters a thread, or a changed entry of one that is there: then `head` is none. Injecting
+    /// Enters a thread, or changes the entry of an existing one: then `head` is none. Injecting
     /// [`super::FlowTask::Poll`] for the poll lanes of all its rings starts it.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Changes what a thread is due.
+    /// Changes a thread's weight.
     pub fn set_weight(&mut self, id: ThreadId, weight: Option<Weight>) {
         let Some(entry) = self.threads.lookup(id.index()).copied() else {
             return;
@@ -108,12 +108,12 @@ impl Flows {
         Ok(())
     }
 
-    /// A thread as it is entered.
+    /// The entry of a thread.
     pub fn thread(&self, id: ThreadId) -> Option<ThreadEntry> {
         self.threads.lookup(id.index()).copied()
     }
 
-    /// Removes a thread. What of its is still under way comes to nothing.
+    /// Removes a thread. Its pending tasks have no effect.
     pub fn remove_thread(&mut self, id: ThreadId) {
         if let Some(weight) = self.threads.lookup(id.index()).and_then(|t| t.weight) {
             *self.registers.waiting.control(weight.account.index()) &= !(1 << weight.bit);
@@ -146,36 +146,36 @@ impl Flows {
         }
     }
 
-    /// Whether a thread has told its consumers that no more will come.
+    /// Whether a thread has announced the end of the stream to its consumers.
     pub fn has_ended(&self, id: ThreadId) -> bool {
         let (at, registers) = (id.index(), &self.registers);
         let is_told = registers.committing.peek(at) == 0 && registers.told.peek(at) == u32::MAX;
         registers.ended.peek(at) == ENDED && is_told
     }
 
-    /// Whether a thread has said that it cannot go on.
+    /// Whether a thread has reported that it cannot continue.
     pub fn has_failed(&self, id: ThreadId) -> bool {
         self.registers.ended.peek(id.index()) == FAILED
     }
 
-    /// The head as a thread's consumers know it, or are being told.
+    /// The head last sent to a thread's consumers.
     pub fn head(&self, id: ThreadId) -> u32 {
         self.registers.head_published.peek(id.index())
     }
 
-    /// Items that were given to a consumer and that it has not said to have taken; those under way
-    /// to it are not among them.
+    /// Items published to a consumer that it has not reported as taken, without those in flight to
+    /// it.
     pub fn unconsumed(&self, thread: ThreadId, consumer: ConsumerId) -> u32 {
         let registers = &self.registers;
         let head = registers.head_published.peek(thread.index());
         head.wrapping_sub(registers.tail.peek(consumer.index()))
     }
 
-    /// The producer and its tail that a thread is telling its consumers and has not told the
-    /// producer; none if it is not about to.
+    /// The producer and its tail for which a thread is notifying its consumers but has not notified
+    /// the producer; none if no such commit is pending.
     pub fn being_told(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
         let (at, registers) = (thread.index(), &self.registers);
-        // While a batch is put together, tail and head are still those of the one before.
+        // While a batch is assembled, tail and head are still those of the previous one.
         if matches!(registers.committing.peek(at), 0 | CLAIMED) {
             return None;
         }

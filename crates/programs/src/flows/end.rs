@@ -34,11 +34,11 @@ impl Flows {
             counter: head,
             state: SwitchState::Ended,
         };
-        // Nothing is under way any more, so the commit record has served its purpose.
+        // Nothing is in flight any more, so the commit record is no longer needed.
         pass.recirculate(FlowTask::TellEnd { thread: id, word });
     }
 
-    /// The consumers are told that no more will come.
+    /// Notifies the consumers that no more items will come.
     pub(super) fn tell_end<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

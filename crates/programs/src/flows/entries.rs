@@ -1,10 +1,10 @@
-//! What the controller enters: threads, consumers, producers, and what each lane is for.
+//! What the controller enters: threads, consumers, producers, and the role of each lane.
 
 use rackweave_base::{Duration, Rkey};
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::ring::ByteOrder;
 
-/// A thread. Its number is that of a consumer ring which is its own, or was.
+/// A thread. Its number is that of a consumer ring that belongs, or belonged, to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ThreadId(pub u16);
 
@@ -34,7 +34,7 @@ impl ProducerId {
     }
 }
 
-/// Whose lane failed.
+/// The owner of a failed lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// A consumer's.
@@ -52,7 +52,7 @@ pub struct FlowConfig {
     pub producers: u16,
 }
 
-/// Where a ring is.
+/// The location of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingPlace {
     /// The address of slot zero.
@@ -75,69 +75,70 @@ pub struct RingPlace {
     pub lanes: u8,
 }
 
-/// The share of a flow in what its domain moves.
+/// A flow's share of its domain's bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Weight {
-    /// Where what the flow has been served is counted.
+    /// The account of the service that the flow has received.
     pub account: ThreadId,
     /// The bit of the thread among those of its flow, below 32.
     pub bit: u8,
-    /// Where what the domain has been served is counted: the thread at which its circle begins.
+    /// The account of the service that the domain has received: the thread at which its circle
+    /// begins.
     pub domain: ThreadId,
     /// The thread after this one, round the circle of all threads of the domain.
     pub next: ThreadId,
-    /// What one item costs: its bytes by the weight.
+    /// The cost of one item: its bytes divided by the weight.
     pub cost: u64,
-    /// How far ahead of the others the flow may be.
+    /// Maximum lead of the flow over the others.
     pub window: u64,
 }
 
-/// A thread, as the controller enters it.
+/// The controller's entry of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadEntry {
     /// The first of its target lanes or groups; the others follow.
     pub lanes_first: LaneId,
-    /// How many.
+    /// Number of lanes.
     pub lanes: u8,
     /// The address of slot zero; zero if its lanes are groups.
     pub items: u64,
-    /// The key of the consumer's region; of no use if its lanes are groups.
+    /// The key of the consumer's region; unused if its lanes are groups.
     pub rkey: Rkey,
     /// Slots of each consumer, a power of two.
     pub slots: u32,
     /// One of its consumers; each names the next.
     pub first_consumer: ConsumerId,
-    /// How many it has.
+    /// Number of consumers.
     pub consumers: u16,
-    /// A bit for each.
+    /// Their bits.
     pub members: u32,
     /// The size of an item in bytes.
     pub item_size: u32,
-    /// Items in one transfer at most.
+    /// Maximum items in one transfer.
     pub batch_items: u32,
-    /// One of its producers; each names the next. Threads that begin with different ones do not
-    /// all wait for the same node.
+    /// One of its producers; each names the next. Threads begin with different ones, so that they
+    /// do not all wait for the same node.
     pub first_producer: ProducerId,
-    /// How many it has.
+    /// Number of producers.
     pub producers: u16,
     /// The thread after this one, round the circle of those that share its producers.
     pub next: ThreadId,
-    /// How many share them: one if they are its own.
+    /// Number of threads that share them: one if they are its own.
     pub threads: u16,
     /// One number for all threads that share producers.
     pub group: ThreadId,
     /// Whether items stay with their producer until the consumer has taken them. Then a producer
     /// has at most one transfer that is not consumed.
     pub retain: bool,
-    /// Its share in what the links carry; without one it takes what it gets.
+    /// Its share of the link bandwidth; without a weight it is not regulated.
     pub weight: Option<Weight>,
-    /// How often a ring is polled that changes.
+    /// Poll interval of a ring that changes.
     pub poll_interval: Duration,
-    /// How often a ring is polled that has not changed for long.
+    /// Poll interval of a ring that has long been unchanged.
     pub poll_interval_max: Duration,
 }
 
-/// A consumer, as the controller enters it.
+/// The controller's entry of a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConsumerEntry {
     /// Its ring.
@@ -150,23 +151,23 @@ pub struct ConsumerEntry {
     pub next: ConsumerId,
 }
 
-/// A producer, as the controller enters it.
+/// The controller's entry of a producer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProducerEntry {
     /// Its ring.
     pub ring: RingPlace,
     /// The number of the threads that take from it: [`ThreadEntry::group`].
     pub group: ThreadId,
-    /// The thread that news of it wake: the only one, or any of those that share it.
+    /// The thread that changes of this producer wake: the only one, or any of those that share it.
     pub thread: ThreadId,
-    /// The producer after this one, round the circle of those of the same threads.
+    /// The producer after this one, round the circle of the same threads' producers.
     pub next: ProducerId,
     /// Its number in the flow, counted from one, for commit records.
     pub place: u16,
 }
 
-/// Where counters stand when a ring is entered: zero for a new one, read from the ring when the
-/// switch has restarted.
+/// Counters of a newly entered ring: zero for a new one, read from the ring when the switch has
+/// restarted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// The head published to the consumer, or the tail published to the producer.
@@ -175,7 +176,7 @@ pub struct Counters {
     pub unit: u32,
 }
 
-/// What a lane means to the flows.
+/// The role of a lane in the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     ProducerPoll(ProducerId),

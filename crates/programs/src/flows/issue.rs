@@ -1,4 +1,4 @@
-//! Issue: items are taken out of the books, and their transfer starts.
+//! Issue: items are reserved, and their transfer starts.
 
 use super::schedule::{FREE, HELD, free_lane};
 use super::{
@@ -8,8 +8,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 
-/// What a transfer gives back when it is done: its thread and slot, and its lanes within their
-/// rings.
+/// What a transfer returns when it is done: its thread and slot, and its lanes within their rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cookie {
     pub thread: ThreadId,
@@ -33,7 +32,7 @@ impl Cookie {
     }
 }
 
-/// Sets the bit of the first free lane and says which it is.
+/// Sets the bit of the first free lane and returns its index.
 fn take_lane(lanes: u8) -> impl FnOnce(&mut u32) -> u32 {
     move |busy| {
         let lane = free_lane(*busy, lanes);
@@ -77,7 +76,7 @@ fn transfer(
 }
 
 impl Flows {
-    /// Takes the items out of the books and starts their transfer.
+    /// Reserves the items and starts their transfer.
     pub(super) fn issue<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -101,7 +100,7 @@ impl Flows {
             }
         };
         let issued = registers.issued.update(cursor, at, post_add(1));
-        // Whoever was served last is looked at last the next time.
+        // The producer served last is looked at last the next time.
         let next_producer = if is_cut { producer_id } else { producer.next };
         registers
             .cursor
@@ -144,18 +143,18 @@ impl Flows {
         let next = self.begin(id, thread, u32::from(next_producer.0));
         pass.mirror(EngineTask::Start(start));
         if thread.threads > 1 {
-            // Those that share the producer come first, each in turn.
+            // Threads that share the producer come first, each in turn.
             pass.recirculate(FlowTask::Yield(id));
         } else {
             pass.recirculate(next);
         }
-        // What these rings say will soon be of use.
+        // New values of these rings will be needed soon.
         for lane in polls.into_iter().flatten() {
             pass.hasten(self.poll_key(lane), interval);
         }
     }
 
-    /// After taking from a shared producer: the other threads are woken before this one goes on.
+    /// After taking from a shared producer: wakes the other threads before this one continues.
     pub(super) fn give_way<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -10,18 +10,19 @@ use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId};
 use rackweave_wire::fabric::ring::{UnitState, UnitWord};
 
-/// Polls without news after which a ring counts as quiet.
+/// Polls without a change after which a ring counts as quiet.
 const QUIET: u32 = 6;
 
-/// Polls without news are counted up to here: the interval has long reached its bound.
+/// Maximum count of polls without a change: the interval has long reached its bound.
 const QUIET_MAX: u32 = 20;
 
-/// Marks the count of a ring that has been asked and has not answered yet.
+/// Marks the count of a ring whose poll is pending.
 const ASKED: u32 = 1 << 31;
 
 impl Flows {
-    /// Polls the ring behind a lane, unless its mirror already shows work for all lanes. With less,
-    /// a flow that has items could look as if it had none, and would be passed over by others.
+    /// Polls the ring behind a lane, unless its mirror already shows work for all lanes. If less
+    /// were enough, a flow that has items could appear to have none, and would be passed over by
+    /// others.
     pub(super) fn poll<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, lane: LaneId) {
         let Some(&role) = self.roles.lookup(lane.index()) else {
             return;
@@ -41,7 +42,7 @@ impl Flows {
                 let head = registers.head.read(cursor, id.index());
                 let finished = registers.finished.read(cursor, id.index()) != 0;
                 let available = head.wrapping_sub(registers.taken.read(cursor, id.index()));
-                // What a finished producer has said was its last word.
+                // A finished producer's word does not change any more.
                 let over = registers.ended.read(cursor, at) != 0 && thread.threads == 1;
                 let all = thread.batch_items.saturating_mul(u32::from(thread.lanes));
                 let slots = self
@@ -54,8 +55,8 @@ impl Flows {
                 let reserved = registers.reserved.read(cursor, at);
                 let used = reserved.wrapping_sub(registers.tail.read(cursor, id.index()));
                 let over = registers.ended.read(cursor, at) != 0;
-                // With nothing in the ring there is no tail to wait for; without a consumer's
-                // death in view, that is the state of an idle flow.
+                // With an empty ring there is no tail to wait for. This is the state of an idle
+                // flow, which does not watch for a consumer's death.
                 let all = u32::from(thread.lanes) + 1;
                 let room = thread.slots.saturating_sub(used);
                 let has_room = room >= thread.batch_items.saturating_mul(all);
@@ -77,14 +78,14 @@ impl Flows {
         });
         let interval = thread.interval_after(polls);
         match (asked, enough) {
-            // The answer is on its way and sets the next poll.
+            // The pending answer schedules the next poll.
             (true, _) => {}
             (false, true) => self.arm_poll(pass, lane, polls, interval),
             (false, false) => pass.recirculate(EngineTask::ReadWord(lane)),
         }
     }
 
-    /// What a producer's unit word says, read on `lane` or brought by a doorbell.
+    /// Handles a producer's unit word, read on `lane` or brought by a doorbell.
     pub(super) fn producer_word<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -111,8 +112,8 @@ impl Flows {
         let was = registers.finished.update(cursor, id.index(), |cell| {
             core::mem::replace(cell, *cell | finished)
         });
-        // A head further ahead than the ring has slots would have the switch move bytes that nobody
-        // has written.
+        // With a head further ahead than the ring has slots the switch would move bytes that were
+        // never written.
         let taken = registers.taken.read(cursor, id.index());
         if moved != Mirror::Old && word.counter.wrapping_sub(taken) > producer.ring.slots {
             return pass.digest(bad);
@@ -134,7 +135,7 @@ impl Flows {
         self.polled(pass, lane, producer.thread, news, wake);
     }
 
-    /// What a consumer's unit word says.
+    /// Handles a consumer's unit word.
     pub(super) fn consumer_word<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -180,7 +181,8 @@ impl Flows {
         self.polled(pass, lane, thread, moved == Mirror::Moved, wake);
     }
 
-    /// Sets the next poll and wakes the threads concerned if there was news. A doorbell sets none.
+    /// Schedules the next poll and wakes the threads concerned if there was a change. A doorbell
+    /// schedules none.
     fn polled<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -215,7 +217,7 @@ impl Flows {
         polls: u32,
         interval: Duration,
     ) {
-        // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
+        // Quiet rings are polled together, so that the driver of an idle rack wakes once for all.
         let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
         let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
         pass.arm(
@@ -232,25 +234,25 @@ impl ThreadEntry {
     }
 }
 
-/// What a word did to a mirror.
+/// The effect of a word on a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mirror {
-    /// Nothing: it says what the mirror says.
+    /// None: it equals the mirror.
     Same,
-    /// It moved it forward.
+    /// The mirror moved forward.
     Moved,
-    /// Nothing: a doorbell has overtaken it.
+    /// None: a doorbell has overtaken it.
     Old,
 }
 
 impl Mirror {
-    /// Moves a mirror. Where doorbells ring, an older word may come after a newer one.
+    /// Moves a mirror. With doorbells, an older word may come after a newer one.
     fn move_to(mirror: &mut u32, counter: u32, ring: &RingPlace) -> Self {
         let behind = mirror.wrapping_sub(counter);
         if behind == 0 {
             Mirror::Same
         } else if ring.bell.is_some() && behind < 1 << 31 {
-            // However far behind: the answer to a poll may be late by many rounds of the ring.
+            // However far behind: the answer to a poll may be late by many cycles of the ring.
             Mirror::Old
         } else {
             *mirror = counter;

@@ -1,11 +1,11 @@
 //! Zero-sided flows: the switch moves items from producers' rings to consumers' rings; neither
 //! side posts a work request (zero-sided RDMA, sections 3.2 to 6.2).
 //!
-//! **Threads.** A *thread* moves items to its consumers from its producers, in turn. The paper's
-//! thread is a packet that recirculates for ever. Ours recirculates only while there is something
-//! to do, and is woken by the events that can change that: a mirror that moved, a transfer that
-//! ended. A lock register makes sure that a thread runs once. The shapes of flows differ in who
-//! shares what:
+//! **Threads.** A *thread* moves items from its producers to its consumers, in turn. The paper's
+//! thread is a packet that recirculates forever. Ours recirculates only while there is work, and is
+//! woken by the events that can create some: a mirror that moved, a transfer that ended. A lock
+//! register ensures that a thread runs only once at a time. The shapes of flows differ in what is
+//! shared:
 //!
 //! | shape | threads | producer rings | consumers of a thread |
 //! |---|---|---|---|
@@ -13,39 +13,38 @@
 //! | N:M load balancing | one per consumer | N, shared by all threads | 1 |
 //! | N:M replication | one | N | M, by multicast transfers |
 //!
-//! Members of anything form a circle in the tables: each entry names the next. So they come and go
-//! while the flow runs, and a pass needs to see one of them only.
+//! The members of each kind form a circle in the tables: each entry names the next. So they can
+//! join and leave while the flow runs, and a pass needs to see only one of them.
 //!
-//! **One round.** *Room* finds the least room of several consumers. *Scan* looks at the next
-//! producer and decides how many items to move: what is there, what there is room for, what lies
-//! before either ring's end, at most `batch_bytes` (adaptive batching). A thread that shares its
-//! producers takes the producer's lock and looks again, and gives it back with the next pass.
-//! *Issue* takes
-//! the items out of the books and starts the transfer. Each ring has several data lanes, so that
-//! the link does not idle while an acknowledgement travels; a lane is free as soon as its transfer
-//! is done. A done transfer waits in its *slot* to be *committed*, strictly in the order of issue,
-//! and in the order of each producer's items: the consumers' heads are written (with the commit
-//! record), then the producer's tail, then the slot is free; transfers of one producer that are
-//! done together are committed together. So items become visible in one order, and after a restart
-//! of the switch the rings tell exactly what was delivered.
+//! **One round.** *Room* finds the least free space among several consumers. *Scan* looks at the
+//! next producer and decides how many items to move: limited by the available items, the free
+//! slots, the end of either ring, and `batch_bytes` (adaptive batching). A thread that shares its
+//! producers takes the producer's lock and looks again, and releases it with the next pass. *Issue*
+//! reserves the items and starts the transfer. Each ring has several data lanes, so that the link
+//! does not idle while an acknowledgement travels; a lane is free as soon as its transfer is done.
+//! A completed transfer waits in its *slot* to be *committed*, strictly in the order of issue, and
+//! in the order of each producer's items: the consumers' heads are written (with the commit
+//! record), then the producer's tail, then the slot is free; completed transfers of one producer
+//! are committed together. So items become visible in one order, and after a restart of the switch
+//! the rings show exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
 //! interval is the flow's; a ring that does not change is polled less and less often, down to a
 //! bound, and one whose mirror already shows work for all lanes is not polled at all. A node that
-//! can may ring a doorbell instead.
+//! supports it may ring a doorbell instead.
 //!
 //! **Weights.** Flows with a weight that share a link, directly or through others, form a *domain*.
 //! A flow that is more than a batch ahead of the one furthest behind, in proportion to their
 //! weights, waits (`served`, `floor`: start-time fair queueing over whole transfers). Only flows
-//! that could move items count, so that no bandwidth is left lying.
+//! that could move items count, so that no bandwidth is wasted.
 //!
-//! **End.** A producer that says *finished* and whose items are all taken is *drained*. When all
-//! producers of a thread are drained and all its transfers committed, the consumers' words say
+//! **End.** A *finished* producer whose items are all taken is *drained*. When all producers of a
+//! thread are drained and all its transfers committed, the consumers' switch words are set to
 //! *ended*.
 //!
 //! Files: `entries` the tables, `registers` the state by stage, `schedule` scan, `issue`, `share`
-//! the weights, `commit`, `end`, `mirror`, `task` what recirculates, `control` what the control
-//! plane changes while a flow runs.
+//! the weights, `commit`, `end`, `mirror`, `task` the recirculated tasks, `control` the
+//! control-plane changes while a flow runs.
 
 mod commit;
 mod control;
@@ -74,17 +73,17 @@ pub use entries::{
 pub use schedule::Scan;
 pub use task::{Digests, FlowDigest, FlowTask, Tasks};
 
-/// In `ended`: the thread has announced the end, or cannot go on.
+/// In `ended`: the thread has announced the end, or cannot continue.
 const ENDED: u32 = 1;
 const FAILED: u32 = 2;
 
-/// Slots of a thread: transfers issued and not committed.
+/// Slots of a thread: transfers issued but not committed.
 const SLOTS: usize = 8;
 
-/// The most data lanes of a ring: transfers under way.
+/// Maximum data lanes of a ring: transfers in flight.
 pub const LANES_MAX: usize = 4;
 
-/// The most consumers of one thread: each has a bit.
+/// Maximum consumers of one thread: each has a bit.
 pub const REPLICAS_MAX: usize = 32;
 
 /// The flows program.
@@ -109,7 +108,7 @@ impl Flows {
         }
     }
 
-    /// Enters tables and registers.
+    /// Declares tables and registers.
     pub fn declare(&self, ledger: &mut Ledger) {
         if self.threads.capacity() == 0 {
             return;
@@ -126,7 +125,7 @@ impl Flows {
         self.roles.capacity()
     }
 
-    /// The engine has finished something for a lane.
+    /// Handles an event of the engine on a lane.
     #[inline]
     pub fn event<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, event: EngineEvent) {
         let lane = event.lane();
@@ -164,7 +163,7 @@ impl Flows {
         }
     }
 
-    /// A task of the flows' takes its pass.
+    /// Executes the pass of a flow task.
     #[inline]
     pub fn task<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, task: FlowTask) {
         match task {
@@ -215,7 +214,7 @@ impl Flows {
         }
     }
 
-    /// The packet generator says that a ring is to be polled.
+    /// Handles a packet generator event: a ring is to be polled.
     pub fn generated<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, key: u32) {
         pass.recirculate(FlowTask::Poll(LaneId(key as u16)));
     }
@@ -225,7 +224,7 @@ impl Flows {
         self.roles.capacity() as u32 + u32::from(lane.0)
     }
 
-    /// A transfer or a word operation was given up.
+    /// Handles a transfer or word operation that failed.
     fn failed<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -1,5 +1,5 @@
-//! The flows' register arrays, by stage. They use the register units that the transfer engine
-//! leaves free, so that both fit one pipeline.
+//! The flows' register arrays, by stage. They use the register units left free by the transfer
+//! engine, so that both fit in one pipeline.
 
 use super::SLOTS;
 use rackweave_switch::{Ledger, Register};
@@ -24,7 +24,7 @@ pub(super) struct Registers {
     pub slot_first: Register<u32>,
     /// s: the items of the slot's transfer.
     pub slot_items: Register<u32>,
-    /// p: the tail as the producer knows it: everything before it has been published.
+    /// p: the tail sent to the producer: everything before it has been published.
     pub tail_published: Register<u32>,
     /// p: mirror of the producer's head.
     pub head: Register<u32>,
@@ -34,7 +34,7 @@ pub(super) struct Registers {
     pub taken: Register<u32>,
     /// p: which of the ring's data lanes carry a transfer, a bit each.
     pub sources_busy: Register<u32>,
-    /// t: the tail that the producer of the slots being committed will be told.
+    /// t: the next tail for the producer of the slots being committed.
     pub tail_next: Register<u32>,
     /// t: how many slots are being committed, or [`super::commit::CLAIMED`].
     pub committing: Register<u32>,
@@ -44,27 +44,27 @@ pub(super) struct Registers {
     pub targets_busy: Register<u32>,
     /// p: whether all items of a finished producer are taken.
     pub drained: Register<u32>,
-    /// t: the head as the consumers know it, or are being told.
+    /// t: the head last sent to the consumers.
     pub head_published: Register<u32>,
     /// c: mirror of the consumer's tail.
     pub tail: Register<u32>,
-    /// t: which consumers have been told the head, a bit each; bits of no consumer are set.
+    /// t: which consumers have received the head, a bit each; bits without a consumer are set.
     pub told: Register<u32>,
     /// t: how many producers are drained.
     pub drained_count: Register<u32>,
-    /// t: 0 at work, 1 ended, 2 failed.
+    /// t: 0 working, 1 ended, 2 failed.
     pub ended: Register<u32>,
-    /// t, as account: what the flow has been served, in bytes by weight.
+    /// t, as account: the service that the flow has received, in bytes by weight.
     pub served: Register<u64>,
-    /// t, as domain: what the flow that is behind all others has been served.
+    /// t, as domain: the service of the flow that is furthest behind.
     pub floor: Register<u64>,
     /// t, as account: which threads of the flow have items to move and must wait, a bit each.
     pub waiting: Register<u32>,
-    /// l: how often in a row a poll found nothing new.
+    /// l: how often in a row a poll found no change.
     pub quiet: Register<u32>,
     /// t: 0 asleep, 1 running, 2 running and woken meanwhile.
     pub lock: Register<u32>,
-    /// p: the thread that news of a shared producer wake first.
+    /// p: the thread that changes of a shared producer wake first.
     pub turn: Register<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Scan: which producer is next, and how many of its items move.
+//! Scan: the next producer, and how many of its items move.
 
 use super::registers::Registers;
 use super::{
@@ -14,11 +14,11 @@ const ASLEEP: u32 = 0;
 const RUNNING: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// A producer that threads share may be taken from,
+/// State of a shared producer: free to take from.
 pub(super) const FREE: u32 = 0;
-/// a thread is about to,
+/// A thread is about to take from it.
 const TAKING: u32 = 1;
-/// or its items are not consumed yet.
+/// Its items are not consumed yet.
 pub(super) const HELD: u32 = 2;
 
 /// What a scan carries from pass to pass.
@@ -28,14 +28,14 @@ pub struct Scan {
     pub thread: ThreadId,
     /// The producer to look at.
     pub producer: ProducerId,
-    /// Producers looked at in vain.
+    /// Producers that had nothing to move.
     pub tried: u16,
-    /// Slots in use at the fullest of several consumers; a single consumer is looked at on the way.
+    /// Slots in use at the fullest of several consumers; a single consumer is checked in the scan.
     pub used: u32,
-    /// Whether another thread was about to take from one of them.
+    /// Whether another thread was about to take from one of these producers.
     pub contended: bool,
-    /// Whether to take the lock of the producer. A look goes without, so that threads with nothing
-    /// to do do not keep each other running.
+    /// Whether to take the lock of the producer. A first look does not, so that idle threads do not
+    /// keep each other running.
     pub claim: bool,
 }
 
@@ -45,20 +45,20 @@ pub(super) fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
     (first < u32::from(lanes)).then_some(first)
 }
 
-/// What a pass sees of a thread and of one of its producers.
+/// A pass's view of a thread and of one of its producers.
 struct Sight {
     /// Items that can move now.
     items: u32,
-    /// The run ends with a ring: it takes only a part of the producer's turn.
+    /// The end of a ring limits the items: they are only part of the producer's turn.
     is_cut: bool,
     /// The counter of the first of them.
     taken: u32,
-    /// The least that an account of the domain has been served.
+    /// The least service of an account of the domain.
     floor: u64,
     /// The free lane to the consumer, and whether there is one from the producer.
     lane: Option<u32>,
     source: Option<u32>,
-    /// The producer was found to have finished, for the first time.
+    /// The producer was found to be finished, for the first time.
     newly_drained: bool,
     /// The flow has ended for the thread.
     has_ended: bool,
@@ -120,8 +120,8 @@ impl Sight {
     }
 }
 
-/// Looks at the lock of a producer and, if it is to be claimed, takes it unless somebody has it.
-/// Returns what it was.
+/// Looks at the lock of a producer and, with `claim`, takes it if it is free. Returns its previous
+/// state.
 fn look_at(claim: bool) -> impl FnOnce(&mut u32) -> u32 {
     move |taking| {
         let before = *taking;
@@ -143,7 +143,7 @@ fn line_up(bit: u32, waits: bool, leaves: bool) -> impl FnOnce(&mut u32) {
     }
 }
 
-/// A thread gives the lock of a producer back and goes on.
+/// Releases the lock of a producer, then continues.
 fn unlock(scan: Scan, then: Option<Scan>) -> FlowTask {
     FlowTask::Unlock {
         producer: scan.producer,
@@ -241,8 +241,8 @@ impl Flows {
         }
     }
 
-    /// Looks at one of several consumers: the one with the least room counts (zero-sided RDMA,
-    /// section 6.1).
+    /// Looks at one of several consumers: the one with the least free space counts (zero-sided
+    /// RDMA, section 6.1).
     pub(super) fn room<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -316,7 +316,8 @@ impl Flows {
             let account = weight.account.index();
             let served = registers.served.read(cursor, account);
             is_ahead = items > 0 && served > seen.floor + weight.window;
-            // Whoever could move items but for the network stands in line; nobody waits for others.
+            // A thread held back only by the network or its share is marked as waiting; other flows
+            // do not wait for one that lacks anything else.
             let waits = items > 0 && (lane.is_none() || is_ahead);
             let leaves = items == 0 && scan.tried + 1 >= thread.producers;
             let line = line_up(1 << weight.bit, waits, leaves);
@@ -353,12 +354,12 @@ impl Flows {
         });
     }
 
-    /// What comes after a producer with nothing to do: the next one, or the end of the round.
+    /// The task after a producer with nothing to do: the next one, or the end of the round.
     fn after(&self, thread: &ThreadEntry, next: Scan) -> FlowTask {
         if next.tried < thread.producers {
             FlowTask::Scan(next)
         } else if next.contended {
-            // Whoever holds a lock gives it back within a few passes; what it leaves is for us.
+            // A lock is released within a few passes; the remaining items are for this thread.
             FlowTask::Scan(Scan {
                 tried: 0,
                 contended: false,
@@ -369,7 +370,7 @@ impl Flows {
         }
     }
 
-    /// Gives back the lock of a producer that had nothing to do.
+    /// Releases the lock of a producer that had nothing to do.
     pub(super) fn unlock<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -383,7 +384,7 @@ impl Flows {
         pass.recirculate(then.map_or(FlowTask::Park(thread), FlowTask::Scan));
     }
 
-    /// A producer's items are consumed: others may be taken.
+    /// Handles consumption of a producer's items: others may be taken.
     pub(super) fn reopen<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

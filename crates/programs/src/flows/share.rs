@@ -5,8 +5,8 @@ use super::{Digests, FlowTask, Flows, Tasks, ThreadId};
 use rackweave_switch::Pass;
 
 impl Flows {
-    /// Finds out which flow of a domain is furthest behind, in proportion to its weight, among
-    /// those that have items to move and must wait. The others may be one batch ahead of it.
+    /// Finds the flow of a domain that is furthest behind, in proportion to its weight, among those
+    /// that have items to move and must wait. The others may be one batch ahead of it.
     pub(super) fn level<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -39,8 +39,8 @@ impl Flows {
         }
     }
 
-    /// Enters the result of [`Flows::level`], and wakes the threads of the domain if that lets
-    /// anybody go on.
+    /// Stores the result of [`Flows::level`], and wakes the threads of the domain if that lets any
+    /// of them continue.
     pub(super) fn raise<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

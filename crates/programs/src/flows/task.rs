@@ -1,4 +1,4 @@
-//! What recirculates for the flows, and what the controller is to know of them.
+//! The recirculated tasks of the flows, and their reports to the controller.
 
 use super::{Batch, ConsumerId, Flows, ProducerId, Scan, ThreadId, Whose};
 use rackweave_base::Rkey;
@@ -15,23 +15,24 @@ pub trait Digests: PartialEq + From<FlowDigest> {}
 
 impl<D: PartialEq + From<FlowDigest>> Digests for D {}
 
-/// What the switch reports of flows to the controller.
+/// A report about flows to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowDigest {
-    /// All producers of this thread have finished and its consumers know it.
+    /// All producers of this thread have finished and its consumers have been notified.
     ThreadEnded(ThreadId),
-    /// The thread cannot go on, or not with this consumer.
+    /// The thread cannot continue, or not with this consumer.
     ThreadFailed {
         /// The thread.
         thread: ThreadId,
-        /// Whose lane failed.
+        /// The owner of the failed lane.
         whose: Whose,
-        /// The key of its ring: the number may be another member's when the report is read.
+        /// The key of its ring: the number may have been reused for another member by the time the
+        /// report is read.
         ring: Rkey,
         /// Why.
         reason: FailReason,
     },
-    /// The consumer has said that it takes no more items.
+    /// The consumer takes no more items.
     ConsumerLeft {
         /// Its thread.
         thread: ThreadId,
@@ -40,23 +41,23 @@ pub enum FlowDigest {
         /// The key of its ring.
         ring: Rkey,
     },
-    /// A node wrote nonsense into a ring word.
+    /// A node wrote an invalid ring word.
     BadRingWord {
         /// The thread.
         thread: ThreadId,
-        /// Whose ring it is.
+        /// The owner of the ring.
         whose: Whose,
         /// The key of its ring.
         ring: Rkey,
     },
 }
 
-/// What recirculates for the flows.
+/// A recirculated task of the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowTask {
-    /// Something changed: let the thread run, if it does not run yet.
+    /// Something changed: run the thread, if it is not running.
     Wake(ThreadId),
-    /// The same for so many threads, round the circle of those that share producers.
+    /// The same for several threads, round the circle of those that share producers.
     WakeRing {
         /// The first.
         thread: ThreadId,
@@ -70,9 +71,9 @@ pub enum FlowTask {
         /// The next to wake.
         at: ThreadId,
     },
-    /// Look at the room of one of several consumers.
+    /// Check the free space of one of several consumers.
     Room {
-        /// What is known so far.
+        /// The scan so far.
         scan: Scan,
         /// The consumer.
         at: ConsumerId,
@@ -85,7 +86,7 @@ pub enum FlowTask {
     Unlock {
         /// The producer.
         producer: ProducerId,
-        /// The thread that had it.
+        /// The next producer to look at, if there is one.
         thread: ThreadId,
         /// The next producer to look at, if there is one.
         then: Option<Scan>,
@@ -96,57 +97,57 @@ pub enum FlowTask {
         thread: ThreadId,
         /// The producer.
         producer: ProducerId,
-        /// How many.
+        /// Number of items.
         items: u32,
-        /// The first.
+        /// The ring counter of the first item.
         first: u32,
-        /// Whether there would be more if no ring ended here.
+        /// Whether the end of a ring limited the items.
         is_cut: bool,
-        /// How far the domain is.
+        /// The domain's floor.
         floor: u64,
     },
     /// Let the other threads that share the producers go first.
     Yield(ThreadId),
-    /// Nothing to do: let the thread sleep, unless it was woken meanwhile.
+    /// Nothing to do: put the thread to sleep, unless it was woken meanwhile.
     Park(ThreadId),
-    /// Look how far the flow of one thread of a domain is.
+    /// Check the service of the flow of one thread of a domain.
     Level {
         /// The domain.
         domain: ThreadId,
         /// The thread.
         at: ThreadId,
-        /// The least so far.
+        /// The least service so far.
         least: u64,
     },
-    /// The flow furthest behind has been served so much.
+    /// Raise the floor to the service of the flow furthest behind.
     Raise {
         /// The domain.
         domain: ThreadId,
-        /// How much, by weight.
+        /// Its service, by weight.
         floor: u64,
     },
     /// If every producer is drained and everything committed, end the thread.
     TryEnd(ThreadId),
-    /// Tell the consumers that it has ended.
+    /// Notify the consumers of the end.
     TellEnd {
         /// The thread.
         thread: ThreadId,
         /// The word.
         word: SwitchWord,
     },
-    /// Commit the oldest transfer of so many threads, if it is done; `slot` is only of use to a
+    /// Commit the oldest transfer of several threads, if it is done; `slot` is only used by a
     /// planted bug.
     TryCommit {
         /// The thread.
         thread: ThreadId,
-        /// How many threads, round the circle.
+        /// Number of threads, round the circle.
         left: u16,
         /// The slot whose transfer ended.
         slot: u32,
     },
-    /// Look whether more can be committed at once, and publish.
+    /// Check whether more can be committed together, then publish.
     Commit {
-        /// What is committed so far.
+        /// The batch so far.
         batch: Batch,
         /// Whether nothing follows.
         is_last: bool,
@@ -164,13 +165,13 @@ pub enum FlowTask {
         /// The switch word.
         word: SwitchWord,
     },
-    /// The consumers have the head; give the producer its tail.
+    /// The consumers have the head; write the producer's tail.
     CommitTail(ThreadId),
-    /// Both are told; so many slots are free.
+    /// Both sides are notified; free the slots.
     CommitEnd {
         /// The thread.
         thread: ThreadId,
-        /// How many.
+        /// Number of slots.
         slots: u32,
     },
     /// What was taken from a producer is consumed: others may take from it.
@@ -180,13 +181,13 @@ pub enum FlowTask {
         /// The thread that had taken.
         thread: ThreadId,
     },
-    /// Poll a ring, if that is of use.
+    /// Poll a ring, if useful.
     Poll(LaneId),
-    /// A thread cannot go on.
+    /// A thread cannot continue.
     Abort {
         /// The thread.
         thread: ThreadId,
-        /// Whose lane failed.
+        /// The owner of the failed lane.
         whose: Whose,
         /// Why.
         reason: FailReason,
@@ -194,7 +195,7 @@ pub enum FlowTask {
 }
 
 impl Flows {
-    /// Whether the entries that a task is about are there.
+    /// Whether the table entries of a task still exist.
     pub fn is_alive(&self, task: &FlowTask) -> bool {
         let thread = |id: ThreadId| self.threads.lookup(id.index()).is_some();
         match *task {

@@ -1,5 +1,5 @@
-//! The flows program without nodes: that it fits a switch, and how it treats what nodes say. Whole
-//! flows, with soft NICs at both ends, run in `controller/tests`.
+//! The flows program without nodes: that it fits in a switch, and how it handles words of nodes.
+//! Whole flows, with software NICs at both ends, are tested in `controller/tests`.
 
 use super::*;
 use crate::{Digest, Pipeline, PipelineConfig};
@@ -38,8 +38,8 @@ fn load(config: &PipelineConfig, budget: Budget) -> Result<Switch<Pipeline>, Str
 
 #[test]
 fn fifteen_hundred_flows_fit_the_first_tofino() {
-    // Zero-sided RDMA, section 4, says that more than 1500 do. Each has a producer and a consumer
-    // ring of two word lanes and one data lane.
+    // Zero-sided RDMA, section 4, states that more than 1500 fit. Each has a producer and a
+    // consumer ring of two word lanes and one data lane.
     let switch = load(&config(9000, 1500, 1500), Budget::Tofino1).unwrap();
     assert_eq!(switch.ledger().stages().len(), 12);
 }

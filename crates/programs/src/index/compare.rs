@@ -3,11 +3,11 @@
 //!
 //! In a first stage both halves of pivot and key are subtracted and combined by exclusive or. In
 //! the next one, a small table matches whether the upper halves are equal and whether the halves
-//! differ in their top bits, and says which of four bits is the answer: where two halves differ in
-//! the top bit, the key's top bit; else the sign of the difference.
+//! differ in their top bits, and selects which of four bits is the answer: where two halves differ
+//! in the top bit, the key's top bit; otherwise the sign of the difference.
 
-/// Entries of the table that selects the answer: what of the lower halves is looked at only where
-/// the upper ones are equal.
+/// Entries of the table that selects the answer: the lower halves matter only where the upper ones
+/// are equal.
 pub(super) const SELECTIONS: usize = 4;
 
 /// Key bits of that table: the difference of the upper halves, and two bits.

@@ -1,4 +1,4 @@
-//! What the controller does with the index. It is not bound to passes.
+//! Control-plane operations of the index. They are not bound to passes.
 
 use super::entries::{BANKS, FatRoot, LoadError, QueryEntry, RegularNode, ServerEntry};
 use super::{Index, Settings, pair_key};
@@ -7,7 +7,7 @@ use rackweave_switch::table::{Exact, TableError};
 use std::net::Ipv4Addr;
 
 impl Index {
-    /// Enters a server, or takes it out: queries for it are dropped then.
+    /// Enters a server, or removes it: queries for it are then dropped.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -19,8 +19,8 @@ impl Index {
         self.servers.set(usize::from(server), entry)
     }
 
-    /// Enters a queue pair, by its server's IP address and the number that it has there, or takes
-    /// it out: its queries are dropped then.
+    /// Enters a queue pair, by its server's IP address and the number that it has there, or removes
+    /// it: its queries are then dropped.
     ///
     /// # Errors
     /// If the table is full.
@@ -33,8 +33,8 @@ impl Index {
         set(&mut self.queries, pair_key(ip, qpn), entry)
     }
 
-    /// Says which server takes requests over plain UDP at `ip`, or that none does: they are
-    /// forwarded as they are then.
+    /// Sets the server that takes requests over plain UDP at `ip`, or none: they are then forwarded
+    /// unchanged.
     ///
     /// # Errors
     /// If the table is full.
@@ -42,8 +42,8 @@ impl Index {
         set(&mut self.udp_servers, u32::from(ip).into(), server)
     }
 
-    /// Says by which port queries go that have not met the fat root; `None` in the switch with the
-    /// fat root.
+    /// Sets the port for queries that have not met the fat root; `None` in the switch with the fat
+    /// root.
     ///
     /// # Errors
     /// If there is no index in this switch and a port is given.
@@ -55,12 +55,12 @@ impl Index {
         self.change(settings, up.is_some())
     }
 
-    /// By which port queries go that have not met the fat root.
+    /// The port for queries that have not met the fat root.
     pub fn up_port(&self) -> Option<PortId> {
         self.settings().up
     }
 
-    /// Says whether another switch that leads queries is behind `port`.
+    /// Sets whether there is another index switch behind `port`.
     ///
     /// # Errors
     /// If there is no such port.
@@ -85,11 +85,12 @@ impl Index {
         }
     }
 
-    /// Puts tree nodes into the slots of a layer from `from_slot` on, in place of what was there.
-    /// After an error nothing has changed.
+    /// Loads tree nodes into the slots of a layer from `from_slot` on, replacing the previous
+    /// content. After an error nothing has changed.
     ///
     /// # Errors
-    /// If the bank is active, the layer is not here, there are too few slots, or pivots fall.
+    /// If the bank is active, the layer is not in this switch, there are too few slots, or pivots
+    /// descend.
     pub fn load_nodes(
         &mut self,
         bank: usize,
@@ -122,7 +123,7 @@ impl Index {
         Ok(())
     }
 
-    /// Says which bank queries use whose first switch this is. Without one they are given the root.
+    /// Sets the bank for queries that have their first switch here. Without one they get the root.
     ///
     /// # Errors
     /// If there is no such bank, or no index in this switch.
@@ -137,7 +138,7 @@ impl Index {
         Ok(self.change(settings, bank.is_some())?)
     }
 
-    /// The bank that queries use whose first switch this is.
+    /// The bank for queries that have their first switch here.
     pub fn active(&self) -> Option<usize> {
         self.settings().active.map(usize::from)
     }

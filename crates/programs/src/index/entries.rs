@@ -8,31 +8,31 @@ use std::net::Ipv4Addr;
 /// Branches of a regular tree node of the switch (fat-btree, section 4.2).
 pub const BRANCHES: usize = 16;
 
-/// In [`Child::slot`]: the child has no place in the next layer; the walk ends at it.
+/// In [`Child::slot`]: the child is not in the next layer; the walk ends at it.
 pub const NO_SLOT: u16 = 0xffff;
 
-/// The most regular tree nodes of one layer (fat-btree, section 4.2).
+/// Maximum regular tree nodes of one layer (fat-btree, section 4.2).
 pub const NODES_MAX: u16 = 4096;
 
 /// Banks of every table: one serves while the other is filled.
 pub const BANKS: usize = 2;
 
-/// The tree node at which every tree begins.
+/// The root of every tree.
 pub const ROOT: u32 = 1;
 
-/// Matches of 16 bits of the key that the fat root takes one after another.
+/// Number of 16-bit slices of the key that the fat root matches in sequence.
 pub const SLICES: usize = 4;
 
-/// Depths that are told apart: the root, the fat root, and up to six layers.
+/// Number of distinguished depths: the root, the fat root, and up to six layers.
 pub const DEPTHS: usize = 8;
 
-/// Where an entry leads.
+/// The target of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Child {
-    /// The index of the tree node at its server. Zero, which is no tree node's, is no child: a
-    /// query stays at the parent.
+    /// The index of the tree node at its server. Zero, which is not a valid tree node, means no
+    /// child: a query stays at the parent.
     pub node: u32,
-    /// Its place in the next layer, or [`NO_SLOT`].
+    /// Its slot in the next layer, or [`NO_SLOT`].
     pub slot: u16,
 }
 
@@ -47,19 +47,19 @@ impl Child {
 /// A tree node in a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegularNode {
-    /// The greatest key of each child, ascending; `u64::MAX` where there is none. The child of a
+    /// The greatest key of each child, ascending; `u64::MAX` for missing children. The child of a
     /// key is the number of pivots that the key is greater than. A key that is greater than all of
     /// them belongs to none of the children, and its query stays at the parent.
     pub pivots: [u64; BRANCHES],
-    /// The children; [`Child::NONE`] where there is none.
+    /// The children; [`Child::NONE`] for missing ones.
     pub children: [Child; BRANCHES],
 }
 
-/// What a slice of the key says of where the key is.
+/// The result of matching a slice of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Next {
-    /// Not enough: the next slice is to be matched in this table of the next stage. If no entry of
-    /// that matches, the key is in the range that bears the table's number.
+    /// Undecided: the next slice is matched in this table of the next stage. If no entry matches
+    /// there, the key is in the range with the table's number.
     Table(u16),
     /// In this range.
     Range(u16),
@@ -74,7 +74,7 @@ pub struct SliceEntry {
     pub first: u16,
     /// The last slice.
     pub last: u16,
-    /// What follows.
+    /// The result.
     pub next: Next,
 }
 
@@ -83,12 +83,11 @@ pub struct SliceEntry {
 pub struct FatRange {
     /// The server that has the keys.
     pub server: u16,
-    /// Where its tree goes on for them.
+    /// Where its tree continues for them.
     pub child: Child,
 }
 
-/// The fat root: a tree node of many children, which lie on several servers (fat-btree, section
-/// 4.1).
+/// The fat root: a tree node with many children on several servers (fat-btree, section 4.1).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FatRoot {
     /// Stage `s` matches bits 63 − 16 s to 48 − 16 s of the key. Stage 0 has table 0 only.
@@ -106,9 +105,9 @@ pub struct IndexConfig {
     pub servers: u16,
     /// Ranges of the fat root; zero: it is in another switch.
     pub fat_ranges: u16,
-    /// The layer that comes first here; 1 is the one right below the fat root.
+    /// The first layer in this switch; 1 is the one directly below the fat root.
     pub first_layer: u8,
-    /// Layers here: at most 2.
+    /// Layers in this switch: at most 2.
     pub layers: u8,
     /// Tree nodes of each layer: at most [`NODES_MAX`].
     pub nodes: u16,
@@ -129,18 +128,18 @@ impl IndexConfig {
     };
 }
 
-/// A server: where its tree is.
+/// A server: the location of its tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerEntry {
     /// Its IP address.
     pub ip: Ipv4Addr,
     /// The address of tree node 0 in its region.
     pub address: u64,
-    /// A tree node takes 2 to the power of this many bytes.
+    /// The size of a tree node is 2 to the power of this many bytes.
     pub node_shift: u8,
 }
 
-/// A queue pair of a client, as the server has it.
+/// A client's queue pair, as seen by the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct QueryEntry {
     /// The server at its other end.
@@ -149,34 +148,34 @@ pub struct QueryEntry {
     pub rkey: Rkey,
 }
 
-/// What the index has counted since the switch started.
+/// Counters of the index since the switch started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct IndexCounters {
     /// Queries by READ for which this switch was the first hop.
     pub queries: u64,
     /// Requests over plain UDP for which this switch was the first hop.
     pub lookups: u64,
-    /// Queries and requests for which this switch was the last hop, by the depth to which they
-    /// were led: 0 the root, 1 below the fat root, 1 + k below k layers.
+    /// Queries and requests for which this switch was the last hop, by the depth that they reached:
+    /// 0 the root, 1 below the fat root, 1 + k below k layers.
     pub by_depth: [u64; DEPTHS],
-    /// Dropped: queries on a queue pair that is not entered.
+    /// Dropped: queries on an unknown queue pair.
     pub unknown_pair: u64,
-    /// Requests over plain UDP for an address that is none of a server's; forwarded as they are.
+    /// Requests over plain UDP to an address without a server; forwarded unchanged.
     pub unknown_server: u64,
-    /// Their key belongs to another server than the one that they were sent to; they are given the
-    /// root of the latter.
+    /// Queries whose key belongs to another server than their target; they get the root of the
+    /// target.
     pub other_server: u64,
-    /// No range of the fat root has their key; they are given the root.
+    /// Queries whose key is in no range of the fat root; they get the root.
     pub no_range: u64,
-    /// A tree node has no child for their key; they stay at that tree node.
+    /// Queries that ended at a tree node without a child for their key.
     pub beyond: u64,
-    /// There was a place to walk to, but nothing was loaded there; they stay where they were.
+    /// Queries whose next slot was not loaded; they stay where they were.
     pub not_loaded: u64,
-    /// No bank was active at their first hop; they are given the root.
+    /// Queries without an active bank at their first hop; they get the root.
     pub no_bank: u64,
-    /// Dropped: came with the header of switches by a port that leads to none.
+    /// Dropped: arrived with a switch header at an untrusted port.
     pub forged: u64,
-    /// Dropped: went from switch to switch too often.
+    /// Dropped: too many hops between switches.
     pub hops: u64,
 }
 
@@ -199,23 +198,23 @@ impl core::ops::AddAssign<&Self> for IndexCounters {
     }
 }
 
-/// Why the controller could not load something.
+/// Why the controller's load failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum LoadError {
     /// Not one of the two banks.
     #[error("there is no bank {0}: there are banks 0 and 1")]
     NoBank(usize),
-    /// Queries are being answered from this bank.
+    /// Queries use this bank.
     #[error("bank {0} is active: load the other one, or deactivate this one first")]
     Active(usize),
     /// The layer is not in this switch.
     #[error("layer {layer} is not in this switch, which has {layers} layers from {first} on")]
     NoLayer {
-        /// The layer asked for.
+        /// The requested layer.
         layer: u8,
-        /// The first here.
+        /// The first layer here.
         first: u8,
-        /// How many are here.
+        /// Number of layers here.
         layers: u8,
     },
     /// A table is too small, or entries contradict each other.
@@ -229,12 +228,12 @@ pub enum LoadError {
         /// The first child whose pivot is less than the one before.
         child: usize,
     },
-    /// An entry of the fat root leads to something that is not there.
+    /// An entry of the fat root leads to a table or range that does not exist.
     #[error("an entry of stage {stage} of the fat root leads to {next:?}, which is not there")]
     Dangling {
         /// The stage.
         stage: usize,
-        /// Where it leads.
+        /// The target.
         next: Next,
     },
 }

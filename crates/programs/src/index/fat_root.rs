@@ -1,4 +1,4 @@
-//! The fat root: range tables over slices of the key, and what the ranges lead to (fat-btree,
+//! The fat root: range tables over slices of the key, and the children of the ranges (fat-btree,
 //! section 4.1).
 
 use super::entries::{BANKS, Child, FatRange, FatRoot, LoadError, Next, SLICES, SliceEntry};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Key bits of the slice tables: bank, table, slice.
 const SLICE_KEY_BITS: u8 = 33;
 
-/// A range's entry: its server and where it leads, packed as an action's data is.
+/// A range's entry: its server and its child, packed as action data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed {
     server: u16,
@@ -38,12 +38,12 @@ fn slice(key: u64, at: usize) -> u16 {
 }
 
 impl FatRootTables {
-    /// For `ranges` ranges per bank. Slices in four stages from `first` on, ranges in the one
-    /// behind them.
+    /// For `ranges` ranges per bank. Slices in four stages from `first` on, ranges in the stage
+    /// after them.
     pub(super) fn new(first: u8, ranges: u16) -> Self {
         let ranges_max = usize::from(ranges);
-        // A range has two ends, and each stage holds at most what lies on the ways to them: two
-        // entries per range.
+        // A range has two ends, and each stage holds at most the paths to them: two entries per
+        // range.
         let capacity = 2 * ranges_max * BANKS;
         let names = [
             "index.slice_0",
@@ -69,7 +69,7 @@ impl FatRootTables {
         ledger.register(&self.hits);
     }
 
-    /// The range with `key`, counted.
+    /// Finds and counts the range with `key`.
     pub(super) fn find(&mut self, cursor: &mut Cursor, bank: usize, key: u64) -> Option<FatRange> {
         let range = self.search(bank, key)?;
         let at = bank * self.ranges_max + range;
@@ -91,7 +91,7 @@ impl FatRootTables {
             match stage.lookup(place(bank, table, slice(key, at))) {
                 Some(Next::Table(next)) => table = *next,
                 Some(Next::Range(range)) => return Some(usize::from(*range)),
-                // The range of a table's first keys bears the table's number and has no entry.
+                // The range of a table's first keys has the table's number and no entry.
                 None if at > 0 => {
                     return Some(usize::from(table)).filter(|&range| range < self.ranges_max);
                 }
@@ -101,7 +101,7 @@ impl FatRootTables {
         None
     }
 
-    /// Replaces what the bank holds. After an error it holds nothing.
+    /// Replaces the content of a bank. After an error it is empty.
     pub(super) fn load(&mut self, bank: usize, root: &FatRoot) -> Result<(), LoadError> {
         self.clear(bank);
         self.check(root)?;

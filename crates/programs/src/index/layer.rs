@@ -20,7 +20,7 @@ use rackweave_switch::{Cursor, Ledger, Register};
 /// Stages of a layer.
 pub(super) const STAGES: u8 = 6;
 
-/// A child as an action's data has it: six bytes.
+/// A child as action data: six bytes.
 #[derive(Clone, Copy, Debug)]
 struct Packed([u8; 6]);
 
@@ -41,14 +41,14 @@ impl From<Packed> for Child {
     }
 }
 
-/// Where a step through a layer leads.
+/// The result of a step through a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// To this child.
     Child(Child),
-    /// Nowhere: the tree node has no child for the key.
+    /// The tree node has no child for the key.
     Beyond,
-    /// Nowhere: there is nothing in the slot.
+    /// The slot is empty.
     NotLoaded,
 }
 
@@ -91,7 +91,7 @@ impl Layer {
         ledger.register(&self.hits);
     }
 
-    /// The child for `key` of the tree node in `slot`, counted.
+    /// Finds and counts the child for `key` of the tree node in `slot`.
     #[inline]
     pub(super) fn step(&mut self, cursor: &mut Cursor, bank: usize, slot: u16, key: u64) -> Step {
         let slot = usize::from(slot);
@@ -117,7 +117,7 @@ impl Layer {
         Step::Child(child.into())
     }
 
-    /// Puts `loaded` into the slots from `from` on.
+    /// Loads `loaded` into the slots from `from` on.
     pub(super) fn load(
         &mut self,
         bank: usize,

@@ -1,39 +1,39 @@
-//! The B+tree in the switch: queries are led to the deepest tree node that the switches on their
-//! way know (fat-btree).
+//! The B+tree in the switch: queries are directed to the deepest tree node known to the switches on
+//! their path (fat-btree).
 //!
 //! A query is a READ request with rkey 0 whose address is a key, on an ordinary queue pair between
-//! a client and the server of a tree. Each switch that it passes walks the levels that it has: the
-//! **fat root**, whose children are many and on several servers, then **layers** of regular tree
-//! nodes, 16 children each. The last switch writes the address of the tree node that was reached,
-//! and the server's rkey, into the request, and keeps the ICRC right. The server's NIC sees an
-//! ordinary READ. Between switches, a header says how far the query has come
+//! a client and the server of a tree. Each switch on the path walks the levels that it has: the
+//! **fat root**, which has many children on several servers, then **layers** of regular tree nodes,
+//! 16 children each. The last switch writes the address of the tree node that was reached, and the
+//! server's rkey, into the request, and updates the ICRC. The server's NIC sees an ordinary READ.
+//! Between switches, a header carries the progress of the query
 //! ([`rackweave_wire::fabric::query`]). A request over plain UDP
-//! ([`rackweave_wire::fabric::lookup`]) is led in the same way; what is written into it is the
-//! number of the tree node, for the server to begin at.
+//! ([`rackweave_wire::fabric::lookup`]) is handled in the same way; the number of the tree node at
+//! which the server begins is written into it.
 //!
-//! - What the client verifies of the tree node, it verifies as ever: a switch only makes its walk
-//!   shorter. What is not loaded, or ends, or belongs to another server leads a query less deep, at
-//!   the least to the root, which is always tree node 1.
+//! - The client verifies the tree node as it always does: a switch only shortens its walk. A tree
+//!   node that is not loaded, has no child for the key, or belongs to another server ends the walk
+//!   earlier, at worst at the root, which is always tree node 1.
 //! - **Banks.** There are two of every table. The first switch writes the active one into the
 //!   query, and all switches use that one for it, so that a query sees one tree from top to bottom
 //!   whatever is loaded meanwhile. The controller fills the other one and activates it; before it
-//!   fills the old one, it waits longer than a query may be under way.
-//! - **First and last.** A port is *trusted* if another switch that leads queries is behind it. A
-//!   query that comes without header is at its first switch; one that leaves by a port that is not
-//!   trusted, at its last. A header that comes by a port that is not trusted is forged. A query
-//!   that has not met the fat root goes **up** to the switch that has it; after that, and if there
-//!   is no way up, it goes where its Ethernet address says.
+//!   fills the old one, it waits longer than a query may be in flight.
+//! - **First and last.** A port is *trusted* if there is another index switch behind it. A query
+//!   that arrives without a header is at its first switch; one that leaves by an untrusted port is
+//!   at its last. A header that arrives by an untrusted port is forged. A query that has not met
+//!   the fat root goes **up** to the switch that has it; after that, or if there is no port up, it
+//!   goes to its Ethernet address.
 //! - A query on a queue pair that the controller has not entered is dropped, and so is one whose
-//!   headers or ICRC are wrong; the client's NIC will ask again.
+//!   headers or ICRC are wrong; the client's NIC retries.
 //!
-//! The fat root takes six stages: settings, four slices of the key, ranges. A layer takes six. What
-//! names servers and queue pairs lies in the fourth and fifth of the first six: it is needed only
-//! where the ranges are, and at the end. Counters of what happened are those that a switch attaches
-//! to its actions; the hits of ranges and children are register arrays, as the controller clears
+//! The fat root takes six stages: settings, four slices of the key, ranges. A layer takes six. The
+//! tables of servers and queue pairs are in the fourth and fifth of the first six stages: they are
+//! needed only for the ranges and at the end. Event counters are those that a switch attaches to
+//! its actions; the hits of ranges and children are register arrays, because the controller clears
 //! them.
 //!
-//! Files: `entries` what the controller enters; `control` how; `fat_root` and `layer` the tables;
-//! `compare` the 64-bit comparison; `walk` the way of a query.
+//! Files: `entries` what the controller enters; `control` the control-plane operations; `fat_root`
+//! and `layer` the tables; `compare` the 64-bit comparison; `walk` the walk of a query.
 
 mod compare;
 mod control;
@@ -63,7 +63,7 @@ pub use entries::{
     NO_SLOT, NODES_MAX, Next, QueryEntry, RegularNode, ServerEntry, SliceEntry,
 };
 
-/// What every query is told at its first switch, and where it goes from there.
+/// Settings that every query gets at its first switch, and its port from there.
 #[derive(Clone, Copy, Default, Debug)]
 struct Settings {
     active: Option<u8>,
@@ -73,15 +73,15 @@ struct Settings {
 /// The index.
 pub struct Index {
     config: IndexConfig,
-    /// One entry.
+    /// A single entry.
     settings: Direct<Settings>,
     fat_root: Option<FatRootTables>,
     layers: Box<[Layer]>,
     /// By the server's IP address and queue pair.
     queries: Exact<QueryEntry>,
-    /// By IP address: which server takes requests over plain UDP there.
+    /// By IP address: the server that takes requests over plain UDP there.
     udp_servers: Exact<u16>,
-    /// By port: whether another switch is behind it.
+    /// By port: whether there is another index switch behind it.
     trusted: Direct<()>,
     servers: Direct<ServerEntry>,
     counters: IndexCounters,
@@ -89,7 +89,7 @@ pub struct Index {
     last_loaded: [u8; 3],
 }
 
-/// What a query is, once it has been taken apart.
+/// A parsed query.
 enum Asked {
     Read(Headers),
     Lookup(Start),
@@ -104,7 +104,7 @@ impl Asked {
     }
 }
 
-/// Address and key of a READ request; zeros of what is none.
+/// Address and key of a READ request; zeros if it is not one.
 fn reth_of(headers: &Headers) -> (u64, Rkey) {
     match headers.extension {
         Extension::Reth(reth) => (reth.address, reth.rkey),
@@ -154,7 +154,7 @@ impl Index {
         }
     }
 
-    /// Whether this switch leads queries at all.
+    /// Whether this switch has an index.
     #[inline]
     pub fn is_present(&self) -> bool {
         self.config.servers > 0
@@ -165,12 +165,12 @@ impl Index {
         &self.config
     }
 
-    /// What has been counted since the switch started.
+    /// Counters since the switch started.
     pub fn counters(&self) -> IndexCounters {
         self.counters
     }
 
-    /// Enters tables and registers.
+    /// Declares tables and registers.
     pub fn declare(&self, ledger: &mut Ledger) {
         if !self.is_present() {
             return;
@@ -188,7 +188,7 @@ impl Index {
         ledger.direct(&self.servers);
     }
 
-    /// Leads a packet on that [`query::sort`] took for a query.
+    /// Processes a packet that [`query::sort`] classified as a query.
     pub fn packet<T, D>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -206,9 +206,9 @@ impl Index {
             Ok(None) => return forward.packet(pass, port, packet),
             Err(reason) => return pass.drop(port, reason, &packet),
         };
-        // The last switch overwrites the key, and with it the evidence: the check value that it
-        // keeps wrong fits again if the same bit flips once more behind it. A query has no
-        // payload, so a switch can see all that the check is over.
+        // The last switch overwrites the key, and with it the evidence of damage: if the same bit
+        // flips again behind it, the preserved wrong check value fits again. A query has no
+        // payload, so a switch can see all the bytes that the check covers.
         let is_read = matches!(asked, Asked::Read(_));
         if is_read && icrc::verify(&packet, engine.memory()) == Verdict::Wrong {
             return pass.drop(port, DropReason::BadCheck, &packet);
@@ -228,8 +228,8 @@ impl Index {
         }
     }
 
-    /// A READ at its first switch. One whose headers are damaged is not passed on: if the same bit
-    /// flips once more behind the switch, it is a sound query that nobody has led.
+    /// A READ at its first switch. One with damaged headers is not passed on: if the same bit
+    /// flipped again behind the switch, it would be a valid query that no switch has processed.
     fn take_read(&mut self, packet: &Packet) -> Result<(Asked, Progress), DropReason> {
         let headers = Headers::of(packet).map_err(|_| DropReason::Malformed)?;
         let pair = pair_key(headers.ipv4.target, headers.bth.target_qp);
@@ -242,7 +242,7 @@ impl Index {
         Ok((Asked::Read(headers), self.start(server, false)))
     }
 
-    /// A request over plain UDP at its first switch. Nothing if it is not one for a server.
+    /// A request over plain UDP at its first switch. `None` if it is not for a server.
     fn take_lookup(&mut self, packet: &Packet) -> Option<(Asked, Progress)> {
         let asked = Start::of(packet).filter(|start| start.node == 0)?;
         let target = Datagram::of(packet).ok()?.ipv4.target;
@@ -281,7 +281,7 @@ impl Index {
         Ok((Asked::Read(headers), progress))
     }
 
-    /// Where a query begins.
+    /// The initial progress of a query.
     fn start(&mut self, server: u16, is_lookup: bool) -> Progress {
         let settings = self.settings();
         if settings.active.is_none() {
@@ -289,7 +289,7 @@ impl Index {
         }
         Progress {
             is_lookup,
-            // Without a bank it is not to be led anywhere.
+            // Without a bank the query is not walked.
             fat_root_met: settings.active.is_none(),
             bank: settings.active.unwrap_or(0),
             hops: 0,
@@ -309,7 +309,7 @@ impl Index {
         packet: &Packet,
         progress: &Progress,
     ) -> Option<PortId> {
-        // A switch above without the fat root, misconfigured, would send it back.
+        // A misconfigured switch above without the fat root would send it back.
         let up = self.settings().up.filter(|&up| up != port);
         match up {
             Some(up) if !progress.fat_root_met => Some(up),
@@ -317,7 +317,7 @@ impl Index {
         }
     }
 
-    /// Makes a query ready for another switch.
+    /// Prepares a query for another switch.
     fn pass_on(&mut self, packet: &mut Packet, mut progress: Progress) -> Result<(), DropReason> {
         if progress.hops == HOPS_MAX {
             self.counters.hops += 1;
@@ -327,7 +327,7 @@ impl Index {
         query::attach(packet, &progress).map_err(|_| DropReason::Malformed)
     }
 
-    /// Makes a query ready for its server.
+    /// Prepares a query for its server.
     fn finish(
         &mut self,
         rewrite: Rewrite,
@@ -357,7 +357,7 @@ impl Index {
     ) -> Result<(), DropReason> {
         let pair = pair_key(headers.ipv4.target, headers.bth.target_qp);
         let entry = self.queries.lookup(pair);
-        // The tree node is one of the server that the query was sent to at its first switch.
+        // The tree node must be on the server that the query was sent to.
         let entry = entry.filter(|entry| entry.server == progress.server);
         let server = self.servers.lookup(usize::from(progress.server));
         let (Some(entry), Some(server)) = (entry, server) else {

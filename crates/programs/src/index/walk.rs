@@ -1,4 +1,4 @@
-//! The way of a query through what a switch has of the tree.
+//! The walk of a query through the tree nodes of a switch.
 
 use super::entries::{FatRange, NO_SLOT, ROOT};
 use super::layer::Step;
@@ -8,7 +8,7 @@ use rackweave_switch::Cursor;
 use rackweave_wire::fabric::query::{LEVELS_END, Progress};
 
 impl Index {
-    /// Leads a query as deep as this switch can.
+    /// Advances a query as deep as this switch can.
     #[inline]
     pub(super) fn walk(&mut self, cursor: &mut Cursor, key: u64, progress: &mut Progress) {
         let mut banks = [progress.bank; 3];

@@ -1,4 +1,4 @@
-//! The end of a movement: what it means for the directory, and the completion for the node.
+//! The end of a movement: its effect on the directory, and the completion for the node.
 
 use super::registers::{BUSY, KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
 use super::request::command;
@@ -13,26 +13,26 @@ use rackweave_wire::fabric::page::{
 
 /// The movement that has ended.
 struct Ended {
-    /// What asked for it; nothing if the request was not one that moves.
+    /// The requested operation; `None` if it does not move data.
     operation: Option<Operation>,
-    /// Whose request it was.
+    /// The requesting node.
     node: u16,
-    /// The buffer frame there.
+    /// The buffer frame at that node.
     frame: u32,
-    /// The node keeps the page that was written.
+    /// Whether the node keeps the written page.
     keep: bool,
 }
 
 /// Whether a completion can be written.
 enum Turn {
     Now,
-    /// The one before it is not confirmed.
+    /// The previous completion is not confirmed.
     Waits,
     /// The slot's movement has ended already.
     Over,
 }
 
-/// The WRITE that tells a slot's node how its movement has ended.
+/// The WRITE that reports the end of a movement to a slot's node.
 fn completion(
     lanes: &SlotEntry,
     slot: u16,
@@ -49,7 +49,7 @@ fn completion(
 }
 
 impl Pages {
-    /// The engine has moved a page out of a node's memory.
+    /// Handles a page transfer from a node's memory that is done.
     pub(super) fn transfer_done<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -73,8 +73,8 @@ impl Pages {
         });
     }
 
-    /// The buffer frame holds another page, or none: its node has dropped the page, which must
-    /// then be at home.
+    /// The buffer frame holds another page, or none: its node has dropped the page, which must then
+    /// be at home.
     pub(super) fn transfer_refused<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -105,7 +105,7 @@ impl Pages {
         pass.recirculate(match place {
             None if is_explicit => complete(Outcome::WrongHeader),
             None => complete(Outcome::NotIndexed),
-            // It has been changed meanwhile, or is lost: the node shall ask again.
+            // It has been changed meanwhile, or is lost: the node has to retry.
             Some(place) if elsewhere(place) => complete(Outcome::SourceGone),
             Some(_) => PageTask::Command {
                 slot,
@@ -114,7 +114,7 @@ impl Pages {
         });
     }
 
-    /// A slot's movement has ended.
+    /// Ends a slot's movement.
     pub(super) fn complete<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -141,10 +141,10 @@ impl Pages {
         let kind = registers.frame.read(cursor, s);
         let psn = Psn::new(registers.command.read(cursor, s));
         match turn {
-            // Two have ended the same movement, one of them the controller.
+            // The movement was ended twice, once by the controller.
             Turn::Over => return,
-            // The node has the last completion already, or this slot would not be in use again;
-            // only its acknowledgement was lost.
+            // The node already has the last completion, otherwise this slot would not be in use
+            // again; only its acknowledgement was lost.
             Turn::Waits => {
                 registers.outcome.write(cursor, s, end.0);
                 return;
@@ -178,7 +178,7 @@ impl Pages {
         pass.recirculate(completion(&lanes, slot, (end, psn), latch));
     }
 
-    /// The slot's movement was that of a page with an entry in the directory. Returns the latch.
+    /// Ends the movement of a page with an entry in the directory. Returns the latch.
     fn complete_indexed<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -187,8 +187,8 @@ impl Pages {
         end: &mut End,
     ) -> LatchWord {
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        // Whether what a memory gave is right is known only in the last stage. Should this
-        // completion be repeated, it says that the source is gone: the node asks again.
+        // Whether data from memory is valid is known only in the last stage. If this completion is
+        // repeated, it reports that the source is gone, and the node retries.
         let is_checked = !end.is_storage() && end.is_done();
         let repeated = match is_checked {
             true => end.with_outcome(Outcome::SourceGone),
@@ -212,7 +212,7 @@ impl Pages {
             before.moves()
         });
         registers.outcome.write(cursor, s, repeated.0);
-        // The buffer frame that was read may have been dropped and filled again meanwhile.
+        // The buffer frame that was read may have been reused meanwhile.
         let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
         if is_checked && asked_at != moves {
             *end = end.with_outcome(Outcome::SourceGone);
@@ -224,14 +224,14 @@ impl Pages {
         }
     }
 
-    /// The slot's request was answered and moves nothing.
+    /// Frees a slot whose request was answered and moves nothing.
     pub(super) fn idle<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, slot: u16) {
         let phase = &mut self.registers.phase;
         phase.update(&mut pass.cursor, usize::from(slot), |phase| *phase &= !BUSY);
     }
 
-    /// Sends the slot's last completion again, with the latch word of this moment. If the slot is
-    /// in use again, its node has that completion.
+    /// Sends the slot's last completion again, with the current latch word. If the slot is in use
+    /// again, its node has that completion.
     pub(super) fn repeat<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, slot: u16) {
         let s = usize::from(slot);
         let Some(&lanes) = self.slots.lookup(s) else {
@@ -266,7 +266,7 @@ impl Pages {
         pass.recirculate(completion(&lanes, slot, (end, psn), latch));
     }
 
-    /// A completion is in the node's memory.
+    /// Handles a completion that is in the node's memory.
     pub(super) fn completion_written<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -1,4 +1,4 @@
-//! What the controller does with the directory. It is not bound to passes: between two of them it
+//! Control-plane operations of the directory. They are not bound to passes: between two passes they
 //! may read and change any cell.
 
 use super::registers::{ACTIVE, BUSY, DOUBTED, operation};
@@ -9,34 +9,34 @@ use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Place};
 use serde::{Deserialize, Serialize};
 
-/// All that the directory knows of a page.
+/// The directory's state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntryState {
     /// The latch word.
     pub latch: LatchWord,
     /// The node that has the latch.
     pub holder: Option<u16>,
-    /// Whether that node has to find out whether it has the newest version.
+    /// Whether that node has to determine whether it has the newest version.
     pub doubted: bool,
-    /// Where the newest version is.
+    /// The location of the newest version.
     pub place: Place,
 }
 
-/// A page whose newest version went down with a node.
+/// A page whose newest version was lost with a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LostPage {
     /// The page.
     pub page: PageId,
-    /// The version that is lost, or one above it if nobody knows it.
+    /// The lost version, or one above it if it is unknown.
     pub version: u64,
 }
 
-/// What a node's death did to the directory.
+/// The effect of a node's death on the directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeDeath {
     /// Pages whose latch it had.
     pub released: Vec<PageId>,
-    /// Pages that only it had in their newest version.
+    /// Pages whose newest version only it had.
     pub lost: Vec<LostPage>,
 }
 
@@ -45,7 +45,7 @@ impl EntryState {
     pub const fn died(self, node: u16) -> Self {
         let is_holder = matches!(self.holder, Some(holder) if holder == node);
         Self {
-            // What the holder changed was never shown to anybody.
+            // The holder's changes were never visible to other nodes.
             latch: if is_holder {
                 self.latch.released()
             } else {
@@ -59,7 +59,7 @@ impl EntryState {
 }
 
 impl Pages {
-    /// Says what a lane is for.
+    /// Sets the role of a lane.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -67,7 +67,7 @@ impl Pages {
         self.roles.set(lane.index(), role)
     }
 
-    /// Enters a node's buffer frames; no transfer reads them.
+    /// Enters a node's buffer frames while no transfer reads them.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -93,7 +93,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Enters a slot, at rest; `relay` is the first PSN of what is passed on to its node.
+    /// Enters an idle slot; `relay` is the first PSN of requests passed on to its node.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -116,12 +116,12 @@ impl Pages {
         self.slots.lookup(usize::from(slot)).copied()
     }
 
-    /// The next request passed on to the slot's node begins a new connection.
+    /// Starts a new connection with the next request passed on to the slot's node.
     pub fn reset_relay(&mut self, slot: u16, psn: Psn) {
         *self.registers.relay.control(usize::from(slot)) = psn.get();
     }
 
-    /// A slot's I/O queue has a new connection: `send` is the switch's first PSN, `base` the
+    /// Sets a new connection of a slot's I/O queue: `send` is the switch's first PSN, `base` the
     /// target's.
     pub fn set_queue(&mut self, slot: u16, store: u8, send: Psn, base: Psn) {
         let at = self.queue(slot, store);
@@ -144,25 +144,25 @@ impl Pages {
         self.stores.lookup(usize::from(store)).copied()
     }
 
-    /// Whether a command of the slot is under way at a store.
+    /// Whether a command of the slot is in flight at a store.
     pub fn has_command(&self, slot: u16, store: u8) -> bool {
         let at = self.queue(slot, store);
         at < self.generator_keys() && self.registers.acked.peek(at) & ACTIVE != 0
     }
 
-    /// Forgets the slot's command.
+    /// Drops the slot's command.
     pub fn forget_command(&mut self, slot: u16, store: u8) {
         let at = self.queue(slot, store);
         *self.registers.acked.control(at) = 0;
     }
 
-    /// The transfer on a source lane is over, whatever the engine says.
+    /// Ends the transfer on a source lane, regardless of the engine.
     pub fn free_source(&mut self, node: u16, bit: u8) {
         let cell = self.registers.sources.control(usize::from(node));
         super::sources::release(cell, bit);
     }
 
-    /// Opens a store to a node, or closes it. False if there is no such node.
+    /// Opens a store to a node, or closes it. Returns false if there is no such node.
     pub fn set_member(&mut self, node: u16, store: u8, is_member: bool) -> bool {
         let at = usize::from(node);
         let Some(&entry) = self.nodes.lookup(at) else {
@@ -175,15 +175,15 @@ impl Pages {
             .is_ok()
     }
 
-    /// The request of a slot that has not ended: its PSN, nothing if there is none.
+    /// The PSN of a slot's request that has not ended; `None` if there is none.
     pub fn under_way(&self, slot: u16) -> Option<Psn> {
         let at = usize::from(slot);
         let is_busy = self.registers.phase.peek(at) & BUSY != 0;
         is_busy.then(|| Psn::new(self.registers.command.peek(at)))
     }
 
-    /// The slot's request will not end any more; if it was to write a page home, the page is not
-    /// being written any more. Its queues must be closed by now.
+    /// Drops a slot's request that will not end any more; if it was to write a page home, the page
+    /// is no longer being written. Its queues must be closed already.
     pub fn forget_request(&mut self, slot: u16) {
         let at = usize::from(slot);
         if self.under_way(slot).is_none() {
@@ -211,7 +211,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Takes a page out of the directory: what was known of it. A page whose home is being written
+    /// Removes a page from the directory and returns its state. A page whose home is being written
     /// stays, since the end of that write must find it.
     pub fn remove(&mut self, page: PageId) -> Option<EntryState> {
         let entry = self.index.lookup(page)?;
@@ -223,12 +223,12 @@ impl Pages {
         Some(state)
     }
 
-    /// What is known of a page.
+    /// The state of a page.
     pub fn entry(&self, page: PageId) -> Option<EntryState> {
         self.index.lookup(page).map(|entry| self.peek_entry(entry))
     }
 
-    /// Changes what is known of an indexed page. False if it is not indexed.
+    /// Changes the state of an indexed page. Returns false if it is not indexed.
     pub fn change(&mut self, page: PageId, change: impl FnOnce(EntryState) -> EntryState) -> bool {
         let Some(entry) = self.index.lookup(page) else {
             return false;
@@ -238,7 +238,7 @@ impl Pages {
         true
     }
 
-    /// Pages indexed.
+    /// Number of indexed pages.
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -254,7 +254,7 @@ impl Pages {
         pages.map(|(page, entry)| (page, self.peek_entry(entry)))
     }
 
-    /// A node is dead: its latches open, and what only it had is lost.
+    /// Handles the death of a node: its latches are released, and what only it had is lost.
     pub fn node_died(&mut self, node: u16) -> NodeDeath {
         let mut death = NodeDeath::default();
         let pages: Vec<_> = self.index.pages().collect();
@@ -268,7 +268,7 @@ impl Pages {
             if was_holder {
                 death.released.push(page);
             }
-            // A holder may have had what counted as lost as long as it had the latch.
+            // A page that counted as lost may have been at the latch holder.
             if after.place.is_lost() && (was_holder || !before.place.is_lost()) {
                 let version = before.latch.version();
                 death.lost.push(LostPage { page, version });
@@ -278,8 +278,8 @@ impl Pages {
         death
     }
 
-    /// Up to `limit` indexed pages that nobody has asked for since this was called last, and that
-    /// may be taken out.
+    /// Up to `limit` indexed pages that were not requested since the last call, and that may be
+    /// removed.
     pub fn cold(&mut self, limit: usize) -> Vec<PageId> {
         let pages: Vec<_> = self.index.pages().collect();
         let mut cold = Vec::new();
@@ -293,7 +293,7 @@ impl Pages {
         cold
     }
 
-    /// Halves what the sketch has counted.
+    /// Halves the counters of the sketch.
     pub fn decay(&mut self) {
         for row in &mut self.registers.sketch {
             for at in 0..row.bytes() / row.cell_bytes() {

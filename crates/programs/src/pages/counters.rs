@@ -1,5 +1,5 @@
-//! What the directory answers, counted by kind. As those of the index, these are counters that a
-//! switch attaches to its actions; they take no register.
+//! The directory's answers, counted by kind. As in the index, these are counters that a switch
+//! attaches to its actions; they take no register.
 
 use super::PageTask;
 use super::movement::Work;
@@ -7,9 +7,9 @@ use rackweave_base::counters;
 use rackweave_wire::fabric::page::{Operation, Status};
 
 counters! {
-    /// What the page directory has answered since the switch started. Every request that is the
-    /// next one of its channel is in one of these, but for [`PageCounters::repeated`] and
-    /// [`PageCounters::dropped_meanwhile`], which are beside them.
+    /// Answers of the page directory since the switch started. Every request that is the next one
+    /// of its channel is counted in one of these; [`PageCounters::repeated`] and
+    /// [`PageCounters::dropped_meanwhile`] are counted separately.
     PageCounters {
         /// The latch is granted, or the page free to read, and the requester's own copy is current:
         /// nothing moves.
@@ -18,11 +18,12 @@ counters! {
         memory,
         /// The page comes from its SSD.
         storage,
-        /// The latch word was asked for.
+        /// The latch word was requested.
         verified,
-        /// A page was changed: the latch is given back, and the page is where it was changed.
+        /// A page was changed: the latch is released, and the newest version is at the node that
+        /// changed it.
         unfixed,
-        /// The latch is given back, nothing was changed.
+        /// The latch is released, nothing was changed.
         released,
         /// The page is written to its SSD.
         written,
@@ -32,32 +33,32 @@ counters! {
         locked,
         /// The directory has no entry for the page.
         not_indexed,
-        /// The newest version went down with its node.
+        /// The newest version was lost with its node.
         lost,
-        /// Who gives the latch back does not have it.
+        /// The releasing worker does not hold the latch.
         not_holder,
-        /// Who wants to write a page is not its place any more.
+        /// The page to be written is no longer located at the requester.
         superseded,
-        /// No lane was free, or the page is being written: the requester asks again.
+        /// No lane was free, or the page is being written: the requester retries.
         busy,
-        /// The request makes no sense.
+        /// The request is invalid.
         invalid,
         /// The page's store is not open to the requester's node.
         not_member,
-        /// Requests on a slot whose last one had not ended; nothing was done.
+        /// Requests on a slot whose last request had not ended; they had no effect.
         slot_busy,
         /// Requests of nodes about their own channel, which concern no page.
         housekeeping,
-        /// Requests that came again and were answered as before.
+        /// Repeated requests, answered as before.
         repeated,
-        /// Pages that their node had dropped when they were to come from there; those that are
-        /// indexed come from the SSD instead.
+        /// Pages that their node had dropped when they were to be moved from there; indexed ones
+        /// come from the SSD instead.
         dropped_meanwhile,
     }
 }
 
 impl PageCounters {
-    /// Counts an answer, with what it sets going.
+    /// Counts an answer, with the movement that it starts.
     #[inline]
     pub(super) fn count(&mut self, operation: Operation, status: Status, work: Option<&Work>) {
         let counter = match (status, operation) {
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(counters.verified, 3);
         assert_eq!(counters.written, 2 * 3);
         assert_eq!(counters.flushed, 3);
-        // Thirteen operations move pages hither, as far as the kind of answer goes.
+        // Thirteen operations move pages to the requester, judging by the kind of answer.
         assert_eq!((counters.storage, counters.memory), (13, 26));
     }
 }

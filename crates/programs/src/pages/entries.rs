@@ -6,11 +6,11 @@ use rackweave_switch::transfer::LaneId;
 /// The sizes of the page directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PagesConfig {
-    /// Pages indexed at a time; zero: there is no page directory in this switch.
+    /// Pages indexed at a time; zero: no page directory in this switch.
     pub entries: u32,
-    /// Channels: workers that ask for pages.
+    /// Channels: workers that request pages.
     pub channels: u16,
-    /// Slots of all channels together: requests under way.
+    /// Slots of all channels together: requests in flight.
     pub slots: u16,
     /// Stores: namespaces of NVMe targets.
     pub stores: u8,
@@ -18,7 +18,7 @@ pub struct PagesConfig {
     pub nodes: u16,
     /// Bytes of a page.
     pub page_size: u32,
-    /// Requests for a page that is not indexed after which the controller is told that it is hot,
+    /// Requests for a page that is not indexed after which it is reported to the controller as hot,
     /// rounded up to a power of two; zero: never.
     pub promote_at: u32,
 }
@@ -43,7 +43,7 @@ pub struct NodeEntry {
     pub address: u64,
     /// The key of their region.
     pub rkey: Rkey,
-    /// How many.
+    /// Number of frames.
     pub frames: u32,
     /// The first of its [`super::SOURCES`] source lanes.
     pub first_source: LaneId,
@@ -65,7 +65,7 @@ impl StoreSet {
         self.0[store as usize / 64] >> (store % 64) & 1 == 1
     }
 
-    /// Puts a store in, or takes it out.
+    /// Adds or removes a store.
     pub const fn set(&mut self, store: u8, has: bool) {
         let (word, bit) = (store as usize / 64, 1 << (store % 64));
         if has {
@@ -87,11 +87,11 @@ pub struct ChannelEntry {
     pub first: Psn,
     /// Its first slot.
     pub first_slot: u16,
-    /// How many slots it has.
+    /// Number of slots.
     pub slots: u16,
 }
 
-/// A slot: the lanes that carry what one request moves.
+/// A slot: the lanes for the data of one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
     /// The requester's node.
@@ -115,11 +115,11 @@ pub struct StoreEntry {
     pub nsid: u32,
     /// The I/O queue of the first slot; the other slots' follow.
     pub first_queue: LaneId,
-    /// Whether the target is there.
+    /// Whether the target is connected.
     pub connected: bool,
 }
 
-/// What a lane is for.
+/// The role of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageRole {
     /// Requests of a channel.

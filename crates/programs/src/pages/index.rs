@@ -1,4 +1,4 @@
-//! Which pages are indexed, and which cells are theirs.
+//! The index of pages and their entries.
 
 use super::PagesConfig;
 use rackweave_switch::Ledger;
@@ -9,12 +9,12 @@ use rackweave_wire::fabric::page::PageId;
 const SHARDS: usize = 4;
 
 /// An exact-match table from page to entry, in four stages. A page is in one of them; the
-/// controller puts it where there is room.
+/// controller chooses one with free space.
 #[derive(Debug)]
 pub(super) struct Index {
     shards: [Exact<u32>; SHARDS],
     capacity: usize,
-    /// Entries that no page has. Kept by the control plane.
+    /// Free entries. Kept by the control plane.
     free: Vec<u32>,
 }
 
@@ -54,7 +54,7 @@ impl Index {
         found.map(|&entry| entry as usize)
     }
 
-    /// Gives a page an entry; the one it has, if it has one.
+    /// Assigns an entry to a page, or returns the one it has.
     pub fn insert(&mut self, page: PageId) -> Result<usize, TableError> {
         if let Some(entry) = self.lookup(page) {
             return Ok(entry);
@@ -79,7 +79,7 @@ impl Index {
         inserted.map(|()| entry as usize)
     }
 
-    /// Takes a page's entry away.
+    /// Frees a page's entry.
     pub fn remove(&mut self, page: PageId) {
         if let Some(entry) = self.lookup(page) {
             self.free.push(entry as u32);

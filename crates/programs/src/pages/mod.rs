@@ -1,15 +1,15 @@
-//! The page directory: where every page is, and who has its latch (Seamless, section 2).
+//! The page directory: the location and the latch of every page (Seamless, section 2).
 //!
 //! A node's request is a READ that the switch answers itself: status, command id, latch word. In
-//! the same pass the directory's entry changes, which is what makes latches atomic: one packet
-//! after another passes. If data is to move, that pass also sets it going:
+//! the same pass the directory's entry changes; this makes latches atomic, since packets pass one
+//! after another. If data is to move, that pass also starts the movement:
 //!
 //! - from the **memory** of the node that caches the page: a checked transfer of the engine, which
-//!   refuses a buffer frame that holds another page by now;
+//!   refuses a buffer frame that now holds another page;
 //! - from or to the **SSD**: the switch is the host of an NVMe-oF target. It sends a command on the
 //!   slot's own I/O queue, so that there is one command at a time on each, and passes the target's
 //!   WRITEs and READs on to the slot's node, with a constant added to their PSNs, and the node's
-//!   answers back. What is lost on the way is thus repaired by the two NICs.
+//!   answers back. Losses on the way are thus repaired by the two NICs.
 //!
 //! ```text
 //!   node                     switch                          target
@@ -22,13 +22,13 @@
 //!    │◀─ WRITE completion ─────│──────────── ACK ──────────────▶│
 //! ```
 //!
-//! In the end the node gets the same completion whatever the source was, with the latch word *of
-//! that moment*: so it knows whether the page was changed while it was on its way.
+//! At the end the node gets the same completion whatever the source was, with the latch word *of
+//! that moment*: so it knows whether the page was changed while it was in flight.
 //!
-//! Files: `request` a request's pass, `movement` what it sets going; `complete` the end of a
-//! movement; `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes
-//! and epochs; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
-//! `control` what the controller does; `counters` what was answered.
+//! Files: `request` a request's pass, `movement` the start of a movement; `complete` its end;
+//! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and
+//! epochs; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
+//! `control` the control-plane operations; `counters` the answers by kind.
 
 mod complete;
 mod control;
@@ -99,7 +99,7 @@ impl Pages {
         }
     }
 
-    /// Whether this switch has a page directory at all.
+    /// Whether this switch has a page directory.
     pub fn is_present(&self) -> bool {
         self.config.entries > 0
     }
@@ -109,12 +109,12 @@ impl Pages {
         &self.config
     }
 
-    /// What has been answered since the switch started.
+    /// Answers since the switch started.
     pub fn counters(&self) -> PageCounters {
         self.counters
     }
 
-    /// Enters tables and registers.
+    /// Declares tables and registers.
     pub fn declare(&self, ledger: &mut Ledger) {
         if !self.is_present() {
             return;
@@ -133,7 +133,7 @@ impl Pages {
         usize::from(self.config.slots) * usize::from(self.config.stores)
     }
 
-    /// What a lane is for, if it is one of the directory's.
+    /// The role of a lane, if it belongs to the directory.
     #[inline]
     pub fn role(&self, lane: LaneId) -> Option<PageRole> {
         self.roles.lookup(lane.index()).copied()
@@ -144,14 +144,14 @@ impl Pages {
         usize::from(store) * usize::from(self.config.slots) + usize::from(slot)
     }
 
-    /// The lane of a slot's I/O queue at a store, if its target is there.
+    /// The lane of a slot's I/O queue at a store, if its target is connected.
     fn queue_lane<'a>(&self, engine: &'a Engine, slot: u16, store: u8) -> Option<&'a Lane> {
         let store = self.stores.lookup(usize::from(store))?;
         let store = Some(store).filter(|store| store.connected)?;
         engine.lane(LaneId(store.first_queue.0 + slot))
     }
 
-    /// A packet on one of the directory's lanes.
+    /// Handles a packet on one of the directory's lanes.
     pub fn packet<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -174,7 +174,7 @@ impl Pages {
         }
     }
 
-    /// A task of the directory's takes its pass.
+    /// Executes the pass of a directory task.
     pub fn task<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -196,7 +196,7 @@ impl Pages {
         }
     }
 
-    /// The engine has finished something for one of the directory's lanes.
+    /// Handles an event of the engine on one of the directory's lanes.
     pub fn event<T: Tasks, D: Digests>(&mut self, pass: &mut Pass<'_, T, D>, event: EngineEvent) {
         let Some(role) = self.role(event.lane()) else {
             return;
@@ -208,7 +208,7 @@ impl Pages {
             (EngineEvent::Refused { cookie, .. }, PageRole::Source { node, bit }) => {
                 self.transfer_refused(pass, cookie as u16, (node, bit));
             }
-            // Nobody else may have the lane until the controller has mended it.
+            // The lane stays reserved until the controller has repaired it.
             (EngineEvent::Failed { cookie, lane, .. }, PageRole::Source { .. }) => {
                 let slot = cookie as u16;
                 let command = &mut self.registers.command;
@@ -229,7 +229,7 @@ impl Pages {
         }
     }
 
-    /// The packet generator fired for an I/O queue.
+    /// Handles a packet generator event for an I/O queue.
     pub fn generated<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -241,7 +241,7 @@ impl Pages {
         self.queue_timeout(pass, engine, slot, store);
     }
 
-    /// Whether what a task is about is still in the tables.
+    /// Whether the table entries of a task still exist.
     pub fn is_alive(&self, task: &PageTask) -> bool {
         self.slots.lookup(usize::from(task.slot())).is_some()
     }

@@ -1,4 +1,4 @@
-//! What sets a page going: a transfer out of a node's memory, or a command to its store.
+//! The start of a movement: a transfer out of a node's memory, or a command to its store.
 
 use super::request::Asked;
 use super::{Digests, End, PageTask, Pages, Tasks, sources};
@@ -7,13 +7,13 @@ use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 use rackweave_wire::fabric::page::{Outcome, Source, Status};
 
-/// Where the data of a request that moves some is.
+/// The location of a request's data.
 pub(super) enum From {
     Home,
     Frame(u16, u32),
 }
 
-/// What an accepted request sets going.
+/// The work that an accepted request starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// A task of the directory.
@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// What a transfer is started with: its slot in the low half, and of which request it is.
+/// The cargo of a transfer: its slot in the low half, and its request.
 pub const fn cargo(slot: u16, command: Psn) -> u32 {
     slot as u32 | command.get() << 16
 }
@@ -44,7 +44,7 @@ impl Pages {
         })
     }
 
-    /// Sets the data going, if there is a lane.
+    /// Starts the movement, if there is a lane.
     pub(super) fn move_page<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -57,7 +57,7 @@ impl Pages {
         };
         let target = self.nodes.lookup(usize::from(asked.lanes.node));
         let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
-            // It has died since the requester read where the page is.
+            // The node has died since the requester read the page's location.
             let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
             let work = Work::Page(PageTask::Complete { slot, end });
             return (Status::Moving, Some(work));

@@ -2,11 +2,11 @@
 //!
 //! A queue belongs to one slot and carries one command at a time, so command id, submission queue
 //! head and depth need no counting: the command id is the slot's number, and the queue is never
-//! full. Data of a read comes as the target's WRITEs, data of a write is fetched by its READs; both
-//! name the data by the key in the command, which is the slot's number, and an offset from zero.
-//! Here they get the address of the buffer frame and leave for the slot's node (`relay` has the way
-//! back). The response capsule is acknowledged only when all data before it is in the node's
-//! memory, since an acknowledgement speaks for everything before it.
+//! full. Data of a read arrives as the target's WRITEs, data of a write is fetched by its READs;
+//! both address the data by the key in the command, which is the slot's number, and an offset from
+//! zero. Here they get the address of the buffer frame and leave for the slot's node (`relay` has
+//! the way back). The response capsule is acknowledged only when all data before it is in the
+//! node's memory, since an acknowledgement covers everything before it.
 
 use super::registers::{ACTIVE, BUSY, PENDING, PSN, UNHEARD, operation};
 use super::{Digests, End, PageDigest, PageTask, Pages, Tasks};
@@ -19,11 +19,11 @@ use rackweave_wire::fabric::page::{Operation, Outcome, PageId, Source};
 use rackweave_wire::nvme::{self, BlockRange, Cqe, IoCommand, Sgl};
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Reth, Syndrome, Verdict, icrc};
 
-/// How long a target may work on one command before the controller is told: longer than any SSD
-/// takes that is not broken.
+/// How long a target may work on one command before the controller is notified: longer than any
+/// working SSD takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Packets of one command at most: those of the largest page at the smallest MTU, and the response.
+/// Maximum packets of one command: those of the largest page at the smallest MTU, and the response.
 pub(super) const REQUESTS_MAX: u32 = (1 << 20) / 256 + 1;
 
 impl Pages {
@@ -82,7 +82,7 @@ impl Pages {
         self.send_capsule(pass, engine, (slot, store), (page, kind), (lane, psn));
     }
 
-    /// Sends a command capsule, and has the packet generator look after it.
+    /// Sends a command capsule, and arms the packet generator for it.
     fn send_capsule<T: Tasks, D: Digests>(
         &self,
         pass: &mut Pass<'_, T, D>,
@@ -99,7 +99,7 @@ impl Pages {
         pass.forward(lane.port, packet);
     }
 
-    /// Nothing was heard of a command: it is sent again, until patience ends.
+    /// Handles a command without an answer: it is sent again, until the time limit.
     pub(super) fn queue_timeout<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -128,7 +128,7 @@ impl Pages {
         self.send_capsule(pass, engine, (slot, store), (page, kind), (lane, psn));
     }
 
-    /// A packet from an NVMe target.
+    /// Handles a packet from an NVMe target.
     pub(super) fn target_says<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -155,7 +155,7 @@ impl Pages {
         }
     }
 
-    /// The target has our command, or does not want it.
+    /// Handles the target's acknowledgement or refusal of a command.
     fn command_acknowledged<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -189,7 +189,7 @@ impl Pages {
         }
     }
 
-    /// A WRITE or READ of the target's is meant for the slot's node.
+    /// Passes a WRITE or READ of the target on to the slot's node.
     fn pass_on<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -239,7 +239,7 @@ impl Pages {
         pass.forward(relay.port, packet);
     }
 
-    /// A request of a command that is over: the acknowledgement of its response was lost.
+    /// Handles a request of a command that has ended: the acknowledgement of its response was lost.
     fn answer_late<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -260,7 +260,7 @@ impl Pages {
         }
     }
 
-    /// A response capsule.
+    /// Handles a response capsule.
     fn response<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -311,7 +311,7 @@ impl Pages {
         }
     }
 
-    /// A command has ended: the target is told that we know, and the slot completes.
+    /// Ends a command: acknowledges its response to the target, and completes the slot.
     pub(super) fn finish<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -1,5 +1,5 @@
-//! The page directory's register arrays, by stage. They use the register units that the transfer
-//! engine leaves free.
+//! The page directory's register arrays, by stage. They use the register units left free by the
+//! transfer engine.
 
 use super::PagesConfig;
 use rackweave_switch::{Cursor, Ledger, Register};
@@ -32,7 +32,7 @@ impl<T: Copy + Default> Split<T> {
         }
     }
 
-    /// The one access of this pass.
+    /// The single access of this pass.
     pub fn update<R>(
         &mut self,
         cursor: &mut Cursor,
@@ -66,9 +66,9 @@ impl<T: Copy + Default> Split<T> {
 /// State per channel (c), slot (s), entry (e), node (n), and per I/O queue (q).
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// c: the PSN of the next request; [`TOLD`] if its absence was complained about.
+    /// c: the PSN of the next request; [`TOLD`] if its absence has been NAKed.
     pub expected: Register<u32>,
-    /// s: whether a request that may move data is under way ([`BUSY`]), whether the completion's
+    /// s: whether a request that may move data is in flight ([`BUSY`]), whether the completion's
     /// lane is busy ([`WORD_BUSY`]), and whether another completion waits for it ([`WAITING`]).
     pub phase: Register<u32>,
     /// s: the page of the last request.
@@ -79,25 +79,25 @@ pub(super) struct Registers {
     pub command: Register<u32>,
     /// s: the PSN of the next request passed on to the slot's node; in the upper byte the store.
     pub relay: Register<u32>,
-    /// q: the PSN of the target's first request of the command under way, or the next.
+    /// q: the PSN of the target's first request of the command in flight, or of the next.
     pub base: Register<u32>,
-    /// q: what to add to it for the slot's node.
+    /// q: the difference to the PSN for the slot's node.
     pub offset: Register<u32>,
-    /// q: how many of the target's WRITEs the node has; [`ACTIVE`] while a command is under way.
+    /// q: how many of the target's WRITEs the node has; [`ACTIVE`] while a command is in flight.
     pub acked: Register<u32>,
-    /// q: a response capsule that came before the last acknowledgement of the data: its PSN,
+    /// q: a response capsule that arrived before the last acknowledgement of the data: its PSN,
     /// status (bits 24 to 39) and [`PENDING`].
     pub pending: Register<u64>,
-    /// e: the node that has the latch, plus one; [`DOUBTED`] if it has to find out whether it has
+    /// e: the node that has the latch, plus one; [`DOUBTED`] if it has to determine whether it has
     /// the newest version.
     pub holder: Register<u16>,
     /// e: the latch word.
     pub latch: Split<u64>,
     /// q: the PSN of the next command; [`UNHEARD`] until the last one is acknowledged.
     pub send: Register<u32>,
-    /// q: how often the command was sent again.
+    /// q: number of retransmissions of the command.
     pub tries: Register<u32>,
-    /// s: the latch word at the request; of an Aim, the place aimed at.
+    /// s: the latch word at the request; for an Aim, the target place.
     pub since: Register<u64>,
     /// A count-min sketch of requests for pages that are not indexed, four rows.
     pub sketch: [Register<u32>; 4],
@@ -106,13 +106,13 @@ pub(super) struct Registers {
     /// s: how the last movement ended.
     pub outcome: Register<u32>,
     /// s: the status of the last response, whether the latch was granted, and from [`MOVES_AT`] on
-    /// how often the place had moved.
+    /// the number of moves of the place.
     pub result: Register<u32>,
     /// s: its latch word.
     pub result_latch: Register<u64>,
     /// n: which source lanes carry a transfer: see [`super::sources`].
     pub sources: Register<u64>,
-    /// e: whether the page was asked for since the controller looked.
+    /// e: whether the page was requested since the controller last looked.
     pub touched: Register<u8>,
 }
 
@@ -131,7 +131,7 @@ pub(super) const KEEP: u32 = 0x80 << 24;
 pub(super) const ACTIVE: u32 = 1 << 31;
 pub(super) const UNHEARD: u32 = 1 << 31;
 pub(super) const PENDING: u64 = 1 << 63;
-/// The bits of a PSN in a cell that holds more.
+/// The bits of a PSN in a cell that holds other fields, too.
 pub(super) const PSN: u32 = 0x00ff_ffff;
 
 /// Counters in a row of the sketch, a power of two.
@@ -143,7 +143,7 @@ impl Registers {
         let queues = slots * usize::from(config.stores);
         let entries = config.entries as usize;
         let sketch = if entries == 0 { 0 } else { SKETCH_WIDTH };
-        // Stage 8 has the engine's lanes beside its share of the latch words.
+        // Stage 8 holds the engine's lanes besides its share of the latch words.
         let (latches, places) = (entries * 15 / 28, entries / 2);
         Self {
             expected: Register::new("pages.expected", 0, channels),

@@ -1,4 +1,4 @@
-//! The node's side of an I/O queue: its answers to the target's WRITEs and READs go back.
+//! The node's side of an I/O queue: its answers to the target's WRITEs and READs are passed back.
 
 use super::registers::{ACTIVE, PENDING, PSN};
 use super::{Digests, PageTask, Pages, Tasks};
@@ -9,7 +9,7 @@ use rackweave_switch::transfer::{Engine, emit};
 use rackweave_wire::{Extension, Headers, Opcode, Syndrome, Verdict, icrc};
 
 impl Pages {
-    /// A packet from a slot's node about what was passed on to it.
+    /// Handles a node's packet about a request passed on to it.
     pub(super) fn node_says<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,

@@ -1,10 +1,9 @@
 //! A request's pass: a READ that the switch answers itself.
 //!
-//! The order of stages is the order of questions. Is it the channel's next request? Is the page
-//! indexed? Who has the latch (`holder`), and what follows for the version (`latch`)? Where is the
-//! page (`place`)? Is there a lane to move it on (`sources`)? Whatever the answers are, the
-//! response leaves in the same pass; it is kept, so that a request that comes again is answered
-//! again and does nothing.
+//! The stages decide in this order: Is it the channel's next request? Is the page indexed? Which
+//! node has the latch (`holder`), and what follows for the version (`latch`)? Where is the page
+//! (`place`)? Is there a lane to move it on (`sources`)? In every case the response leaves in the
+//! same pass; it is kept, so that a repeated request is answered again without further effect.
 
 use super::movement::{From, Work};
 use super::registers::{BUSY, DOUBTED, KEEP, MOVES_AT, PSN, TOLD};
@@ -18,7 +17,7 @@ use rackweave_wire::fabric::page::request::RESPONSE_LEN;
 use rackweave_wire::fabric::page::{LatchWord, Operation, Place, Request, Response, Status};
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Verdict, icrc};
 
-/// How a request's PSN compares to the one expected.
+/// How a request's PSN compares to the expected one.
 enum Order {
     Next,
     Again,
@@ -34,13 +33,13 @@ pub(super) struct Asked {
     pub request: Request,
 }
 
-/// What a request's pass comes to.
+/// The result of a request's pass.
 struct Taken {
     status: Status,
     granted: bool,
     latch: LatchWord,
     work: Option<Work>,
-    /// How often the page's place had moved, if data moves from there.
+    /// Number of moves of the page's place, if data moves from there.
     moves: u32,
 }
 
@@ -117,7 +116,7 @@ impl Pages {
                     self.counters.repeated += 1;
                     taken
                 }
-                // Its slot was in use when it came first; what was answered otherwise has been
+                // The slot was in use when this request arrived first; any other answer has been
                 // received if the slot is in use again.
                 None => Taken::plain(Status::Busy, LatchWord::default()),
             },
@@ -163,7 +162,7 @@ impl Pages {
         })
     }
 
-    /// The response to a request that comes again, if it is the slot's last one.
+    /// The response to a repeated request, if it is the slot's last one.
     fn taken_before<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -184,7 +183,7 @@ impl Pages {
         })
     }
 
-    /// The slot's next request.
+    /// Processes the slot's next request.
     fn take<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -210,7 +209,7 @@ impl Pages {
             is_free
         });
         if !is_free {
-            // The movement under way ends with what is noted of its request.
+            // The movement in flight ends with the stored state of its own request.
             self.counters.slot_busy += 1;
             return Taken::plain(Status::Busy, LatchWord::default());
         }
@@ -259,7 +258,7 @@ impl Pages {
         taken
     }
 
-    /// A request about an entry of the directory.
+    /// Processes a request about an entry of the directory.
     fn take_indexed<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -312,7 +311,8 @@ impl Pages {
                 {
                     before.writing()
                 }
-                // Who asks for a page that the node itself caches has dropped it.
+                // A request for a page that the node itself caches shows that the node has dropped
+                // it.
                 _ if operation.is_fix() && !is_others && !is_current => before.dropped_by(me),
                 _ => before,
             };
@@ -331,7 +331,7 @@ impl Pages {
         taken
     }
 
-    /// What is said to a request about an entry of the directory, once the entry has changed.
+    /// The answer to a request about an entry of the directory, once the entry has changed.
     fn answer_indexed<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -363,11 +363,11 @@ impl Pages {
         };
         match operation {
             Operation::Verify => done,
-            // It has to find out first.
+            // The node has to determine that first.
             _ if in_doubt && !operation.is_fix() => refused,
             _ if gives_back && is_mine => done,
             _ if gives_back => Taken::plain(Status::NotHolder, latch),
-            // Whoever has the latch publishes the newest version, or it is lost with that node.
+            // The latch holder publishes the newest version, or it is lost with that node.
             Operation::Evict if place.is_lost() && latch.is_locked() => refused,
             Operation::Evict if place.is_lost() => Taken::plain(Status::Lost, latch),
             Operation::Evict if !place.is_at(me, frame) || !place.is_dirty() => {
@@ -405,7 +405,7 @@ impl Pages {
         }
     }
 
-    /// A request that names places itself.
+    /// Processes a request that names places itself.
     fn take_explicit<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -450,31 +450,31 @@ impl Pages {
     }
 }
 
-/// What a request's pass makes of an entry of the directory.
+/// The effect of a request's pass on an entry of the directory.
 struct Indexed {
     turn: Turn,
-    /// The latch afterwards.
+    /// The latch after the pass.
     latch: LatchWord,
-    /// The requester has this version and asks whether there is a newer one.
+    /// The requester has this version and only needs a newer one.
     is_current: bool,
-    /// Where the page was before.
+    /// The previous location of the page.
     place: Place,
-    /// How often its place has moved.
+    /// Number of moves of its place.
     moves: u32,
 }
 
-/// What a request's pass makes of the latch's holder.
+/// The effect of a request's pass on the latch's holder.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// The latch is the requester's, or was until it gave it back just now.
+    /// The requester holds the latch, or has just released it.
     is_mine: bool,
     is_others: bool,
-    /// It is the requester's, who has to find out whether it has the newest version.
+    /// The requester holds it, and has to determine whether it has the newest version.
     in_doubt: bool,
 }
 
 impl Turn {
-    /// Takes the latch, or gives it back, if the operation does and may.
+    /// Takes or releases the latch, if the operation does so and may.
     fn take(holder: &mut u16, me: u16, operation: Operation) -> Self {
         let (before, mine) = (*holder, me + 1);
         let was_mine = before == mine;

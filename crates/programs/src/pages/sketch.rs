@@ -1,12 +1,12 @@
-//! Which pages that are not indexed are asked for often: a count-min sketch (Cormode and
-//! Muthukrishnan 2005). Its least counter is at least as high as the truth.
+//! Which pages that are not indexed are requested often: a count-min sketch (Cormode and
+//! Muthukrishnan 2005). Its least counter is at least as high as the true count.
 
 use super::registers::SKETCH_WIDTH;
 use super::{Digests, PageDigest, Pages, Tasks};
 use rackweave_switch::Pass;
 use rackweave_wire::fabric::page::{Operation, PageId};
 
-/// Odd numbers that spread pages over the rows of the sketch, each differently.
+/// Odd multipliers that spread pages over the rows of the sketch, each differently.
 const SALTS: [u64; 4] = [
     0x9e37_79b9_7f4a_7c15,
     0xc2b2_ae3d_27d4_eb4f,
@@ -15,7 +15,8 @@ const SALTS: [u64; 4] = [
 ];
 
 impl Pages {
-    /// Counts a request for a page that is not indexed, and tells the controller when it is hot.
+    /// Counts a request for a page that is not indexed, and reports it to the controller when it is
+    /// hot.
     pub(super) fn count<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -34,7 +35,7 @@ impl Pages {
             });
             least = least.min(count);
         }
-        // Said again and again, since what the controller hears may come to nothing. Hardware has
+        // Reported repeatedly, since the controller's reaction may have no effect. Hardware has
         // masks, not remainders.
         let every = self.config.promote_at.next_power_of_two();
         if self.config.promote_at != 0 && least & (every - 1) == 0 {

@@ -1,10 +1,10 @@
-//! Which of a node's source lanes carry a transfer, in one cell, and since which *epoch*.
+//! The source lanes of a node that carry a transfer, in one cell, by *epoch*.
 //!
-//! A node may use a buffer frame again only when no transfer reads it any more. It cannot see
-//! transfers, so the switch keeps those that began before the last change of epoch apart from those
-//! after it: bits 0 to 30 for one parity of epochs, 31 to 61 for the other, bit 63 the parity now.
-//! An epoch can end when no transfer of the one before it is left. After two ends, every transfer
-//! that had begun before the first is over, as with epochs in memory reclamation.
+//! A node may reuse a buffer frame only when no transfer reads it any more. It cannot see
+//! transfers, so the switch separates those that began before the last change of epoch from those
+//! after it: bits 0 to 30 for one parity of epochs, 31 to 61 for the other, bit 63 the current
+//! parity. An epoch can end when no transfer of the previous one is left. After two ends, every
+//! transfer that had begun before the first is over, as with epochs in memory reclamation.
 
 use super::SOURCES;
 
@@ -15,7 +15,7 @@ const fn half(cell: u64, parity: bool) -> u64 {
     cell >> if parity { SOURCES as u32 } else { 0 } & MASK
 }
 
-/// Takes a free lane for a transfer; its number.
+/// Takes a free lane for a transfer and returns its number.
 pub(super) fn take(cell: &mut u64) -> Option<u8> {
     let busy = half(*cell, false) | half(*cell, true);
     let bit = (!busy & MASK).trailing_zeros() as u8;
@@ -28,7 +28,7 @@ pub(super) fn take(cell: &mut u64) -> Option<u8> {
     Some(bit)
 }
 
-/// The transfer on lane `bit` is over.
+/// Ends the transfer on lane `bit`.
 pub(super) fn release(cell: &mut u64, bit: u8) {
     *cell &= !(1 << bit | 1 << (bit + SOURCES));
 }

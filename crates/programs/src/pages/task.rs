@@ -1,4 +1,4 @@
-//! What recirculates for pages, and what the controller is told.
+//! The recirculated tasks of the page directory, and its reports to the controller.
 
 use rackweave_base::Psn;
 use rackweave_switch::transfer::{EngineTask, LaneId};
@@ -14,7 +14,7 @@ pub trait Digests: PartialEq + From<PageDigest> {}
 
 impl<D: PartialEq + From<PageDigest>> Digests for D {}
 
-/// How a movement ended, as it recirculates: the low half of a completion's first word.
+/// The end of a movement, as it recirculates: the low half of a completion's first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End(pub u32);
 
@@ -35,7 +35,7 @@ impl End {
         Self(end | (status as u32) << 16)
     }
 
-    /// Whether the data is where it was to go.
+    /// Whether the data has reached its destination.
     pub const fn is_done(self) -> bool {
         self.0 as u8 == Outcome::Done as u8
     }
@@ -51,13 +51,13 @@ impl End {
     }
 }
 
-/// What the directory tells the controller.
+/// A report of the directory to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageDigest {
-    /// A page that is not indexed is asked for often.
+    /// A page that is not indexed is requested often.
     Hot(PageId),
     /// A page could not be moved between the memories of two nodes. The slot waits for its
-    /// completion, and nobody else gets the source lane before it is mended.
+    /// completion, and the source lane stays reserved until it is repaired.
     MoveFailed {
         /// The slot.
         slot: u16,
@@ -66,7 +66,7 @@ pub enum PageDigest {
         /// The PSN of the slot's request.
         command: Psn,
     },
-    /// A node does not take a completion. The slot's further completions wait for it.
+    /// A node does not accept a completion. The slot's further completions wait for it.
     RequesterSilent {
         /// The slot.
         slot: u16,
@@ -83,14 +83,14 @@ pub enum PageDigest {
 /// A task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageTask {
-    /// Send the slot's NVMe command: its page's home is read, or written.
+    /// Send the slot's NVMe command: read or write the home of its page.
     Command {
         /// The slot.
         slot: u16,
         /// The store.
         store: u8,
     },
-    /// A response capsule has come, and all data before it.
+    /// A response capsule has arrived, and all data before it.
     Finish {
         /// The slot.
         slot: u16,
@@ -103,19 +103,19 @@ pub enum PageTask {
         /// The NVMe status.
         status: u16,
     },
-    /// The slot's movement has ended: tell its node.
+    /// The slot's movement has ended: notify its node.
     Complete {
         /// The slot.
         slot: u16,
-        /// How.
+        /// How it ended.
         end: End,
     },
-    /// The slot's request has been answered and moves nothing: the slot may be used again.
+    /// The slot's request has been answered and moves nothing: the slot may be reused.
     Idle {
         /// The slot.
         slot: u16,
     },
-    /// The lane of the slot's completions is connected afresh: its last completion is sent again.
+    /// The lane of the slot's completions is reconnected: its last completion is sent again.
     Repeat {
         /// The slot.
         slot: u16,
@@ -123,7 +123,7 @@ pub enum PageTask {
 }
 
 impl PageTask {
-    /// The slot that it is about.
+    /// The slot of this task.
     pub const fn slot(&self) -> u16 {
         match *self {
             PageTask::Command { slot, .. }

@@ -1,4 +1,4 @@
-//! What the controller does with the sequencers. It is not bound to passes.
+//! Control-plane operations of the sequencers. They are not bound to passes.
 
 use super::registers::{ANSWERS, NEVER};
 use super::{SequencerChannel, SequencerEntry, Sequencers};
@@ -6,11 +6,11 @@ use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
 
 impl Sequencers {
-    /// Says that a lane is a client's connection, or that it is none any more. Nothing is kept of
-    /// a connection that had the same number before.
+    /// Makes a lane a client's connection, or ends that. No state of an earlier connection with the
+    /// same number is kept.
     ///
     /// # Errors
-    /// If there are no such lane or channel.
+    /// If there is no such lane or channel.
     pub fn set_channel(
         &mut self,
         lane: LaneId,
@@ -32,8 +32,8 @@ impl Sequencers {
         self.channels.set(lane.index(), channel)
     }
 
-    /// Enters a sequencer whose numbers begin with `next` and, for the time being, end before
-    /// `limit`.
+    /// Enters a sequencer whose numbers begin with `next` and end before `limit`, until it is
+    /// raised.
     ///
     /// # Errors
     /// If its number is beyond the table.
@@ -51,7 +51,7 @@ impl Sequencers {
         Ok(())
     }
 
-    /// Takes a sequencer out: requests for it are refused from now on.
+    /// Removes a sequencer: requests for it are refused from now on.
     pub fn remove_sequencer(&mut self, index: u16) {
         if self.sequencers.set(usize::from(index), None).is_ok() {
             *self.registers.limit.control(usize::from(index)) = 0;

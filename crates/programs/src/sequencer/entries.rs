@@ -1,18 +1,18 @@
-//! What the controller enters: channels and sequencers; and what it is told.
+//! What the controller enters: channels and sequencers; and the reports to it.
 
 use rackweave_base::{Psn, Rkey};
 
-/// The first stage of the four that sequencers take, where they share a switch of 12 stages with
-/// the transfer engine alone.
+/// The first of the four stages that sequencers take, where they share a switch of 12 stages only
+/// with the transfer engine.
 pub const STAGE_BESIDE_ENGINE: u8 = 8;
 
-/// The first of them on a switch with more stages: behind whatever fits 12.
+/// The first of them on a switch with more stages: after everything that fits in 12.
 pub const STAGE_BEHIND_ALL: u8 = 12;
 
 /// The sizes of the sequencers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencerConfig {
-    /// Sequencers at a time; zero: there are none in this switch.
+    /// Sequencers at a time; zero: none in this switch.
     pub sequencers: u16,
     /// Channels: queue pairs of clients.
     pub clients: u16,
@@ -28,7 +28,7 @@ impl SequencerConfig {
         first_stage: STAGE_BESIDE_ENGINE,
     };
 
-    /// Channels, or none without sequencers.
+    /// Number of channels; zero without sequencers.
     pub(super) const fn channels(&self) -> usize {
         if self.sequencers == 0 {
             0
@@ -37,7 +37,7 @@ impl SequencerConfig {
         }
     }
 
-    /// Tables; order and limits; numbers; kept answers.
+    /// The stages of tables; order and limits; numbers; stored answers.
     pub(super) const fn stages(&self) -> [u8; 4] {
         let first = self.first_stage;
         [first, first + 1, first + 2, first + 3]
@@ -47,7 +47,7 @@ impl SequencerConfig {
 /// A client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencerChannel {
-    /// Its number: the place of its registers.
+    /// Its number: the index of its registers.
     pub number: u16,
     /// The PSN of its first request.
     pub first: Psn,
@@ -56,17 +56,17 @@ pub struct SequencerChannel {
 /// A sequencer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencerEntry {
-    /// What a request must bear.
+    /// The key that a request must have.
     pub rkey: Rkey,
-    /// The controller is told when fewer numbers than this are left below the limit. A power of
+    /// The controller is notified when fewer numbers than this are left below the limit. A power of
     /// two.
     pub reserve: u64,
 }
 
-/// What the controller is told.
+/// A report to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SequencerDigest {
-    /// This sequencer comes near its limit. Told several times on the way there, since a digest
+    /// This sequencer approaches its limit. Reported several times on the way there, since a digest
     /// may be lost.
     Low(u16),
 }

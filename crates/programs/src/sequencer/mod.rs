@@ -3,25 +3,26 @@
 //!
 //! A client's queue pair ends in the switch. Its request is an RC fetch-and-add that names a
 //! sequencer by address and key ([`rackweave_wire::fabric::sequencer`]); in one pass the register
-//! is raised, and the atomic acknowledge with what it held before leaves. Packets pass one after
-//! another, so no two requests are given the same number, and whoever asks after an answer was
-//! given gets higher ones.
+//! is increased, and the atomic acknowledge with its previous value leaves. Packets pass one after
+//! another, so no two requests get the same number, and a request sent after an answer gets higher
+//! ones.
 //!
-//! The switch is a responder as a NIC is one:
+//! The switch responds as a NIC does:
 //!
-//! - A request with the PSN expected is carried out. One ahead of it draws one NAK (go back N), the
-//!   next ones are dropped (specification 1.4, 9.7.5.2.8).
+//! - A request with the expected PSN is carried out. One ahead of it triggers one NAK (go back N);
+//!   the following ones are dropped (specification 1.4, 9.7.5.2.8).
 //! - A request behind it has been carried out. It is answered from the stored results, of which
 //!   there are as many as a queue pair may have requests in flight (9.4.5, 9.7.5.1.3); an older one
-//!   cannot be asked for by anybody who keeps to that number, and is dropped.
-//! - A request that makes no sense is refused when its turn has come, and changes nothing, not even
-//!   the PSN expected: nothing behind it is carried out.
+//!   is outside that limit, and is dropped.
+//! - An invalid request is refused in its turn and changes nothing, not even the expected PSN:
+//!   nothing behind it is carried out.
 //!
-//! A **limit** bounds each register. The controller has it on record before the switch has it, and
-//! raises it ahead of time when it is told that few numbers are left. A restart of the switch loses
-//! the register; the sequencer then goes on at the limit, and what was left below it is a gap.
-//! A request that would go beyond the limit is refused as one that failed here (*remote operational
-//! error*), which breaks the connection; it means that the controller is not there.
+//! A **limit** bounds each register. The controller records it before the switch gets it, and
+//! raises it ahead of time when the switch reports that few numbers are left. A restart of the
+//! switch loses the register; the sequencer then continues at the limit, and the unused numbers
+//! below it are a gap. A request that would exceed the limit is refused as one that failed here
+//! (*remote operational error*), which breaks the connection; it means that the controller is not
+//! running.
 //!
 //! Four stages: the tables; the order of a channel's requests and the limits; the numbers; the
 //! stored results.
@@ -47,19 +48,19 @@ pub use entries::{
 };
 pub use registers::ANSWERS;
 
-/// The controller is told this often on the last stretch to a limit.
+/// Number of warnings to the controller on the last stretch before a limit.
 const WARNINGS: u64 = 8;
 
 /// The sequencers.
 pub struct Sequencers {
     config: SequencerConfig,
     registers: Registers,
-    /// By lane.
+    /// Channels by lane.
     channels: Direct<SequencerChannel>,
     sequencers: Direct<SequencerEntry>,
 }
 
-/// How a request's PSN compares to the one expected.
+/// How a request's PSN compares to the expected one.
 enum Order {
     Next,
     Again,
@@ -67,7 +68,7 @@ enum Order {
 }
 
 impl Sequencers {
-    /// No sequencer yet, over an engine with `lanes` lanes.
+    /// The program without sequencers, over an engine with `lanes` lanes.
     pub fn new(config: SequencerConfig, lanes: u16) -> Self {
         let lanes = if config.sequencers == 0 { 0 } else { lanes };
         let [tables, ..] = config.stages();
@@ -80,7 +81,7 @@ impl Sequencers {
         }
     }
 
-    /// Whether this switch has sequencers at all.
+    /// Whether this switch has sequencers.
     pub fn is_present(&self) -> bool {
         self.config.sequencers > 0
     }
@@ -90,7 +91,7 @@ impl Sequencers {
         &self.config
     }
 
-    /// Enters tables and registers.
+    /// Declares tables and registers.
     pub fn declare(&self, ledger: &mut Ledger) {
         if !self.is_present() {
             return;
@@ -100,13 +101,13 @@ impl Sequencers {
         ledger.direct(&self.sequencers);
     }
 
-    /// The channel that a lane is, if it is one.
+    /// The channel of a lane, if it has one.
     #[inline]
     pub fn channel(&self, lane: LaneId) -> Option<SequencerChannel> {
         self.channels.lookup(lane.index()).copied()
     }
 
-    /// A packet on a channel.
+    /// Handles a packet on a channel.
     pub fn packet<T: Copy, D: PartialEq + From<SequencerDigest>>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -166,7 +167,7 @@ impl Sequencers {
         }
     }
 
-    /// Which sequencer is asked for how many numbers; the refusal of what nobody may ask.
+    /// The sequencer and the count of a request, or the refusal of an invalid one.
     fn check(&self, atomic: &AtomicEth) -> Result<(u16, u64), NakCode> {
         if !(1..=RANGE_MAX).contains(&atomic.swap_or_add) || !atomic.address.is_multiple_of(8) {
             return Err(NakCode::InvalidRequest);
@@ -178,8 +179,8 @@ impl Sequencers {
         }
     }
 
-    /// Whether a request is its channel's next one; if it is and makes sense, the one after it is
-    /// expected from now on.
+    /// Whether a request is its channel's next one; if it is and is valid, the expected PSN
+    /// advances.
     fn order<T: Copy, D: PartialEq + From<SequencerDigest>>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -226,7 +227,7 @@ impl Sequencers {
             Some(before)
         });
         let reserve = self.sequencers.lookup(at).map_or(0, |entry| entry.reserve);
-        // Some numbers before the limit, and again and again from there on.
+        // A warning at the reserve, and repeatedly from there on.
         let step = (reserve / WARNINGS).max(1);
         let is_news = before.is_none_or(|before| {
             let after = before + count;
@@ -239,7 +240,7 @@ impl Sequencers {
     }
 }
 
-/// Refuses a request, or says which one is missing.
+/// Refuses a request, or reports the missing PSN.
 fn refuse<T: Copy, D: PartialEq + From<SequencerDigest>>(
     pass: &mut Pass<'_, T, D>,
     engine: &Engine,
@@ -252,7 +253,7 @@ fn refuse<T: Copy, D: PartialEq + From<SequencerDigest>>(
     pass.forward(lane.port, refusal);
 }
 
-/// The answer to a request: what the register held before.
+/// The answer to a request: the previous value of the register.
 fn acknowledge<T: Copy, D: PartialEq + From<SequencerDigest>>(
     pass: &mut Pass<'_, T, D>,
     engine: &Engine,
@@ -265,12 +266,12 @@ fn acknowledge<T: Copy, D: PartialEq + From<SequencerDigest>>(
     pass.forward(lane.port, packet);
 }
 
-/// Messages carried out, with the one at `psn`. Every request is one packet.
+/// Messages carried out up to the one at `psn`. Every request is one packet.
 fn messages(channel: &SequencerChannel, psn: Psn) -> u32 {
     psn.distance_from(channel.first).wrapping_add(1)
 }
 
-/// Where the answer to the request at `psn` is kept.
+/// The index of the stored answer to the request at `psn`.
 fn answer_at(number: usize, psn: Psn) -> usize {
     number * ANSWERS + psn.get() as usize % ANSWERS
 }

@@ -3,28 +3,28 @@
 use super::SequencerConfig;
 use rackweave_switch::{Ledger, Register};
 
-/// Requests of one channel whose answers are kept: as many as a queue pair may have in flight
+/// Requests of one channel whose answers are stored: as many as a queue pair may have in flight
 /// (specification 1.4, 9.4.4; our NIC takes 16). A power of two, so that neighbouring PSNs have
-/// different places wherever the PSN wraps.
+/// different indices wherever the PSN wraps.
 pub const ANSWERS: usize = 16;
 
-/// In `expected`: the peer knows that the PSN expected is missing.
+/// In `expected`: a NAK for the expected PSN has been sent.
 pub(super) const TOLD: u32 = 1 << 31;
 /// In `expected`: the PSN.
 pub(super) const PSN: u32 = 0x00ff_ffff;
 /// In `answered`: no request was answered here since the channel was connected.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// State per channel (c), per kept answer of a channel (a), per sequencer (s).
+/// State per channel (c), per stored answer of a channel (a), per sequencer (s).
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// c: the PSN of the next request; [`TOLD`] if its absence was complained about.
+    /// c: the PSN of the next request; [`TOLD`] if its absence has been NAKed.
     pub expected: Register<u32>,
     /// s: numbers from here on must not be handed out yet.
     pub limit: Register<u64>,
     /// s: the next number.
     pub next: Register<u64>,
-    /// a: the PSN of the request whose answer is kept here.
+    /// a: the PSN of the request whose answer is stored here.
     pub answered: Register<u32>,
     /// a: that answer.
     pub answer: Register<u64>,

@@ -1,5 +1,5 @@
-//! The sequencers without nodes: what is answered to which packet. With soft NICs at the other end
-//! they run in `controller/tests`.
+//! The sequencers without nodes: the answer to each packet. With software NICs at the other end
+//! they are tested in `controller/tests`.
 
 use super::*;
 use crate::flows::FlowConfig;
@@ -51,7 +51,7 @@ const SIZES: SequencerConfig = SequencerConfig {
     first_stage: STAGE_BESIDE_ENGINE,
 };
 
-/// What came back for a packet.
+/// The answer to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Got {
     Number(u64),
@@ -98,7 +98,7 @@ impl Bench {
         Self { switch, first }
     }
 
-    /// Sends a packet `at` places behind the first.
+    /// Sends a packet `at` PSNs after the first.
     fn send(&mut self, at: u32, opcode: Opcode, extension: Extension) -> Got {
         let psn = self.first.add(at);
         let headers = Headers {
@@ -211,7 +211,7 @@ fn a_request_that_comes_again_is_given_the_same_number() {
     for at in (1..=16).rev() {
         assert_eq!(bench.ask(at, 2, 1), Got::Number(104 + u64::from(at)));
     }
-    // Nobody who keeps to sixteen requests in flight asks for this one again.
+    // A client that respects sixteen requests in flight does not repeat this one.
     assert_eq!(bench.ask(0, 2, 5), Got::Nothing);
     assert_eq!(bench.next(2), 121, "nothing was handed out twice");
     // From before the connection.
@@ -257,7 +257,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         assert_eq!(bench.ask(0, 2, 1), Got::Number(100));
         assert_eq!(bench.send(1, opcode, extension), Got::Refused(code));
         assert_eq!(bench.next(2), 101);
-        // What is behind it is not carried out; what was before it is still answered.
+        // Requests behind it are not carried out; earlier ones are still answered.
         let missing = Got::Refused(NakCode::SequenceError);
         assert_eq!(bench.ask(2, 2, 1), missing);
         assert_eq!(bench.ask(0, 2, 1), Got::Number(100));

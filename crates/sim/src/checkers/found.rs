@@ -1,6 +1,6 @@
-//! What a checker has found wrong so far.
+//! The violations that a checker has found so far.
 
-/// All that is wrong, counted, and the first violations in full.
+/// A count of all violations, and the first ones in full.
 #[derive(Debug)]
 pub(super) struct Found<V, const MAX: usize = 20> {
     first: Vec<V>,
@@ -30,12 +30,12 @@ impl<V, const MAX: usize> Found<V, MAX> {
         &self.first
     }
 
-    /// How many there are, also beyond those that are kept.
+    /// Number of violations, including those that are not kept.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The judgement: the summary of a history in which nothing is wrong.
+    /// The verdict: `summary` if there are no violations.
     pub fn judge<T>(self, summary: T) -> Result<T, Vec<V>> {
         match self.first.is_empty() {
             true => Ok(summary),

@@ -1,5 +1,4 @@
-//! Judges of a run. They see what went in and what came out, and share no code with what is
-//! between.
+//! Checkers of a run. They see inputs and outputs, and share no code with the system in between.
 
 mod flow_history;
 mod found;

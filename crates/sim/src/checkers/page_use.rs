@@ -1,72 +1,72 @@
-//! Judges which pages of a store are in use, and whether the store was closed.
+//! Checks which pages of a store are in use, and whether the store was closed.
 //!
-//! Whoever allocates, frees, opens or closes reports it, in the order in which it happens; the
+//! Users report each allocation, free, open and close in the order in which they happen; the
 //! harness reports crashes. The checker knows nothing of extents, stamps or latches. Of the format
-//! it knows the two bits that a map has for each page.
+//! it knows only the two bits that a map has for each page.
 //!
-//! What must hold (docs/pages.md, "What is promised"):
-//! - a page that was handed out is in use, whatever crashes, until somebody frees it: it is not
-//!   handed out a second time, and its map says so;
-//! - superblock and maps are never handed out;
+//! Requirements (docs/pages.md, "What is promised"):
+//! - an allocated page is in use, whatever crashes, until it is freed: it is not allocated a second
+//!   time, and its map says so;
+//! - superblock and maps are never allocated;
 //! - without a crash or an error no page is leaked;
 //! - a store is found closed if it was closed and not opened since, and never if it was opened.
 //!
-//! What is *in* a page is judged by [`super::PageHistory`].
+//! The *content* of pages is checked by [`super::PageHistory`].
 
 use super::found::Found;
 use super::page_history::Who;
 use rackweave_base::Rng;
 use std::collections::BTreeMap;
 
-/// Bytes of a map before its bits, behind the header of the page.
+/// Bytes of a map before its bits, after the header of the page.
 const MAP_HEAD: usize = 1024;
 
-/// What a map says of a page that was handed out; even numbers mean that it may be.
+/// The map state of an allocated page; even numbers mean that it may be allocated.
 const IN_USE: u8 = 1;
 
-/// What is wrong with the allocations of a store.
+/// A violation by the allocations of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UseViolation {
-    /// A page that is in use was handed out again.
+    /// A page that is in use was allocated again.
     #[error("page {page:#x} was handed out to {who} while it is in use by {owner}")]
     HandedOutTwice {
         /// The page.
         page: u64,
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// Who had got it before.
+        /// The worker that had got it before.
         owner: Who,
     },
-    /// What was handed out is no page for that.
+    /// The allocated page cannot be allocated.
     #[error("page {page:#x} was handed out to {who}, and is superblock, map or beyond the end")]
     NoSuchPage {
         /// The page.
         page: u64,
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
     },
-    /// A page in use cannot be freed, since it is said to be free.
+    /// A page in use cannot be freed, because it is reported as free.
     #[error("page {page:#x}: {who} was told that it is not in use; nobody has freed it")]
     TakenBack {
         /// The page.
         page: u64,
-        /// Who was told.
+        /// The worker that was refused.
         who: Who,
     },
-    /// The map does not have a page that is in use.
+    /// A page in use is not marked in the map.
     #[error("page {page:#x} is in use by {owner}; its map says {state}")]
     NotMarked {
         /// The page.
         page: u64,
-        /// Who was handed it out.
+        /// The worker that allocated it.
         owner: Who,
         /// The two bits of the map.
         state: u8,
     },
-    /// The map has pages in use that nobody has, and nothing has happened that may leak any.
+    /// The map has unowned pages in use, and nothing has happened that may leak any.
     #[error("the map has {pages} pages in use that nobody was handed out, one of them {first:#x}")]
     Leaked {
-        /// How many.
+        /// Their number.
         pages: u64,
         /// The first of them.
         first: u64,
@@ -74,21 +74,21 @@ pub enum UseViolation {
     /// A store that was opened is found closed.
     #[error("{who} found the store closed; it was opened, and not closed since")]
     FoundClosed {
-        /// Who opened it.
+        /// The worker that opened it.
         who: Who,
     },
     /// A store that was closed is found open.
     #[error("{who} found the store open; it was closed, and nobody has opened it since")]
     FoundOpen {
-        /// Who opened it.
+        /// The worker that opened it.
         who: Who,
     },
-    /// The store counts its closings wrongly: an old superblock.
+    /// The store miscounts its closings: an old superblock.
     #[error("{who} found a store that was closed {found} times; {least} to {most} are possible")]
     Closings {
-        /// Who opened it.
+        /// The worker that opened it.
         who: Who,
-        /// As the superblock says.
+        /// The number in the superblock.
         found: u64,
         /// Closings that were confirmed.
         least: u64,
@@ -97,44 +97,44 @@ pub enum UseViolation {
     },
 }
 
-/// What is known of a page.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
-    /// It was never handed out.
+    /// It was never allocated.
     Unused,
-    /// It was handed out to this one.
+    /// It was allocated to this worker.
     InUse(Who),
-    /// Somebody has begun to free it: it may be in use or free.
+    /// It is being freed: it may be in use or free.
     Freed,
 }
 
-/// What the superblock durably says.
+/// The durable state of the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mark {
     Open,
     Closed,
-    /// Somebody is changing it, or died at it.
+    /// It is being changed, or the worker changing it died.
     Unknown,
 }
 
-/// Somebody opens the store: what was known of it then.
+/// The beginning of an opening, with the state known then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenAsked {
     who: Who,
     mark: Mark,
     changes: u64,
-    /// How often the store had been opened, this time included.
+    /// The number of openings, including this one.
     openings: u64,
     closings: u64,
 }
 
-/// The pages of a store, as its users know them.
+/// The pages of a store, as known to its users.
 #[derive(Debug)]
 pub struct PageUse {
     pages: BTreeMap<u64, Known>,
     may_leak: bool,
     mark: Mark,
-    /// How often the mark has changed.
+    /// The number of changes of the mark.
     changes: u64,
     /// Openings that were begun.
     openings: u64,
@@ -147,7 +147,7 @@ pub struct PageUse {
 }
 
 impl PageUse {
-    /// A store of these pages, superblock and maps not among them. It is not formatted yet.
+    /// A store of these pages, without superblock and maps. It is not formatted yet.
     pub fn new(pages: impl IntoIterator<Item = u64>) -> Self {
         let pages = pages.into_iter().map(|page| (page, Known::Unused));
         Self {
@@ -164,13 +164,13 @@ impl PageUse {
         }
     }
 
-    /// Whether this is a page that can be allocated.
+    /// Whether this page can be allocated.
     pub fn has(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// Somebody was handed out a page. True if it had been handed out before, so that it was
-    /// written to make it zero.
+    /// Records that a page was allocated. Returns whether it had been allocated before, so that
+    /// zeroes were written to it.
     pub fn handed_out(&mut self, who: Who, page: u64) -> bool {
         self.handed_out += 1;
         let Some(known) = self.pages.get_mut(&page) else {
@@ -188,7 +188,7 @@ impl PageUse {
         }
     }
 
-    /// Somebody begins to free a page that is in use: from now on others may be handed it out.
+    /// Records that a page in use begins to be freed: from now on it may be allocated to others.
     ///
     /// # Panics
     /// If it is not in use: the harness has freed it twice.
@@ -199,33 +199,33 @@ impl PageUse {
         self.freed += 1;
     }
 
-    /// Whoever freed a page was told that it is not in use.
+    /// Records that a worker freeing a page got the error that it is not in use.
     pub fn told_free(&mut self, who: Who, page: u64) {
         self.violations.push(UseViolation::TakenBack { page, who });
     }
 
-    /// A crash, or an error that a user was told of: pages may be leaked from now on.
+    /// Records a crash, or an error returned to a user: pages may be leaked from now on.
     pub fn may_leak(&mut self) {
         self.may_leak = true;
     }
 
-    /// The pages in use, in their order.
+    /// The pages in use, in order.
     pub fn in_use(&self) -> impl Iterator<Item = u64> {
         let in_use = |known: &Known| matches!(known, Known::InUse(_));
         let pages = self.pages.iter();
         pages.filter_map(move |(page, known)| in_use(known).then_some(*page))
     }
 
-    /// One of the pages in use, for which `is_fit`.
+    /// A random page in use for which `is_fit`.
     pub fn pick(&self, rng: &mut Rng, is_fit: impl Fn(u64) -> bool) -> Option<u64> {
         let fit: Vec<u64> = self.in_use().filter(|page| is_fit(*page)).collect();
         (!fit.is_empty()).then(|| *rng.pick(&fit))
     }
 
-    /// Somebody reads the map of a group while nobody allocates or frees, all who have allocated
-    /// have given back what was set aside, or died, and nothing is lost. `first` is the first page
-    /// of the group, `bytes` what is behind the header of the map's page. Returns how many pages
-    /// can be handed out.
+    /// Checks the map of a group, read while no page is allocated or freed, all allocators have
+    /// returned their reserved pages, or died, and nothing is lost. `first` is the first page of
+    /// the group, `bytes` the data after the header of the map's page. Returns how many pages can
+    /// be allocated.
     pub fn judge_map(&mut self, first: u64, bytes: &[u8]) -> u64 {
         let (mut available, mut leaked, mut first_leaked) = (0, 0, 0);
         for (&page, &known) in self.pages.range(first..) {
@@ -254,12 +254,12 @@ impl PageUse {
         available
     }
 
-    /// The store was formatted, which opens it.
+    /// Records that the store was formatted, which opens it.
     pub fn formatted(&mut self) {
         self.set_mark(Mark::Open);
     }
 
-    /// Somebody begins to open the store.
+    /// Records the beginning of an opening.
     pub fn ask_open(&mut self, who: Who) -> OpenAsked {
         self.openings += 1;
         let asked = OpenAsked {
@@ -270,17 +270,17 @@ impl PageUse {
             closings: self.closed,
         };
         if self.mark == Mark::Closed {
-            // Whatever comes of it; who asked before is not concerned.
+            // Unknown, whatever the outcome; earlier openings are not affected.
             self.mark = Mark::Unknown;
         }
         asked
     }
 
-    /// The store is open. It said that it was closed, or not, and how often.
+    /// Records that the store is open, whether it was found closed, and its number of closings.
     pub fn opened(&mut self, asked: OpenAsked, found_closed: bool, closings: u64) {
         let who = asked.who;
         if asked.changes == self.changes {
-            // Who began to open it since may have marked it before.
+            // An opening begun since may have marked it before.
             let is_alone = asked.openings == self.openings;
             match asked.mark {
                 Mark::Open if found_closed => {
@@ -305,27 +305,27 @@ impl PageUse {
         }
     }
 
-    /// Somebody begins to mark the store as closed, with nobody else at it.
+    /// Records that a worker begins to mark the store as closed while no other worker uses it.
     pub fn ask_close(&mut self) {
         self.closings += 1;
         self.set_mark(Mark::Unknown);
     }
 
-    /// That is done.
+    /// Records that the closing is done.
     pub fn closed(&mut self) {
         self.closed += 1;
         self.set_mark(Mark::Closed);
     }
 
-    /// How often pages were handed out, and freed.
+    /// Numbers of allocations and frees.
     pub fn counts(&self) -> (u64, u64) {
         (self.handed_out, self.freed)
     }
 
-    /// The judgement.
+    /// The verdict.
     ///
     /// # Errors
-    /// Everything that is wrong, the first violations in full.
+    /// All violations, the first ones in full.
     pub fn finish(self) -> Result<(), Vec<UseViolation>> {
         self.violations.judge(())
     }
@@ -476,7 +476,7 @@ mod tests {
             },
             &[closings],
         );
-        // Two open it at once: the second may come before the mark of the first, or behind it.
+        // Two openings at once: the second may come before the mark of the first, or after it.
         for found in [false, true] {
             check(
                 |pages| {
@@ -501,7 +501,7 @@ mod tests {
                 &[],
             );
         }
-        // Whoever closed it died before it was told.
+        // The closing worker died before it got the result.
         for found in [false, true] {
             check(
                 |pages| {

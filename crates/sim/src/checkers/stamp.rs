@@ -1,21 +1,21 @@
-//! Items that say who they are: a stamp, and filler bytes that follow from it.
+//! Self-identifying items: a stamp, and filler bytes that follow from it.
 //!
 //! The stamp is 16 bytes, little-endian: sequence (8), producer (2), destination (2), and 4 bytes
-//! of a sum over those and the seed. The filler follows from stamp and seed, so the checker knows
-//! every byte of an item that it never saw. Items shorter than a stamp carry as much of it as fits,
-//! the sequence first; they can be compared with what they should be, but not be recognised.
+//! of a checksum over those and the seed. The filler follows from stamp and seed, so the checker
+//! knows every byte of an item that it never saw. Items shorter than a stamp carry as much of it as
+//! fits, the sequence first; they can be compared with an expected item, but not identified.
 
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 16;
 
-/// Which item this is.
+/// The identity of an item.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stamp {
-    /// Who produced it.
+    /// The producer.
     pub producer: u16,
-    /// For whom: a ring of the producer.
+    /// The destination: a ring of the producer.
     pub destination: u16,
-    /// Its place in that ring, from zero.
+    /// Its position in that ring, from zero.
     pub sequence: u64,
 }
 
@@ -28,22 +28,22 @@ pub enum StampError {
         /// Bytes of the item.
         len: usize,
     },
-    /// The stamp's sum is wrong: these bytes never were an item of this run.
+    /// The stamp's checksum is wrong: these bytes are not an item of this run.
     #[error("no stamp of this run: {bytes:02x?}")]
     NotStamped {
         /// The first bytes.
         bytes: [u8; STAMP_BYTES],
     },
-    /// The filler is not what the stamp demands.
+    /// The filler does not match the stamp.
     #[error("{stamp:?}: byte {at} is {got:#04x}, not {expect:#04x}")]
     Damaged {
         /// The stamp.
         stamp: Stamp,
         /// The first wrong byte.
         at: usize,
-        /// What it is.
+        /// The actual byte.
         got: u8,
-        /// What it should be.
+        /// The expected byte.
         expect: u8,
     },
 }
@@ -85,7 +85,7 @@ impl Stamp {
     }
 }
 
-/// Writes stamp and filler over the whole of `item`.
+/// Writes stamp and filler over all of `item`.
 pub fn fill(item: &mut [u8], producer: u16, destination: u16, sequence: u64, seed: u64) {
     let stamp = Stamp {
         producer,
@@ -100,10 +100,10 @@ pub fn fill(item: &mut [u8], producer: u16, destination: u16, sequence: u64, see
     });
 }
 
-/// Recognises an item and compares every byte of it.
+/// Identifies an item and compares every byte of it.
 ///
 /// # Errors
-/// If the item is too short, no item of this run, or damaged.
+/// If the item is too short, not an item of this run, or damaged.
 pub fn check(item: &[u8], seed: u64) -> Result<Stamp, StampError> {
     let Some(bytes) = item.first_chunk::<STAMP_BYTES>() else {
         return Err(StampError::TooShort { len: item.len() });

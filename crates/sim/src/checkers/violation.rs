@@ -1,52 +1,52 @@
-//! What can be wrong with a flow.
+//! Violations by a flow.
 
 use super::stamp::{Stamp, StampError};
 
-/// What is wrong with a flow.
+/// A violation by a flow.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Violation {
     /// The harness itself pushed with a gap or twice.
     #[error("producer {producer} pushed {sequence} to ring {destination}, where {expect} is next")]
     PushOrder {
-        /// Who pushed.
+        /// The producer.
         producer: u16,
         /// The ring.
         destination: u16,
-        /// What was pushed.
+        /// The pushed sequence number.
         sequence: u64,
-        /// What was to be pushed.
+        /// The expected sequence number.
         expect: u64,
     },
-    /// The bytes popped are no item.
+    /// The popped bytes are not an item.
     #[error("consumer {consumer} popped, as number {index}, what is no item: {error}")]
     Content {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// How many items it had popped before.
         index: u64,
         /// What is wrong with the bytes.
         error: StampError,
     },
-    /// The item is one that its stamp allows, but not the one that was pushed.
+    /// The item matches its stamp, but is not the one that was pushed.
     #[error("consumer {consumer} popped {stamp:?} with other bytes than were pushed")]
     Changed {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
     },
-    /// Nobody pushed this item yet.
+    /// This item was not pushed yet.
     #[error("consumer {consumer} popped {stamp:?}, which was never pushed")]
     NeverPushed {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
     },
-    /// The item was meant for another.
+    /// The item was meant for another consumer.
     #[error("consumer {consumer} popped {stamp:?}, which is for consumer {}", stamp.destination)]
     WrongConsumer {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
@@ -54,7 +54,7 @@ pub enum Violation {
     /// The item came a second time.
     #[error("consumer {consumer} popped {stamp:?}, which had been popped before")]
     Duplicated {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
@@ -62,7 +62,7 @@ pub enum Violation {
     /// The item came after a later one of its ring.
     #[error("consumer {consumer} popped {stamp:?} after number {after} of the same ring")]
     Reordered {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
@@ -72,50 +72,50 @@ pub enum Violation {
     /// Two consumers saw replicated items in different orders.
     #[error("consumer {consumer} popped {got:?} as number {index}; others popped {expect:?}")]
     OrderDiffers {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
-        /// The place in its order.
+        /// The position in its order.
         index: u64,
-        /// What it popped.
+        /// The popped item.
         got: Stamp,
-        /// What another consumer popped at that place.
+        /// The item that another consumer popped at that position.
         expect: Stamp,
     },
-    /// A consumer popped a replicated item at a place where the order of the others, which have it,
-    /// does not have it.
+    /// A consumer popped a replicated item at another position than the other consumers that popped
+    /// it.
     #[error("consumer {consumer} popped {got:?}, which others popped at another place")]
     OrderMissed {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
-        /// What it popped.
+        /// The popped item.
         got: Stamp,
     },
     /// Two consumers saw parts of a replicated flow that do not overlap, and each saw an item of
     /// some ring that comes after what the other saw of that ring.
     #[error("consumers {consumer} and {other} each saw items before the other did")]
     OrdersCross {
-        /// One of them.
+        /// One of the two consumers.
         consumer: u16,
-        /// The other.
+        /// The other consumer.
         other: u16,
     },
     /// Two consumers saw a replicated flow to its end, but no item in common.
     #[error("consumers {consumer} and {other} saw the same flow to its end and no item in common")]
     OrdersApart {
-        /// One of them.
+        /// One of the two consumers.
         consumer: u16,
-        /// The other.
+        /// The other consumer.
         other: u16,
     },
-    /// More is missing than went with dead consumers, as the flow reports.
+    /// More items are missing than were reported lost with dead consumers.
     #[error("{missing} items never came to any consumer; only {reported} are reported lost")]
     LostUnreported {
-        /// Items that nobody popped.
+        /// Items that were never popped.
         missing: u64,
-        /// Items that are reported to have gone with dead consumers.
+        /// Items reported lost with dead consumers.
         reported: u64,
     },
-    /// Items are reported to have gone with a consumer that did not die.
+    /// Items are reported lost with a consumer that did not die.
     #[error("{count} items are reported lost with consumer {consumer}, which did not die")]
     LossWithoutDeath {
         /// The consumer.
@@ -130,35 +130,35 @@ pub enum Violation {
         name(*whom)
     )]
     Lost {
-        /// Who pushed.
+        /// The producer.
         producer: u16,
         /// The ring.
         destination: u16,
-        /// Which consumer misses it; none if any would do.
+        /// The consumer that misses it; none if any would do.
         whom: Option<u16>,
-        /// The first that is missing.
+        /// The first missing item.
         first: u64,
-        /// How many are missing.
+        /// The number of missing items.
         count: u64,
-        /// How many were pushed.
+        /// The number of pushed items.
         pushed: u64,
     },
-    /// The flow was aborted, but what came out is no prefix.
+    /// The flow was aborted, but the items that came out are not a prefix.
     #[error(
         "of producer {producer}, ring {destination}, number {first} never came to {}, but number \
          {later} did",
         name(*whom)
     )]
     NotPrefix {
-        /// Who pushed.
+        /// The producer.
         producer: u16,
         /// The ring.
         destination: u16,
-        /// Which consumer misses it.
+        /// The consumer that misses it.
         whom: Option<u16>,
-        /// The first that is missing.
+        /// The first missing item.
         first: u64,
-        /// The last that came.
+        /// The last item that came.
         later: u64,
     },
     /// The end was announced too early.
@@ -167,7 +167,7 @@ pub enum Violation {
          were missing"
     )]
     EarlyEnd {
-        /// Who saw the end.
+        /// The consumer that saw the end.
         consumer: u16,
         /// The producer.
         producer: u16,
@@ -177,7 +177,7 @@ pub enum Violation {
     /// An item came after the end.
     #[error("consumer {consumer} popped {stamp:?} after the end of its stream")]
     AfterEnd {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
@@ -185,7 +185,7 @@ pub enum Violation {
     /// An item came after the consumer had left.
     #[error("consumer {consumer} popped {stamp:?} after it had left")]
     AfterLeave {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
         /// The item.
         stamp: Stamp,
@@ -193,15 +193,15 @@ pub enum Violation {
     /// The end never came.
     #[error("consumer {consumer} never saw the end of its stream")]
     NoEnd {
-        /// Who waits for it.
+        /// The waiting consumer.
         consumer: u16,
     },
-    /// A consumer that the history was not told of.
+    /// A consumer that was not reported to the history.
     #[error("consumer {consumer} is none of {consumers}")]
     UnknownConsumer {
-        /// Who popped.
+        /// The consumer.
         consumer: u16,
-        /// How many there are.
+        /// The number of known consumers.
         consumers: u16,
     },
 }

@@ -30,12 +30,13 @@ constants! {
     #[listed("B/s", Checked, &[Bluefield])]
     pub const DPU_MEMORY_BYTES_PER_SECOND: u64 = 25_600_000_000;
 
-    /// Posting one work request. Assumed: twice the host's, for a core that retires half as much
-    /// per cycle.
+    /// Posting one work request. Assumed: twice the host's, for a core that retires half as many
+    /// instructions per cycle.
     #[listed("ns", Assumed, &[Bluefield])]
     pub const DPU_POST_COST: Duration = Duration::from_nanos(200);
 
-    /// Taking one completion. Assumed like [`HOST_POLL_COST`]: two loads from the last level cache.
+    /// Taking one completion. Assumed as for [`HOST_POLL_COST`]: two loads from the last level
+    /// cache.
     #[listed("ns", Assumed, &[Bluefield])]
     pub const DPU_POLL_COST: Duration = Duration::from_nanos(84);
 
@@ -43,8 +44,8 @@ constants! {
     #[listed("ns", Derived, &[Bluefield])]
     pub const DPU_SPIN_LATENCY: Duration = Duration::from_nanos(63);
 
-    /// A read of the DPU's own memory by its NIC, there and back. Source: bluefield, section 4.2.2:
-    /// a message that is not inlined leaves the DPU 0.4 us sooner than the host behind the same
+    /// A round-trip read of the DPU's own memory by its NIC. Source: bluefield, section 4.2.2: a
+    /// message that is not inlined leaves the DPU 0.4 us earlier than the host behind the same
     /// card.
     #[listed("ns", Checked, &[Bluefield])]
     pub const DPU_READ_LATENCY: Duration = Duration::from_nanos(
@@ -63,46 +64,46 @@ constants! {
     #[listed("ports", Checked, &[Bluefield])]
     pub const CARD_PORTS: u16 = 2;
 
-    /// The least picoseconds between two packets of one direction, of the whole card. Source:
+    /// Minimum picoseconds between two packets of one direction, of the whole card. Source:
     /// ConnectX-6 Dx brief, up to 215 million messages per second (unchecked).
     #[listed("ps", Unchecked, &[Bluefield])]
     pub const CARD_MESSAGE_INTERVAL_PICOS: u64 = 4_651;
 
-    /// From the card's eSwitch having a packet to the function that it is for having it. Assumed to
-    /// be part of the NIC's latency: bluefield, section 3, finds no overhead of the offloaded
-    /// rules.
+    /// From the card's eSwitch to the destination function of a packet. Assumed to be part of the
+    /// NIC's latency: bluefield, section 3, finds no overhead of the offloaded rules.
     #[listed("ns", Assumed, &[Bluefield])]
     pub const CARD_ESWITCH_LATENCY: Duration = Duration::ZERO;
 
     /// Bits per second between the eSwitch and a function. Assumed: within a chip packets are not
-    /// serialised once more. A terabit per second comes close: 16 ns for 2 KiB.
+    /// serialised once more. A terabit per second approximates that: 16 ns for 2 KiB.
     #[listed("bit/s", Assumed, &[Bluefield, Communication])]
     pub const CARD_ESWITCH_BITS_PER_SECOND: u64 = 1_000_000_000_000;
 
-    /// One crossing of a PCIe switch, as stands between the ConnectX, the host and the DPU's cores
-    /// (bluefield, section 2.2 and figure 1). Source: pcie-lat, 85 to 140 ns; the middle.
+    /// One crossing of a PCIe switch, such as the one between the ConnectX, the host and the DPU's
+    /// cores (bluefield, section 2.2 and figure 1). Source: pcie-lat, 85 to 140 ns; the middle.
     #[listed("ns", Checked, &[Bluefield])]
     pub const PCIE_SWITCH_LATENCY: Duration = Duration::from_nanos(112);
 
-    /// A read of the host's memory by the card, there and back: that of an ordinary adapter and
-    /// twice the card's PCIe switch.
+    /// A round-trip read of the host's memory by the card: that of an ordinary adapter plus twice
+    /// the card's PCIe switch.
     #[listed("ns", Derived, &[Bluefield])]
     pub const CARD_HOST_READ_LATENCY: Duration = Duration::from_nanos(
         PCIE_READ_LATENCY.as_nanos() + 2 * PCIE_SWITCH_LATENCY.as_nanos(),
     );
 
-    /// How much farther from the ConnectX the host's memory is than the DPU's, there and back.
+    /// Extra round-trip distance from the ConnectX to the host's memory, compared to the DPU's.
     /// Source: bluefield, section 4.2.2, 0.4 us.
     #[listed("ns", Checked, &[Bluefield])]
     pub const CARD_HOST_DISTANCE: Duration = Duration::from_nanos(400);
 
-    /// One way of that: what a doorbell or a write that the host's CPU waits for crosses.
+    /// One way of that distance, which a doorbell, or a write that the host's CPU waits for,
+    /// crosses.
     #[listed("ns", Derived, &[Bluefield])]
     pub const CARD_HOST_DISTANCE_ONE_WAY: Duration =
         Duration::from_nanos(CARD_HOST_DISTANCE.as_nanos() / 2);
 
-    /// As [`NIC_TRANSMIT_LATENCY`], from a doorbell of the DPU's cores: there is the card's PCIe
-    /// switch on the way and not the host's distance.
+    /// As [`NIC_TRANSMIT_LATENCY`], from a doorbell of the DPU's cores: the path includes the
+    /// card's PCIe switch, but not the host's distance.
     #[listed("ns", Derived, &[Bluefield])]
     pub const CARD_TRANSMIT_LATENCY: Duration = Duration::from_nanos(
         NIC_TRANSMIT_LATENCY.as_nanos() + PCIE_SWITCH_LATENCY.as_nanos()
@@ -116,12 +117,12 @@ constants! {
             - CARD_HOST_DISTANCE_ONE_WAY.as_nanos(),
     );
 
-    /// Bits per second that transactions of PCIe 4.0 x8 share: as those of 3.0 x16, which has half
-    /// the rate and twice the lanes. Source: bluefield, table 1, PCIe Host.
+    /// Bits per second shared by transactions of PCIe 4.0 x8: as for 3.0 x16, which has half the
+    /// rate and twice the lanes. Source: bluefield, table 1, PCIe Host.
     #[listed("bit/s", Checked, &[Bluefield])]
     pub const CARD_HOST_PCIE_BITS_PER_SECOND: u64 = PCIE_BITS_PER_SECOND;
 
-    /// The same of PCIe 4.0 x16. Source: bluefield, table 1, PCIe ARM.
+    /// The same for PCIe 4.0 x16. Source: bluefield, table 1, PCIe ARM.
     #[listed("bit/s", Checked, &[Bluefield])]
     pub const CARD_DPU_PCIE_BITS_PER_SECOND: u64 = 2 * PCIE_BITS_PER_SECOND;
 
@@ -132,13 +133,13 @@ constants! {
     #[listed("Hz", Checked, &[Bluefield])]
     pub const STORAGE_HERTZ: u64 = 2_900_000_000;
 
-    /// Threads of the storage node's host that serve, each on a core of its own. Source: bluefield,
+    /// Server threads of the storage node's host, each on a core of its own. Source: bluefield,
     /// section 4; the DPU has as many cores.
     #[listed("threads", Checked, &[Bluefield])]
     pub const STORAGE_THREADS: u16 = 8;
 
     /// Threads of the compute node, a Xeon Gold 5220, each on a core of its own. Source: bluefield,
-    /// section 4. Its cores are taken for those of [`HOST_HERTZ`], whose clock and generation it
+    /// section 4. Its cores are modelled as those of [`HOST_HERTZ`], whose clock and generation it
     /// has.
     #[listed("threads", Checked, &[Bluefield])]
     pub const COMPUTE_THREADS: u16 = 16;
@@ -150,18 +151,18 @@ constants! {
 
     /// Bytes of first level data cache, second level cache, last level cache as a core of the
     /// storage node sees them. Source: bluefield, table 2: 24 MB per socket, and one socket is
-    /// used. Section 4.2.3 speaks of 48 MiB, which is both sockets together.
+    /// used. Section 4.2.3 mentions 48 MiB, which is both sockets together.
     #[listed("B", Checked, &[Bluefield])]
     pub const STORAGE_CACHE_BYTES: [u64; 3] = [48 << 10, 1280 << 10, 24 << 20];
 
-    /// The same of the compute node. Source: bluefield, table 2.
+    /// The same for the compute node. Source: bluefield, table 2.
     #[listed("B", Checked, &[Bluefield, FatBtreeRdma, FatBtreeEthernet])]
     pub const COMPUTE_CACHE_BYTES: [u64; 3] = [32 << 10, 1 << 20, 25_344 << 10];
 
     /// Cycles of a load that hits the first and the second level. Source: Intel optimisation
-    /// manual, Ice Lake (unchecked). The last level and memory are taken for those of
+    /// manual, Ice Lake (unchecked). The last level and memory are modelled by
     /// [`HOST_CACHE_LATENCY`] and [`HOST_MEMORY_LATENCY`]: the mesh and the kind of memory are
-    /// alike, and no measurement of a Xeon Gold 6326 was found.
+    /// similar, and no measurement of a Xeon Gold 6326 was found.
     #[listed("cycles", Unchecked, &[Bluefield, FatBtreeRdma, FatBtreeEthernet])]
     pub const STORAGE_CACHE_CYCLES: [u64; 2] = [5, 14];
 
@@ -191,7 +192,7 @@ constants! {
     #[listed("cycles", Unchecked, &[Bluefield, FatBtreeRdma, FatBtreeEthernet])]
     pub const TLB_SECOND_CYCLES: u64 = 7;
 
-    /// Cycles of a page walk beside the load of the last table entry: those above are in the
+    /// Cycles of a page walk, besides the load of the last table entry: upper entries are in the
     /// walker's own caches. Source: LX2160A, 18.3 ns more over 64 MiB than with huge pages, less
     /// one load from the second level that holds the tables. Assumed for Ice Lake, too.
     #[listed("cycles", Assumed, &[Bluefield, FatBtreeRdma, FatBtreeEthernet])]
@@ -201,8 +202,8 @@ constants! {
     #[listed("B", Checked, &[Bluefield, FatBtreeRdma, FatBtreeEthernet])]
     pub const PAGE_BYTES: u64 = 4096;
 
-    /// How many cycles a Cortex-A72 takes for what takes a Xeon one, loads apart. Assumed, as in
-    /// [`DPU_POST_COST`]: it retires half as much per cycle.
+    /// Cycles that a Cortex-A72 takes for one Xeon cycle of work, loads apart. Assumed, as in
+    /// [`DPU_POST_COST`]: it retires half as many instructions per cycle.
     #[listed("", Assumed, &[Bluefield])]
     pub const DPU_CYCLES_PER_HOST_CYCLE: u64 = 2;
 }

@@ -1,17 +1,17 @@
-//! A number about hardware with everything that is known of it, and the macro that defines both at
+//! A hardware constant with everything that is known about it, and the macro that defines both at
 //! once.
 
 use rackweave_base::Duration;
 
 rackweave_base::named! {
-    /// How sure a number is. Where several words fit, the weakest stands.
+    /// How reliable a number is. If several apply, the weakest is given.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Trust {
         /// Its source was read.
         Checked = "checked",
         /// It follows from other constants.
         Derived = "derived",
-        /// Its source is cited from memory: the number is believed to stand there.
+        /// Its source is cited from memory and was not looked up.
         Unchecked = "unchecked",
         /// It is assumed, wholly or in part; the text says why.
         Assumed = "assumed",
@@ -37,16 +37,16 @@ rackweave_base::named! {
     }
 }
 
-/// What is known of a constant.
+/// What is known about a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// Its name in this module.
     pub name: &'static str,
-    /// The group that it stands in, such as "Ethernet".
+    /// The group that it belongs to, such as "Ethernet".
     pub group: &'static str,
     /// Its unit; empty for a count.
     pub unit: &'static str,
-    /// How sure it is.
+    /// Its reliability.
     pub trust: Trust,
     /// The testbeds whose models use it.
     pub testbeds: &'static [Testbed],
@@ -55,7 +55,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// For the macro.
+    /// Used by the macro.
     pub(super) const fn new(
         (name, group): (&'static str, &'static str),
         (unit, trust, testbeds): (&'static str, Trust, &'static [Testbed]),
@@ -79,17 +79,17 @@ impl Constant {
         (self.value)()
     }
 
-    /// What it is, in words.
+    /// Its description.
     pub fn about(&self) -> String {
         plain(&self.text[..self.split()])
     }
 
-    /// Where it comes from, or why it is assumed; empty if it follows from others.
+    /// Its source, or why it is assumed; empty if it is derived from others.
     pub fn source(&self) -> String {
         plain(&self.text[self.split()..])
     }
 
-    /// Where the text begins to speak of the source.
+    /// Offset in the text at which the source begins.
     fn split(&self) -> usize {
         let starts = ["Source", "Assumed"].map(|word| self.text.find(word));
         let first = starts.into_iter().flatten().min();
@@ -102,9 +102,9 @@ fn plain(text: &str) -> String {
     text.replace("[`", "").replace("`]", "").trim().to_owned()
 }
 
-/// What can stand in a list of constants.
+/// A value that can be in a list of constants.
 pub trait Listed {
-    /// It as text.
+    /// The value as text.
     fn listed(&self) -> String;
 }
 
@@ -139,8 +139,9 @@ impl<T: Listed, const N: usize> Listed for [T; N] {
     }
 }
 
-/// Defines constants and, in `LIST`, what is known of each. The documentation comment is the text
-/// of the list, too: it begins with what the constant is and goes on with "Source" or "Assumed".
+/// Defines constants and, in `LIST`, what is known about each. The documentation comment is also
+/// the text of the list: it begins with what the constant is and continues with "Source" or
+/// "Assumed".
 macro_rules! constants {
     ($(
         group $group:literal;
@@ -155,7 +156,7 @@ macro_rules! constants {
             pub const $name: $type = $value;
         )+)+
 
-        /// All of this file.
+        /// All constants of this file.
         pub(super) const LIST: &[Constant] = {
             use Testbed::*;
             &[$($(

@@ -30,7 +30,7 @@ constants! {
     #[listed("B/s", Unchecked, EVERY)]
     pub const HOST_MEMORY_BYTES_PER_SECOND: u64 = 115_200_000_000;
 
-    /// Cache lines that one core has under way to or from memory: the entries of the queue behind
+    /// Cache lines that one core has in flight to or from memory: the entries of the queue behind
     /// its second level cache. Source: Intel optimisation manual, Skylake, 16 (unchecked).
     #[listed("lines", Unchecked, EVERY)]
     pub const HOST_LINES_IN_FLIGHT: u64 = 16;
@@ -40,7 +40,7 @@ constants! {
     pub const HOST_LINE_BYTES: u64 = 64;
 
     /// Posting one work request: building it and ringing the doorbell. Assumed: about 220 cycles,
-    /// most of them for the doorbell's store to the device; no figure for this CPU at hand.
+    /// most of them for the doorbell's store to the device; no figure for this CPU is available.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, Bluefield])]
     pub const HOST_POST_COST: Duration = Duration::from_nanos(100);
 
@@ -49,31 +49,31 @@ constants! {
     #[listed("ns", Assumed, EVERY)]
     pub const HOST_POLL_COST: Duration = Duration::from_nanos(54);
 
-    /// From a word being visible in memory to a core that spins on it having seen it: the miss
-    /// itself and on average half a round of the loop, which takes one miss too.
+    /// From a word being visible in memory to a spinning core seeing it: the miss itself and on
+    /// average half an iteration of the loop, which takes one miss too.
     #[listed("ns", Derived, EVERY)]
     pub const HOST_SPIN_LATENCY: Duration = Duration::from_nanos(40);
 
-    /// Cycles to hash a key, to find its destination and to append the tuple to a write-combining
-    /// buffer. Assumed: the hash is two multiplications and three shift-and-xor steps (about 10
-    /// cycles of latency, half of it hidden by the next tuple), then one multiplication, a load of
-    /// the buffer's fill and two stores; about 14 cycles without a miss.
+    /// Cycles to hash a key, find its destination and append the tuple to a write-combining buffer.
+    /// Assumed: the hash is two multiplications and three shift-and-xor steps (about 10 cycles of
+    /// latency, half of it hidden by the next tuple), then one multiplication, a load of the
+    /// buffer's fill and two stores; about 14 cycles without a miss.
     #[listed("cycles", Assumed, &[ZeroSided])]
     pub const HOST_PARTITION_CYCLES: u64 = 14;
 
-    /// Cycles to take one tuple out of a buffer and add it up. Assumed.
+    /// Cycles to take one tuple out of a buffer and aggregate it. Assumed.
     #[listed("cycles", Assumed, &[ZeroSided])]
     pub const HOST_CONSUME_CYCLES: u64 = 4;
 
-    /// Cycles of a load that hits the first level cache: a word that nobody has written since the
-    /// last look. Source: Intel optimisation manual, Skylake, 4 to 5 cycles (unchecked).
+    /// Cycles of a load that hits the first level cache: a word that has not been written since the
+    /// last load. Source: Intel optimisation manual, Skylake, 4 to 5 cycles (unchecked).
     #[listed("cycles", Unchecked, &[ZeroSided, Communication])]
     pub const HOST_UNCHANGED_CYCLES: u64 = 5;
 
-    /// Cycles of an operation on a page in a buffer pool, beside the misses below and the bytes
-    /// that it looks at: drawing a key, hashing the page's number, the latch, the bookkeeping of
-    /// the operation. Assumed: a guess of the size of a short function of some hundred instructions
-    /// with two atomic operations; nothing was measured or published for it.
+    /// Cycles of an operation on a page in a buffer pool, besides the misses below and the bytes
+    /// that it accesses: drawing a key, hashing the page's number, the latch, the bookkeeping of
+    /// the operation. Assumed: an estimate for a short function of some hundred instructions with
+    /// two atomic operations; nothing was measured or published for it.
     #[listed("cycles", Assumed, &[Seamless])]
     pub const HOST_PAGE_OPERATION_CYCLES: u64 = 300;
 

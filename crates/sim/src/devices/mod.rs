@@ -1,14 +1,15 @@
-//! Every number about hardware that the simulator believes, each with its unit and its source.
+//! Every hardware number that the simulator uses, each with its unit and its source.
 //!
 //! This is the only folder with such numbers. None is ever changed to make a result match a
-//! published figure: a number changes when a better source for that very number is found. Where no
-//! source is known the comment says "assumed" and why.
+//! published figure: a number changes when a better source for that very number is found. If no
+//! source is known, the comment says "assumed" and why.
 //!
-//! A source marked "unchecked" is cited from memory: the number is believed to stand there, but was
-//! not looked up when it was written down. Whoever looks it up removes the mark.
+//! A source marked "unchecked" is cited from memory: the number is believed to be in it, but was
+//! not looked up when it was written down. Remove the mark after looking it up.
 //!
-//! What a comment here says is also what [`all`] tells when the program runs: one definition makes
-//! the constant and its entry in the list. Sources are named by the short names of [`SOURCES`].
+//! The text of a comment here is also what [`all`] returns when the program runs: one definition
+//! makes the constant and its entry in the list. Sources are referred to by the short names of
+//! [`SOURCES`].
 
 mod bluefield;
 mod communication;
@@ -60,22 +61,22 @@ pub fn of(testbeds: &[Testbed]) -> impl Iterator<Item = &'static Constant> {
     })
 }
 
-/// The constants as text, one line `NAME = value unit` each, in the order of [`all`]: what a hash
-/// of them is taken over.
+/// The constants as text, one line `NAME = value unit` each, in the order of [`all`]; the input of
+/// their hash.
 pub fn as_text() -> String {
     let line = |one: &Constant| format!("{} = {} {}", one.name, one.value(), one.unit);
     let lines: Vec<String> = all().map(|one| line(one).trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }
 
-/// A source that is named by a short name.
+/// A source with a short name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
     /// The short name.
     pub name: &'static str,
     /// What it is.
     pub about: &'static str,
-    /// Whether what is cited from it was looked up.
+    /// Whether the cited facts were looked up.
     pub checked: bool,
 }
 

@@ -19,11 +19,11 @@ constants! {
     #[listed("B", Checked, EVERY)]
     pub const ETHERNET_CHECK_BYTES: u64 = 4;
 
-    /// Bytes of silence after each packet, on average. Source: IEEE 802.3, clause 4 (96 bit times).
+    /// Average idle bytes after each packet. Source: IEEE 802.3, clause 4 (96 bit times).
     #[listed("B", Checked, EVERY)]
     pub const ETHERNET_GAP_BYTES: u64 = 12;
 
-    /// The least bytes of a packet, frame check sequence included. Source: IEEE 802.3, clause 4.
+    /// Minimum bytes of a packet, including the frame check sequence. Source: IEEE 802.3, clause 4.
     #[listed("B", Checked, EVERY)]
     pub const ETHERNET_PACKET_BYTES_MIN: u64 = 64;
 
@@ -32,8 +32,8 @@ constants! {
     #[listed("m", Assumed, EVERY)]
     pub const CABLE_METRES: u64 = 2;
 
-    /// Signal delay of one metre of cable. Source: about two thirds of the speed of light in copper
-    /// and in fibre alike, the 5 ns that cable data sheets give.
+    /// Signal delay of one metre of cable. Source: about two thirds of the speed of light both in
+    /// copper and in fibre, the 5 ns that cable data sheets give.
     #[listed("ns", Checked, EVERY)]
     pub const CABLE_DELAY_PER_METRE: Duration = Duration::from_nanos(5);
 
@@ -41,16 +41,15 @@ constants! {
     group "Switch";
 
     /// From the last bit of a packet in to its first bit out, one pass through the pipeline, queues
-    /// empty. Assumed: half a microsecond, with no measurement at hand. Franco et al. (A
-    /// comprehensive latency profiling study of the Tofino P4 programmable ASIC-based hardware,
-    /// Computer Communications 2024) measure it; their figure for 100 Gbit/s should replace this
-    /// one.
+    /// empty. Assumed: half a microsecond, without a measurement. Franco et al. (A comprehensive
+    /// latency profiling study of the Tofino P4 programmable ASIC-based hardware, Computer
+    /// Communications 2024) measure it; their figure for 100 Gbit/s should replace this one.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, FatBtreeRdma, FatBtreeEthernet])]
     pub const SWITCH_PIPELINE_LATENCY: Duration = Duration::from_nanos(500);
 
     /// From the end of one pass of a recirculated packet to the next. Assumed equal to one pass
-    /// through the pipeline: a recirculated packet takes the same parsers, stages and traffic
-    /// manager, and no cable.
+    /// through the pipeline: a recirculated packet passes the same parsers, stages and traffic
+    /// manager, but no cable.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, FatBtreeRdma, FatBtreeEthernet])]
     pub const SWITCH_RECIRCULATION_LATENCY: Duration = SWITCH_PIPELINE_LATENCY;
 
@@ -73,43 +72,42 @@ constants! {
     #[listed("", Unchecked, &[ZeroSided, Seamless])]
     pub const ECN_MARK_PROBABILITY_MAX: f64 = 0.01;
 
-    /// From a digest in the pipeline to the controller that reads it. Assumed: a DMA to the
-    /// switch's CPU and a wake-up of a user-space process there; no published figure for this
-    /// switch.
+    /// From a digest in the pipeline to the controller reading it. Assumed: a DMA to the switch's
+    /// CPU and a wake-up of a user-space process there; no published figure for this switch.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, FatBtreeRdma, FatBtreeEthernet])]
     pub const SWITCH_DIGEST_LATENCY: Duration = Duration::from_micros(100);
 
     // ---- NIC: ConnectX-5 ---------------------------------------------------------------------
     group "NIC: ConnectX-5";
 
-    /// The least time between two packets of one direction. Source: ConnectX-5 brief, up to 200
+    /// Minimum time between two packets of one direction. Source: ConnectX-5 brief, up to 200
     /// million messages per second (unchecked).
     #[listed("ps", Unchecked, &[ZeroSided, Seamless, Bluefield, FatBtreeRdma])]
     pub const NIC_MESSAGE_INTERVAL_PICOS: u64 = 5_000;
 
-    /// From the doorbell to the first bit of a packet whose bytes came with the doorbell. Source:
+    /// From the doorbell to the first bit of a packet whose bytes are in the doorbell. Source:
     /// ConnectX-5 EN brief, "sub-600 ns latency" one way; the even split over both ends is assumed.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, Bluefield, FatBtreeRdma])]
     pub const NIC_TRANSMIT_LATENCY: Duration = Duration::from_nanos(300);
 
     /// From the last bit of a packet to its bytes being visible in memory. Source: the other half
-    /// of [`NIC_TRANSMIT_LATENCY`]'s; the even split is assumed.
+    /// of [`NIC_TRANSMIT_LATENCY`]'s source; the even split is assumed.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, Bluefield, FatBtreeRdma])]
     pub const NIC_RECEIVE_LATENCY: Duration = Duration::from_nanos(300);
 
-    /// Payload bytes up to which a posted message travels inside its work request and needs no read
-    /// from memory. Source: bluefield, section 4.2.2 (236 bytes, on by default).
+    /// Maximum payload bytes of a posted message that is inlined in its work request and needs no
+    /// read from memory. Source: bluefield, section 4.2.2 (236 bytes, on by default).
     #[listed("B", Checked, EVERY)]
     pub const NIC_INLINE_BYTES_MAX: usize = 236;
 
-    /// A read from host memory by a PCIe device, there and back. Source: pcie-bench, section 6:
-    /// median 547 ns for 64 bytes on a Xeon E5 (NFP6000-HSW).
+    /// A round-trip read from host memory by a PCIe device. Source: pcie-bench, section 6: median
+    /// 547 ns for 64 bytes on a Xeon E5 (NFP6000-HSW).
     #[listed("ns", Unchecked, EVERY)]
     pub const PCIE_READ_LATENCY: Duration = Duration::from_nanos(547);
 
-    /// Bits per second that transactions of PCIe 3.0 x16 share: 16 lanes of 8 GT/s in 128b/130b
-    /// code, less what the data link layer takes. Source: pcie-bench, section 3, 57.88 Gbit/s for
-    /// x8, twice.
+    /// Bits per second shared by transactions of PCIe 3.0 x16: 16 lanes of 8 GT/s in 128b/130b
+    /// code, less the overhead of the data link layer. Source: pcie-bench, section 3, 57.88 Gbit/s
+    /// for x8, twice.
     #[listed("bit/s", Unchecked, EVERY)]
     pub const PCIE_BITS_PER_SECOND: u64 = 115_760_000_000;
 

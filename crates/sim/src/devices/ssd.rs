@@ -23,8 +23,8 @@ constants! {
     #[listed("1/s", Checked, &[Seamless])]
     pub const SSD_WRITES_PER_SECOND: u64 = 260_000;
 
-    /// Accesses under way at a time in the flash. Source: the two above, by Little's law: reads per
-    /// second times 70 us.
+    /// Concurrent accesses in the flash. Source: the two above, by Little's law: reads per second
+    /// times 70 us.
     #[listed("", Checked, &[Seamless])]
     pub const SSD_UNITS: usize = 100;
 

@@ -1,4 +1,4 @@
-//! What the list says of constants fits what their texts say.
+//! The fields of the list agree with the texts of the constants.
 
 use super::*;
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ fn the_text_has_a_line_for_each() {
     );
 }
 
-/// No constant can be defined in this folder beside the macro, which alone makes entries.
+/// No constant can be defined in this folder without the macro, which alone makes entries.
 #[test]
 fn nothing_is_defined_outside_of_the_list() {
     let sources = [

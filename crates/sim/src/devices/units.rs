@@ -25,22 +25,22 @@ constants! {
     #[listed("B", Unchecked, &[ZeroSided])]
     pub const GPU_SECTOR_BYTES: u64 = 32;
 
-    /// Accesses to a hash table to enter one tuple: a slot is read and written. Assumed: tables are
-    /// half full, so that neighbouring slots of a collision share a sector.
+    /// Accesses to a hash table to insert one tuple: a slot is read and written. Assumed: tables
+    /// are half full, so that neighbouring slots of a collision share a sector.
     #[listed("", Assumed, &[ZeroSided])]
     pub const GPU_BUILD_ACCESSES: u64 = 2;
 
-    /// Accesses to a hash table to look one tuple up. Assumed as above.
+    /// Accesses to a hash table to look up one tuple. Assumed as above.
     #[listed("", Assumed, &[ZeroSided])]
     pub const GPU_PROBE_ACCESSES: u64 = 1;
 
-    /// Times that a byte crosses the GPU's memory on its way from the NIC into a kernel: written
+    /// Number of times that a byte crosses the GPU's memory between the NIC and a kernel: written
     /// once by the NIC through GPUDirect, read once by the kernel.
     #[listed("", Derived, &[ZeroSided])]
     pub const GPU_MEMORY_PASSES: u64 = 2;
 
-    /// From a batch that one thread block has seen to its last row being aggregated by all blocks,
-    /// on top of the bytes' time: one synchronisation of the whole grid in a persistent kernel.
+    /// From one thread block seeing a batch to all blocks having aggregated its last row, in
+    /// addition to the bytes' time: one synchronisation of the whole grid in a persistent kernel.
     /// Source: grid sync (about 1.5 us with one block on each of the V100's 80 multiprocessors).
     #[listed("ns", Unchecked, &[ZeroSided])]
     pub const GPU_BATCH_LATENCY: Duration = Duration::from_nanos(1_500);
@@ -59,12 +59,12 @@ constants! {
     group "FPGA: AMD Xilinx Alveo U55C";
 
     /// Clock of the kernel in hertz. Source: the default of the Alveo platforms' kernel clock, 300
-    /// MHz (unchecked). What the testbed's kernel ran at is not told.
+    /// MHz (unchecked). The clock of the testbed's kernel is not stated.
     #[listed("Hz", Unchecked, &[ZeroSided])]
     pub const FPGA_KERNEL_HERTZ: u64 = 300_000_000;
 
     /// Bytes that a kernel takes per cycle through one port. Source: the widest AXI port of a Vitis
-    /// kernel, 512 bits (unchecked). That Q1's pipeline takes a word in every cycle is assumed.
+    /// kernel, 512 bits (unchecked). It is assumed that Q1's pipeline takes a word in every cycle.
     #[listed("B", Assumed, &[ZeroSided])]
     pub const FPGA_PORT_BYTES: u64 = 64;
 
@@ -73,24 +73,23 @@ constants! {
     #[listed("B/s", Checked, &[ZeroSided])]
     pub const FPGA_CHANNEL_BYTES_PER_SECOND: u64 = 14_375_000_000;
 
-    /// Pseudo channels that hold a ring. Source: UG1393: one is 512 MB of neighbouring addresses on
-    /// a U55C, and addresses are not interleaved between them, so a ring of some MiB lies within
-    /// one.
+    /// Pseudo channels that hold a ring. Source: UG1393: one is 512 MB of contiguous addresses on a
+    /// U55C, and addresses are not interleaved between them, so a ring of some MiB is within one.
     #[listed("channels", Checked, &[ZeroSided])]
     pub const FPGA_RING_CHANNELS: u64 = 1;
 
-    /// Times that a byte crosses its pseudo channel. Assumed: written once by the NIC through the
-    /// PCIe BAR, read once by the kernel, both with the same share of the channel.
+    /// Number of times that a byte crosses its pseudo channel. Assumed: written once by the NIC
+    /// through the PCIe BAR, read once by the kernel, both with the same share of the channel.
     #[listed("", Assumed, &[ZeroSided])]
     pub const FPGA_CHANNEL_PASSES: u64 = 2;
 
-    /// A load of the kernel from HBM. Source: Shuhai (about 130 ns for a page miss).
+    /// A load by the kernel from HBM. Source: Shuhai (about 130 ns for a page miss).
     #[listed("ns", Unchecked, &[ZeroSided])]
     pub const FPGA_LOAD_LATENCY: Duration = Duration::from_nanos(130);
 
-    /// From a batch being seen to its first row entering the pipeline, and the pipeline's own
-    /// depth. Assumed: one load from HBM and 64 stages, which is what a multiplier, two 128-bit
-    /// additions and a lookup of the group come to, at the kernel's clock.
+    /// From a batch being seen to its first row entering the pipeline, and the depth of the
+    /// pipeline. Assumed: one load from HBM and 64 stages, an estimate for a multiplier, two
+    /// 128-bit additions and a lookup of the group, at the kernel's clock.
     #[listed("ns", Assumed, &[ZeroSided])]
     pub const FPGA_BATCH_LATENCY: Duration = Duration::from_nanos(130 + 64 * 10 / 3);
 

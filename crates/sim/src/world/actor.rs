@@ -8,36 +8,36 @@ use rackweave_nic::Nic;
 use rackweave_switch::Program;
 use rackweave_verbs::{PostError, WorkRequest};
 
-/// An actor, by the order of spawning.
+/// An actor, numbered in the order of spawning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ActorId(pub u32);
 
 /// A program that runs on one core of a node.
 ///
-/// A step happens at one instant: what it does to memory is done at its beginning. The time that it
-/// charges passes before its next step, and work that it posted reaches the NIC after that time.
+/// A step happens at one instant: its changes to memory take effect at its beginning. The time that
+/// it charges passes before its next step, and work that it posted reaches the NIC after that time.
 pub trait Actor {
-    /// Does a little and says what comes next.
+    /// Executes one step and returns what comes next.
     fn step(&mut self, context: &mut Context<'_>) -> Step;
 }
 
 /// What an actor does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Computes for so long, a nanosecond at least, then is stepped again.
+    /// Computes for this long, at least a nanosecond, then steps again.
     Compute(Duration),
-    /// Spins on the node's memory: is stepped when the node's NIC has handled a packet and the core
-    /// has seen it. It may be stepped for a packet that was none of its own.
+    /// Spins on the node's memory: steps again when the node's NIC has handled a packet and the
+    /// core has seen it. The packet may have been for another actor.
     WaitForPacket,
     /// The same, but no longer than until this time.
     WaitUntil(Instant),
-    /// Leaves the core for so long, a nanosecond at least, then is stepped again.
+    /// Leaves the core for this long, at least a nanosecond, then steps again.
     Sleep(Duration),
     /// Has ended.
     Done,
 }
 
-/// What an actor sees of its world.
+/// An actor's view of its world.
 pub struct Context<'a> {
     now: Instant,
     node: NodeId,
@@ -50,25 +50,25 @@ pub struct Context<'a> {
 }
 
 pub(super) struct ActorSlot {
-    /// None while it is being stepped and after its end.
+    /// None while it is being stepped and after it has ended.
     actor: Option<Box<dyn Actor>>,
     pub(super) node: u16,
     core: usize,
     state: State,
-    /// When its wait is over even if nothing comes; none if it waits for a packet alone.
+    /// When its wait ends even without a packet; none if it waits for a packet only.
     due: Option<Instant>,
-    /// For which times it is entered in the event queue as one that waits. Most waits end long
-    /// before they are due: were each entered, the queue would be full of what no longer matters.
+    /// The times at which its wait has entries in the event queue. Most waits end long before they
+    /// are due: if each were entered, the queue would be full of obsolete entries.
     wait_alarm: Alarm,
-    /// Whether the world is not done before it is.
+    /// Whether the world waits for its end.
     counts: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// A step is entered in the event queue.
+    /// A step is in the event queue.
     Entered,
-    /// It has been spinning since.
+    /// It has been spinning since this time.
     Waiting(Instant),
     Ended,
 }
@@ -79,23 +79,23 @@ impl Context<'_> {
         self.now
     }
 
-    /// The node that it runs on.
+    /// The node that the actor runs on.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// What things cost on this node's CPU.
+    /// The cost model of this node's CPU.
     pub fn cpu(&self) -> &CpuModel {
         self.cpu
     }
 
-    /// The node's NIC, which is its `Verbs`. Nothing is charged for what is done with it.
+    /// The node's NIC, which implements `Verbs`. Using it directly charges no time.
     pub fn nic(&mut self) -> &mut Nic {
         self.nic_used = true;
         self.nic
     }
 
-    /// Posts to the send queue and charges what that costs.
+    /// Posts to the send queue and charges the cost.
     ///
     /// # Errors
     /// As `Verbs::post_send`.
@@ -109,7 +109,7 @@ impl Context<'_> {
         self.nic().post_send(qpn, request)
     }
 
-    /// Takes completions and charges what that costs: an empty look costs a cache hit.
+    /// Takes completions and charges the cost; an empty poll costs a cache hit.
     pub fn poll_cq(
         &mut self,
         cq: rackweave_verbs::CqId,
@@ -126,13 +126,13 @@ impl Context<'_> {
         count
     }
 
-    /// Steps the waiting actors of this node, as if a packet had come: this one has changed memory
-    /// that they spin on.
+    /// Steps the waiting actors of this node, as if a packet had arrived: this actor has changed
+    /// memory that they spin on.
     pub fn wake_neighbours(&mut self) {
         self.neighbours_woken = true;
     }
 
-    /// Has the core spend time.
+    /// Charges time to the core.
     pub fn charge(&mut self, category: Category, time: Duration) {
         match category {
             Category::Compute => self.compute += time,
@@ -142,14 +142,14 @@ impl Context<'_> {
 }
 
 impl<P: Program> World<P> {
-    /// Has `actor` run on a core of `node`; actors share cores in turn when there are more of them.
-    /// An actor on a node that does not exist or has crashed is done at once.
+    /// Runs `actor` on a core of `node`; if there are more actors than cores they share cores in
+    /// turn. An actor on a node that does not exist or has crashed is done at once.
     pub fn spawn(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
         self.enter(node, actor, true)
     }
 
-    /// The same for an actor that serves others and never ends by itself: the world is done without
-    /// it.
+    /// The same for an actor that serves others and never ends by itself: the world does not wait
+    /// for it.
     pub fn spawn_server(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
         self.enter(node, actor, false)
     }
@@ -193,14 +193,14 @@ impl<P: Program> World<P> {
         ActorId(index as u32)
     }
 
-    /// Whether an actor has ended. One that never was has.
+    /// Whether an actor has ended. True for an actor that never existed.
     pub fn is_done(&self, actor: ActorId) -> bool {
         self.actors
             .get(actor.0 as usize)
             .is_none_or(|slot| slot.state == State::Ended)
     }
 
-    /// How many actors have not ended.
+    /// Number of actors that have not ended.
     pub fn actors_active(&self) -> usize {
         self.active
     }
@@ -251,7 +251,7 @@ impl<P: Program> World<P> {
         }
     }
 
-    /// An actor was to be looked at: it may have waited long enough.
+    /// Handles the timeout of an actor's wait, which may be obsolete.
     pub(super) fn wait_over(&mut self, index: u32) {
         let actor = &mut self.actors[index as usize];
         actor.wait_alarm.fired(self.now);
@@ -259,7 +259,7 @@ impl<P: Program> World<P> {
             return;
         };
         if due > self.now {
-            // This was for an earlier wait, which ended before it was due.
+            // The event was for an earlier wait, which ended before it was due.
             if actor.wait_alarm.set(due) {
                 self.queue.push(due, Event::WaitOver(index));
             }
@@ -272,7 +272,7 @@ impl<P: Program> World<P> {
         self.want_core(index);
     }
 
-    /// An actor wants to be stepped.
+    /// Queues an actor for its core.
     pub(super) fn want_core(&mut self, index: u32) {
         let slot = &self.actors[index as usize];
         if slot.state != State::Entered {
@@ -288,7 +288,7 @@ impl<P: Program> World<P> {
         self.run_core(node, core);
     }
 
-    /// Steps the next actor if the core is free, and sees that the one after it gets its turn.
+    /// Steps the next actor if the core is free, and schedules the one after it.
     fn run_core(&mut self, node: usize, core: usize) {
         if self.nodes[node].cores[core].busy_until <= self.now
             && let Some(index) = self.nodes[node].cores[core].ready.pop_front()
@@ -330,7 +330,7 @@ impl<P: Program> World<P> {
         } = context;
         slot.actor = Some(actor);
         let charged = self.now + compute + communication;
-        // An actor that takes no time at all would stop the clock.
+        // An actor whose steps take no time would stop the clock.
         let soonest = self.now + Duration::from_nanos(1);
         let busy_until = match step {
             Step::Compute(time) => (charged + time).max(soonest),

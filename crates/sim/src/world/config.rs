@@ -1,11 +1,11 @@
-//! What a world is made of.
+//! The configuration of a world.
 
 use crate::{CpuModel, LinkModel, NicModel, devices};
 use rackweave_base::{Duration, PortId};
 use rackweave_link::{FaultConfig, FaultError};
 use rackweave_switch::SwitchConfig;
 
-/// The most nodes: ports of a switch are counted in 16 bits.
+/// Maximum number of nodes: ports of a switch are counted in 16 bits.
 pub const NODES_MAX: usize = 1 << 15;
 
 /// One node: its CPU, its NIC, its cable.
@@ -46,31 +46,31 @@ pub struct SwitchPort {
 pub struct CableModel {
     /// The two ports.
     pub ends: [SwitchPort; 2],
-    /// The cable and the queue of the port in front of it, each way.
+    /// The cable and the queue of the port in front of it, in each direction.
     pub link: LinkModel,
 }
 
-/// A world.
+/// The configuration of a world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
-    /// Everything random comes from it.
+    /// The seed of everything random.
     pub seed: u64,
     /// The nodes.
     pub nodes: Vec<NodeModel>,
-    /// Where each node hangs; empty: node `i` on port `i` of switch 0.
+    /// The switch port of each node; if empty, node `i` is on port `i` of switch 0.
     pub places: Vec<SwitchPort>,
     /// The cables between switches.
     pub cables: Vec<CableModel>,
-    /// Every switch.
+    /// The model of every switch.
     pub switch: SwitchModel,
-    /// What goes wrong on every link.
+    /// The faults of every link.
     pub faults: FaultConfig,
 }
 
-/// Why there is no such world.
+/// Why a world cannot be built.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum WorldError {
-    /// NICs and node models differ in number.
+    /// The numbers of NICs and node models differ.
     #[error("the world has {models} nodes but {nics} NICs; give one NIC for each node")]
     Nodes {
         /// Node models given.
@@ -78,13 +78,13 @@ pub enum WorldError {
         /// NICs given.
         nics: usize,
     },
-    /// More nodes than ports can be numbered.
+    /// More nodes than port numbers.
     #[error("the world has {nodes} nodes; at most {NODES_MAX} are possible")]
     TooMany {
         /// Nodes given.
         nodes: usize,
     },
-    /// Some nodes have no place.
+    /// Some nodes have no switch port.
     #[error(
         "the world has {nodes} nodes but {places} places; give one place for each node, or none"
     )]
@@ -94,19 +94,19 @@ pub enum WorldError {
         /// Places given.
         places: usize,
     },
-    /// A node or a cable hangs where nothing can.
+    /// A node or a cable is at a port that does not exist or is taken.
     #[error(
         "port {} of switch {} is no port or taken; give every node and cable a port of its own",
         .0.port.0, .0.switch
     )]
     Port(SwitchPort),
-    /// The faults make no sense.
+    /// The fault configuration is invalid.
     #[error(transparent)]
     Faults(#[from] FaultError),
 }
 
 impl NodeModel {
-    /// The same node with the same link both ways. The NIC's own queue does not mark.
+    /// The same node with this link in both directions. The NIC's own queue does not mark.
     pub fn with_link(self, link: LinkModel) -> Self {
         Self {
             to_switch: LinkModel { ecn: None, ..link },

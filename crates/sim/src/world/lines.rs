@@ -1,14 +1,14 @@
 //! READ responses whose bytes are read from memory line by line, in any order.
 //!
 //! A NIC reads the bytes of a READ response over PCIe, in transactions that may be answered in any
-//! order; all that is certain is that a cache line comes whole. Here each line of 64 bytes has a
-//! moment of its own, drawn evenly from the time that the NIC's read takes
-//! ([`NicModel::memory_read_latency`](crate::NicModel::memory_read_latency)), and what the node's
-//! cores and its NIC change in memory before that moment is seen in it. So a reader gets every mix
-//! of old and new lines that hardware could give it, and has to notice.
+//! order; only a cache line is guaranteed to be read whole. Here each line of 64 bytes is read at a
+//! time of its own, drawn uniformly from the duration of the NIC's read
+//! ([`NicModel::memory_read_latency`](crate::NicModel::memory_read_latency)), and it contains the
+//! changes that the node's cores and its NIC made to memory before that time. So a reader gets
+//! every mix of old and new lines that hardware could give it, and has to detect it.
 //!
-//! Nothing is copied before it has to be: lines whose moment has come are read when memory is about
-//! to change. A request of the same peer that may change memory comes behind its READ in order
+//! Nothing is copied before it has to be: lines whose time has come are read when memory is about
+//! to change. A later request of the same peer that may change memory is ordered after its READ
 //! (InfiniBand specification 1.4, 9.7.4), so the lines of that READ are read before it.
 
 use crate::wire_link;
@@ -20,21 +20,21 @@ use std::collections::VecDeque;
 /// How NICs read the bytes of READ responses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ReadLines {
-    /// All at the moment at which the response is made.
+    /// All at the time at which the response is made.
     #[default]
     AtOnce,
-    /// Each cache line at a moment of its own; see the module's head in `world::lines`.
+    /// Each cache line at a time of its own; see the documentation of `world::lines`.
     AnyOrder,
 }
 
-/// Bytes that are read whole.
+/// Bytes that are read atomically.
 const LINE_BYTES: u32 = 64;
 
 /// Opcodes of requests that carry bytes or change a word: SEND, WRITE, atomics (InfiniBand
 /// specification 1.4, table 38).
 const CARRYING: [RangeInclusive<u8>; 3] = [0x00..=0x0b, 0x13..=0x14, 0x16..=0x17];
 
-/// Packets on their way out of a NIC whose bytes are still being read, and those behind them.
+/// Packets leaving a NIC whose bytes are still being read, and those behind them.
 #[derive(Default)]
 pub(super) struct Outgoing {
     packets: VecDeque<Leaving>,
@@ -50,14 +50,14 @@ struct Leaving {
 struct Lines {
     source: BlockRef,
     bytes: Vec<u8>,
-    /// Lines that are not read yet, the last first: when, and what part of the source.
+    /// Lines not read yet, the last first: time and range of the source.
     due: Vec<(Instant, u32, u32)>,
-    /// The source is no longer there.
+    /// The source has been deregistered.
     gone: bool,
 }
 
 impl Lines {
-    /// The lines of `source`, each to be read at a moment between `now` and `now + within`.
+    /// The lines of `source`, each to be read at a time between `now` and `now + within`.
     fn new(source: BlockRef, now: Instant, within: Duration, rng: &mut Rng) -> Self {
         let (mut due, mut at) = (Vec::new(), 0);
         while at < source.len() {
@@ -76,7 +76,7 @@ impl Lines {
         }
     }
 
-    /// Reads the lines whose moment has come by `until`.
+    /// Reads the lines that are due by `until`.
     fn read(&mut self, memory: &Memory, until: Instant) {
         while let Some(&(moment, at, len)) = self.due.last()
             && moment <= until
@@ -89,7 +89,7 @@ impl Lines {
 }
 
 impl Leaving {
-    /// The packet with the bytes that were read; nothing if they are gone.
+    /// The packet with the bytes that were read; `None` if they are gone.
     fn finish(mut self, memory: &Memory) -> Option<Packet> {
         let Some(mut lines) = self.lines else {
             return Some(self.packet);
@@ -109,7 +109,7 @@ impl Leaving {
 
 impl Outgoing {
     /// Takes a packet that enters the link at `enters`, if its lines are to be read or others are
-    /// before it; else gives it back.
+    /// before it; otherwise returns it.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -135,7 +135,7 @@ impl Outgoing {
         None
     }
 
-    /// Memory is about to change.
+    /// Called before memory changes.
     #[inline]
     pub(super) fn before_change(&mut self, memory: &Memory, now: Instant) {
         for leaving in &mut self.packets {
@@ -145,7 +145,7 @@ impl Outgoing {
         }
     }
 
-    /// A packet is about to be handled by the NIC.
+    /// Called before the NIC handles a packet.
     #[inline]
     pub(super) fn before_packet(&mut self, memory: &Memory, now: Instant, packet: &Packet) {
         if self.packets.is_empty() {
@@ -173,7 +173,7 @@ impl Outgoing {
         self.packets.front().map(|leaving| leaving.enters)
     }
 
-    /// The next packet that enters the link by `now`, and when it does.
+    /// The next packet that enters the link by `now`, and when.
     pub(super) fn leave(&mut self, memory: &Memory, now: Instant) -> Option<(Instant, Packet)> {
         loop {
             if self.next_at()? > now {
@@ -181,14 +181,14 @@ impl Outgoing {
             }
             let leaving = self.packets.pop_front()?;
             let enters = leaving.enters;
-            // As if it had been lost: its sender deregistered what it was sending.
+            // Treated as lost: its sender deregistered the source.
             if let Some(packet) = leaving.finish(memory) {
                 return Some((enters, packet));
             }
         }
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(super) fn clear(&mut self) {
         self.packets.clear();
     }

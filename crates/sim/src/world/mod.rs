@@ -6,12 +6,12 @@
 //!   └─spin latency─ NIC machine ◀─receive pipeline─ wire ◀─ egress queue ◀───┘
 //! ```
 //!
-//! Every arrow that takes time is an event. A packet is taken from a NIC's machine when its
-//! transmit pipeline has room, so that the machine decides as late as hardware would what to send
-//! next. The switch handles a packet when its last bit has come, and what that makes the switch
-//! send enters the egress queues one pipeline latency later; that keeps the order of arrivals the
-//! order of register accesses. A packet that leaves a switch for another one takes a cable with an
-//! egress queue like any other, and is handled there when its last bit has come.
+//! Every transition that takes time is an event. A packet is taken from a NIC's state machine when
+//! its transmit pipeline has space, so that the machine decides as late as hardware would what to
+//! send next. The switch handles a packet when its last bit has arrived, and the resulting packets
+//! enter the egress queues one pipeline latency later; the order of arrivals is thus the order of
+//! register accesses. A packet that leaves a switch for another one takes a cable with an egress
+//! queue like any other, and is handled there when its last bit has arrived.
 //!
 //! The memory of a node changes at the instant at which its NIC handles a packet; payloads are read
 //! from the source region at that same instant, unless [`World::set_read_lines`] says that READ
@@ -41,49 +41,49 @@ pub use config::{CableModel, NodeModel, SwitchModel, SwitchPort, WorldConfig, Wo
 pub use lines::ReadLines;
 pub use report::{DirectionReport, LinkReport};
 
-/// Why [`World::run`] came back.
+/// Why [`World::run`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The last actor is done. It is said once; running on drains what is still under way.
+    /// The last actor is done. Returned once; running on drains what is still in flight.
     Done,
-    /// The time is up.
+    /// The deadline is reached.
     Deadline,
-    /// A control event that [`World::at`] entered.
+    /// A control event that was entered with [`World::at`].
     Control(u64),
-    /// There is news for the controller: take it with [`World::poll_digest`].
+    /// A digest for the controller has arrived: take it with [`World::poll_digest`].
     Digest,
-    /// Nothing will ever happen again unless the caller changes something.
+    /// No event is pending; nothing happens unless the caller changes something.
     Stalled,
 }
 
-/// What happens. Small, because packets wait elsewhere.
+/// An event. Small, because packets are stored elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// The last bit of a packet has come from a node to the switch.
+    /// The last bit of a packet has arrived from a node at the switch.
     AtSwitch(u16),
-    /// The last bit of a packet has come from the switch to a node.
+    /// The last bit of a packet has arrived from the switch at a node.
     AtNode(u16),
-    /// The last bit of a packet has come from a switch to another: a direction of a cable.
+    /// The last bit of a packet has arrived from a switch at another: a direction of a cable.
     AtCable(u16),
     /// A packet has passed a NIC's receive pipeline.
     Receive(u16),
-    /// A NIC's transmit pipeline has room.
+    /// A NIC's transmit pipeline has space.
     Transmit(u16),
     /// The bytes of a packet that a NIC sends have been read.
     Leave(u16),
-    /// A NIC asked to be called.
+    /// A NIC's timer.
     NicTimer(u16),
-    /// A switch asked to be called.
+    /// A switch's timer.
     SwitchTimer(u16),
-    /// News has reached the controller.
+    /// A digest has reached the controller.
     Digest,
-    /// An actor wants to go on.
+    /// An actor's next step.
     Step(u32),
     /// An actor's wait may be over.
     WaitOver(u32),
     /// A core is free for the next actor: node and core.
     Core(u16, u16),
-    /// The caller asked to be called: an index into the tokens.
+    /// A control event: an index into the tokens.
     Control(u32),
 }
 
@@ -100,15 +100,15 @@ pub struct World<P: Program> {
     cables: Vec<CablePipe>,
     digests: VecDeque<P::Digest>,
     actors: Vec<ActorSlot>,
-    /// Actors that are not done.
+    /// Actors that have not ended.
     active: usize,
-    /// Whether the last actor's end is still to be told.
+    /// Whether the end of the last actor is still to be reported.
     done_untold: bool,
     tokens: Vec<u64>,
     tokens_free: Vec<u32>,
     memory: Memory,
     read_lines: ReadLines,
-    /// Draws the moments at which lines are read.
+    /// Draws the times at which lines are read.
     lines_rng: Rng,
 }
 
@@ -126,7 +126,7 @@ impl<P: Program> World<P> {
         Self::with_switches(config, memory, nics, vec![switch])
     }
 
-    /// A world at time zero. Node `i` has `nics[i]`; places and cables name switches by their place
+    /// A world at time zero. Node `i` has `nics[i]`; ports and cables name switches by their index
     /// in `switches`.
     ///
     /// `memory` resolves payloads that a fault must copy. The switch's recirculation latency is its
@@ -134,7 +134,7 @@ impl<P: Program> World<P> {
     ///
     /// # Errors
     /// If there are not as many NICs as node models, too many nodes, nodes or cables at ports that
-    /// do not exist or are taken, or the faults make no sense.
+    /// do not exist or are taken, or the faults are invalid.
     ///
     /// # Panics
     /// Without any switch.
@@ -158,7 +158,7 @@ impl<P: Program> World<P> {
         let places = switches::places(&config)?;
         let switches = switches::plug(switches, &places, &config.cables)?;
         let mut rng = Rng::new(config.seed);
-        // On its own, so that no other draw depends on whether lines are drawn.
+        // A separate generator, so that no other draw depends on whether lines are drawn.
         let lines_rng = Rng::new(config.seed).fork("lines");
         let nodes = config.nodes.iter().zip(places).zip(nics);
         let nodes: Result<Vec<Node>, FaultError> = nodes
@@ -194,7 +194,7 @@ impl<P: Program> World<P> {
         self.now
     }
 
-    /// When the next event happens; nothing if none ever will.
+    /// When the next event happens; `None` if no event is pending.
     pub fn next_at(&self) -> Option<Instant> {
         self.queue.next_at()
     }
@@ -204,13 +204,13 @@ impl<P: Program> World<P> {
         self.events
     }
 
-    /// The hash over every packet delivered so far: time, station, header, check value and payload
+    /// The hash over every packet delivered so far: time, location, header, check value and payload
     /// length.
     pub fn trace_hash(&self) -> u64 {
         self.trace.value()
     }
 
-    /// Lets `run` return [`Stop::Control`] with `token` at `at`, or at once if that is past.
+    /// Makes `run` return [`Stop::Control`] with `token` at `at`, or at once if that is past.
     pub fn at(&mut self, at: Instant, token: u64) {
         let index = self.tokens_free.pop().unwrap_or_else(|| {
             self.tokens.push(0);
@@ -220,9 +220,9 @@ impl<P: Program> World<P> {
         self.queue.push(at.max(self.now), Event::Control(index));
     }
 
-    /// The oldest news from a switch that has reached the controller or is on its way there.
+    /// The oldest digest from a switch that has reached the controller or is on the way to it.
     ///
-    /// The world takes all digests out of the switches; asking a switch itself yields none.
+    /// The world takes all digests out of the switches; polling a switch itself returns none.
     pub fn poll_digest(&mut self) -> Option<P::Digest> {
         self.digests.pop_front()
     }
@@ -232,18 +232,19 @@ impl<P: Program> World<P> {
         self.nodes.get(usize::from(node.0))?.nic.as_ref()
     }
 
-    /// The NIC of a node, to connect queue pairs or to post work. Call [`World::kick`] afterwards.
+    /// The NIC of a node, for connecting queue pairs or posting work. Call [`World::kick`]
+    /// afterwards.
     pub fn nic_mut(&mut self, node: NodeId) -> Option<&mut Nic> {
         self.nodes.get_mut(usize::from(node.0))?.nic.as_mut()
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Kills a node: its NIC and everything in it is gone, its actors end, packets to it vanish.
-    /// Packets that it had sent still travel. True if it was alive.
+    /// Crashes a node: its NIC and its content are lost, its actors end, packets to it vanish.
+    /// Packets that it had sent still travel. Returns whether it was alive.
     pub fn crash(&mut self, node: NodeId) -> bool {
         let Some(slot) = self.nodes.get_mut(usize::from(node.0)) else {
             return false;
@@ -258,8 +259,8 @@ impl<P: Program> World<P> {
         was_alive
     }
 
-    /// Puts a new NIC into a node that has crashed. False, and nothing happens, if there is no such
-    /// node or it is alive. Its actors are to be spawned anew.
+    /// Puts a new NIC into a crashed node. Returns false, without effect, if there is no such node
+    /// or it is alive. Its actors have to be spawned again.
     pub fn revive(&mut self, node: NodeId, nic: Nic) -> bool {
         match self.nodes.get_mut(usize::from(node.0)) {
             Some(slot) if slot.nic.is_none() => {
@@ -272,7 +273,7 @@ impl<P: Program> World<P> {
         }
     }
 
-    /// Says how all NICs read the bytes of READ responses from now on.
+    /// Sets how all NICs read the bytes of READ responses from now on.
     pub fn set_read_lines(&mut self, read_lines: ReadLines) {
         self.read_lines = read_lines;
         for nic in self.nodes.iter_mut().filter_map(|node| node.nic.as_mut()) {
@@ -280,7 +281,8 @@ impl<P: Program> World<P> {
         }
     }
 
-    /// Cuts (`true`) or mends the cable of a node, both ways. False if there is no such node.
+    /// Cuts (`true`) or repairs the cable of a node, in both directions. Returns false if there is
+    /// no such node.
     pub fn set_link_down(&mut self, node: NodeId, down: bool) -> bool {
         let Some(slot) = self.nodes.get_mut(usize::from(node.0)) else {
             return false;
@@ -290,10 +292,10 @@ impl<P: Program> World<P> {
         true
     }
 
-    /// Changes what goes wrong on the links of a node, both ways, from now on.
+    /// Changes the faults on the links of a node, in both directions, from now on.
     ///
     /// # Errors
-    /// If the faults make no sense; the old ones stay. A node that does not exist has no links.
+    /// If the faults are invalid; the old ones stay. A node that does not exist has no links.
     pub fn set_faults(&mut self, node: NodeId, faults: FaultConfig) -> Result<(), FaultError> {
         faults.check()?;
         if let Some(slot) = self.nodes.get_mut(usize::from(node.0)) {
@@ -303,21 +305,21 @@ impl<P: Program> World<P> {
         Ok(())
     }
 
-    /// Lets time pass in which nothing happens, up to `until` or the next event.
+    /// Advances the clock without events, up to `until` or the next event.
     pub fn pass(&mut self, until: Instant) {
         let next = self.queue.next_at().unwrap_or(until);
         self.now = self.now.max(until.min(next));
     }
 
-    /// Steps the waiting actors of a node, as if a packet had come.
+    /// Steps the waiting actors of a node, as if a packet had arrived.
     pub fn wake(&mut self, node: NodeId) {
         if usize::from(node.0) < self.nodes.len() {
             self.wake_waiting(usize::from(node.0));
         }
     }
 
-    /// Lets the machines send what they have after the caller changed something: posted work,
-    /// injected tasks, loaded tables.
+    /// Lets the state machines send after the caller changed something: posted work, injected
+    /// tasks, loaded tables.
     pub fn kick(&mut self) {
         for node in 0..self.nodes.len() {
             self.pump(node);

@@ -1,4 +1,4 @@
-//! A node as the world sees it: NIC machine, pipelines, two directions of cable, cores.
+//! A node of the world: NIC state machine, pipelines, two directions of cable, cores.
 
 use super::lines::Outgoing;
 use super::{NodeModel, SwitchPort};
@@ -12,7 +12,7 @@ use rackweave_link::{Fault, FaultConfig, FaultError, Link};
 use rackweave_nic::Nic;
 use std::collections::VecDeque;
 
-/// A direction of cable and when its next packet is entered for.
+/// A direction of a cable and the time of its scheduled arrival event.
 pub(super) struct Pipe {
     pub(super) link: Fault<SimLink>,
     pub(super) ready: Alarm,
@@ -22,14 +22,14 @@ pub(super) struct Node {
     /// None after a crash.
     pub(super) nic: Option<Nic>,
     pub(super) model: NodeModel,
-    /// Where it hangs.
+    /// The switch port that it is connected to.
     pub(super) place: SwitchPort,
     pub(super) pipelines: NicPipelines,
     pub(super) up: Pipe,
     pub(super) down: Pipe,
-    /// Words that atomics hold.
+    /// Words held by atomics.
     pub(super) turns: WordTurns,
-    /// Packets in the receive pipeline, in order, with when they leave it.
+    /// Packets in the receive pipeline, in order, with the times at which they leave it.
     pub(super) receiving: VecDeque<(Instant, Packet)>,
     pub(super) receive_alarm: Alarm,
     /// Packets whose bytes are still being read, and those behind them.
@@ -60,7 +60,7 @@ impl Pipe {
         })
     }
 
-    /// When the next packet is to be entered for, if it is not entered already.
+    /// When the next packet's event is to be entered, if it is not entered already.
     #[inline]
     pub(super) fn rearm(&mut self, now: Instant) -> Option<Instant> {
         let at = self.link.poll_timeout()?.max(now);
@@ -101,7 +101,7 @@ impl Node {
         })
     }
 
-    /// Forgets what a crash destroys. What was entered in the event queue finds nothing to do.
+    /// Drops the state that a crash destroys. Its events in the queue then have no effect.
     pub(super) fn forget(&mut self) {
         self.receiving.clear();
         self.turns = WordTurns::default();

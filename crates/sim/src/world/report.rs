@@ -1,4 +1,4 @@
-//! What links and cores have done.
+//! Statistics of links and cores.
 
 use super::World;
 use super::node::Pipe;
@@ -10,9 +10,9 @@ use rackweave_switch::Program;
 /// One direction of a node's link, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectionReport {
-    /// What the queue and the wire did.
+    /// Counters of the queue and the wire.
     pub link: LinkCounters,
-    /// What went wrong on purpose.
+    /// Counters of injected faults.
     pub faults: FaultCounters,
 }
 
@@ -26,7 +26,7 @@ pub struct LinkReport {
 }
 
 impl DirectionReport {
-    /// Which part of `span` the wire was busy, from `earlier` to this report.
+    /// The fraction of `span` in which the wire was busy, from `earlier` to this report.
     pub fn utilisation(&self, earlier: &Self, span: Duration) -> f64 {
         let busy = self.link.busy_picos.saturating_sub(earlier.link.busy_picos);
         if span == Duration::ZERO {
@@ -58,7 +58,7 @@ fn direction(pipe: &Pipe) -> DirectionReport {
 }
 
 impl<P: Program> World<P> {
-    /// What a node's link has done since the start. None if there is no such node.
+    /// Statistics of a node's link since the start. None if there is no such node.
     pub fn link_report(&self, node: NodeId) -> Option<LinkReport> {
         let node = self.nodes.get(usize::from(node.0))?;
         Some(LinkReport {
@@ -67,14 +67,14 @@ impl<P: Program> World<P> {
         })
     }
 
-    /// What a cable has done since the start: from its first end to its second, and back. None if
+    /// Statistics of a cable since the start: from its first end to its second, and back. None if
     /// there is no such cable.
     pub fn cable_report(&self, cable: usize) -> Option<[DirectionReport; 2]> {
         let pipes = self.cables.get(2 * cable..2 * cable + 2)?;
         Some([direction(&pipes[0].pipe), direction(&pipes[1].pipe)])
     }
 
-    /// What the cores of a node have spent since the start. None if there is no such node.
+    /// Time spent by the cores of a node since the start. None if there is no such node.
     pub fn cpu_report(&self, node: NodeId) -> Option<CpuReport> {
         self.nodes.get(usize::from(node.0)).map(|node| node.cpu)
     }

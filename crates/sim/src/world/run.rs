@@ -1,4 +1,4 @@
-//! The loop: takes the next event and lets the machine that it concerns go on.
+//! The event loop: takes the next event and advances the state machine that it concerns.
 
 use super::switches::Far;
 use super::{Event, ReadLines, Stop, World};
@@ -8,9 +8,9 @@ use rackweave_link::Link;
 use rackweave_switch::Program;
 
 impl<P: Program> World<P> {
-    /// Runs until there is something for the caller to do, or until `until`.
+    /// Runs until the caller has something to do, or until `until`.
     ///
-    /// Everything that happens at `until` itself still happens.
+    /// Events at `until` itself are included.
     pub fn run(&mut self, until: Instant) -> Stop {
         loop {
             if self.done_untold {
@@ -91,7 +91,7 @@ impl<P: Program> World<P> {
         self.drain_switch(switch);
     }
 
-    /// Takes from a switch what it wants to send and to tell, and when it wants to be called.
+    /// Takes packets and digests from a switch, and its next timer.
     pub(super) fn drain_switch(&mut self, switch: usize) {
         let enters = self.now + self.switch_model.pipeline_latency;
         let slot = &mut self.switches[switch];
@@ -109,7 +109,7 @@ impl<P: Program> World<P> {
             };
             let mut sent = false;
             while let Some(packet) = slot.machine.poll_transmit(port) {
-                // A simulated link takes or drops everything, so nothing comes back.
+                // A simulated link accepts or drops every packet, so none is returned.
                 let _taken = pipe.link.send(enters, packet).is_ok();
                 sent = true;
             }
@@ -188,11 +188,11 @@ impl<P: Program> World<P> {
         let Some(nic) = &mut node.nic else { return };
         nic.handle_timeout(self.now);
         self.pump(index);
-        // What timed out may have completed in error.
+        // A timeout may have produced completions with errors.
         self.wake_waiting(index);
     }
 
-    /// Lets the NIC's machine be asked for packets at `at`.
+    /// Schedules a poll of the NIC's state machine for packets at `at`.
     pub(super) fn enter_transmit(&mut self, index: usize, at: Instant) {
         if self.nodes[index].transmit_alarm.set(at) {
             self.queue.push(at, Event::Transmit(index as u16));
@@ -204,8 +204,8 @@ impl<P: Program> World<P> {
         self.pump(index);
     }
 
-    /// Takes packets from a NIC's machine as its transmit pipeline has room, and sees when the
-    /// machine wants to be called.
+    /// Takes packets from a NIC's state machine while its transmit pipeline has space, and
+    /// schedules its next timer.
     pub(super) fn pump(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         let Some(nic) = &mut node.nic else { return };
@@ -277,7 +277,7 @@ impl<P: Program> World<P> {
         self.trace.word(self.now.as_nanos());
         self.trace.word(station << 32 | packet.payload.len() as u64);
         self.trace.bytes(packet.header());
-        // No check value is not the same as one of zeros.
+        // A missing check value differs from one of zeros.
         let check = packet
             .check
             .map_or(u64::MAX, |check| u64::from(u32::from_be_bytes(check)));

@@ -1,4 +1,4 @@
-//! The switches as the world sees them: machines, what hangs at their ports, cables between them.
+//! The switches of the world: state machines, port connections, cables between them.
 
 use super::config::{CableModel, WorldConfig};
 use super::node::Pipe;
@@ -8,11 +8,11 @@ use rackweave_base::{Instant, Memory, Packet, PortId, Rng};
 use rackweave_link::{FaultConfig, FaultError};
 use rackweave_switch::{Program, Switch};
 
-/// What the trace calls the ports of switch 0, and with further such steps those of the others:
-/// nodes are numbered from zero.
+/// The trace location of port 0 of switch 0; further switches follow in steps of this size. Nodes
+/// are numbered from zero.
 const STATION_SWITCH: u64 = 1 << 16;
 
-/// What hangs at a port.
+/// The far end of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Far {
     Nothing,
@@ -36,7 +36,7 @@ pub(super) struct CablePipe {
 }
 
 impl SwitchPort {
-    /// What the trace calls it.
+    /// Its location in the trace.
     pub(super) fn station(self) -> u64 {
         (STATION_SWITCH + (u64::from(self.switch) << 16)) | u64::from(self.port.0)
     }
@@ -54,7 +54,7 @@ impl<P: Program> SwitchSlot<P> {
     }
 }
 
-/// Where each node hangs.
+/// The switch port of each node.
 pub(super) fn places(config: &WorldConfig) -> Result<Vec<SwitchPort>, WorldError> {
     let (nodes, places) = (config.nodes.len(), config.places.len());
     if places == nodes {
@@ -70,7 +70,7 @@ pub(super) fn places(config: &WorldConfig) -> Result<Vec<SwitchPort>, WorldError
     Ok(ports.collect())
 }
 
-/// The switches with everything plugged in.
+/// The switches with all ports connected.
 pub(super) fn plug<P: Program>(
     machines: Vec<Switch<P>>,
     places: &[SwitchPort],
@@ -100,8 +100,8 @@ pub(super) fn plug<P: Program>(
     Ok(slots)
 }
 
-/// Both directions of every cable: what begins at a cable's first end, then what begins at its
-/// second.
+/// Both directions of every cable: the one that begins at its first end, then the one that begins
+/// at its second.
 pub(super) fn lay(
     cables: &[CableModel],
     faults: &FaultConfig,
@@ -119,7 +119,7 @@ pub(super) fn lay(
 }
 
 impl<P: Program> World<P> {
-    /// How many switches there are.
+    /// Number of switches.
     pub fn switch_count(&self) -> usize {
         self.switches.len()
     }
@@ -129,7 +129,7 @@ impl<P: Program> World<P> {
         &self.switches[0].machine
     }
 
-    /// Switch 0, for the control plane. Call [`World::kick`] after changing what it does next.
+    /// Switch 0, for the control plane. Call [`World::kick`] after changes.
     pub fn switch_mut(&mut self) -> &mut Switch<P> {
         &mut self.switches[0].machine
     }
@@ -139,17 +139,18 @@ impl<P: Program> World<P> {
         self.switches.get(at).map(|slot| &slot.machine)
     }
 
-    /// A switch, for the control plane. Call [`World::kick`] after changing what it does next.
+    /// A switch, for the control plane. Call [`World::kick`] after changes.
     pub fn switch_at_mut(&mut self, at: usize) -> Option<&mut Switch<P>> {
         self.switches.get_mut(at).map(|slot| &mut slot.machine)
     }
 
-    /// How many cables between switches there are.
+    /// Number of cables between switches.
     pub fn cable_count(&self) -> usize {
         self.cables.len() / 2
     }
 
-    /// Cuts (`true`) or mends a cable between switches, both ways. False if there is no such cable.
+    /// Cuts (`true`) or repairs a cable between switches, in both directions. Returns false if
+    /// there is no such cable.
     pub fn set_cable_down(&mut self, cable: usize, down: bool) -> bool {
         let Some(pipes) = self.cables.get_mut(2 * cable..2 * cable + 2) else {
             return false;
@@ -160,10 +161,10 @@ impl<P: Program> World<P> {
         true
     }
 
-    /// Changes what goes wrong on a cable between switches, both ways, from now on.
+    /// Changes the faults on a cable between switches, in both directions, from now on.
     ///
     /// # Errors
-    /// If the faults make no sense; the old ones stay. A cable that does not exist has no faults.
+    /// If the faults are invalid; the old ones stay. A cable that does not exist has no faults.
     pub fn set_cable_faults(
         &mut self,
         cable: usize,

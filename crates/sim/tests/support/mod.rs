@@ -1,4 +1,4 @@
-//! A small rack for tests and benchmarks: soft NICs around a switch that only forwards.
+//! A small rack for tests and benchmarks: software NICs around a switch that only forwards.
 
 // Each test binary uses a part of this.
 #![allow(dead_code)]
@@ -18,12 +18,12 @@ use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// Forwards to the port that the last byte of the IPv4 target address names, counted from one.
+/// Forwards to the port that is the last byte of the IPv4 target address, counted from one.
 pub struct Forward {
     pub ports: u16,
-    /// Every so many packets the controller is told.
+    /// A digest is sent every this many packets.
     pub digest_every: u64,
-    /// Tasks that take so many passes more.
+    /// Tasks, each with its number of further passes.
     pub tasks: Vec<u32>,
     pub packets: u64,
 }
@@ -72,7 +72,7 @@ pub struct Rack {
     pub regions: Vec<Region>,
 }
 
-/// How the NICs are set.
+/// Options of the NICs.
 #[derive(Clone, Copy)]
 pub struct NicSettings {
     pub check: bool,
@@ -114,7 +114,7 @@ pub fn nic(node: usize, seed: u64, settings: NicSettings, memory: &Memory) -> Ni
     Nic::new(config, memory.clone(), Pool::new(4096), KeyRng::seeded(rng))
 }
 
-/// A rack as `config` says, with one region on every node.
+/// A rack with `config`, with one region on every node.
 pub fn rack(config: WorldConfig, settings: NicSettings) -> Rack {
     let memory = Memory::new(1 << 30);
     let count = config.nodes.len();
@@ -216,8 +216,8 @@ impl Rack {
         (one, two)
     }
 
-    /// An actor on `from.node` that keeps `depth` requests of one kind in flight to `to`'s region
-    /// until `count` are complete; and where it leaves what it measured.
+    /// Spawns an actor on `from.node` that keeps `depth` requests of one kind in flight to `to`'s
+    /// region until `count` are complete; returns its measurements.
     pub fn stream(&mut self, from: End, to: End, what: What) -> Rc<RefCell<Measured>> {
         let measured = Rc::new(RefCell::new(Measured::default()));
         let actor = Streamer {

@@ -1,11 +1,11 @@
-//! A drive for tests that ends requests in any order.
+//! A test drive that completes requests in any order.
 
 use super::{Backend, Io, IoDone};
 use crate::MemoryBackend;
 use rackweave_base::{Instant, Rng};
 
-/// Ends requests in any order, some at a time. What has not ended when it is dropped may have
-/// reached the medium.
+/// Completes requests in any order, some at a time. Requests not completed when it is dropped may
+/// have reached the medium.
 pub(crate) struct Shuffling {
     disk: MemoryBackend,
     rng: Rng,
@@ -14,7 +14,7 @@ pub(crate) struct Shuffling {
 }
 
 impl Shuffling {
-    /// Over these blocks, with `depth` requests under way at most.
+    /// A drive over these blocks, with at most `depth` requests in flight.
     pub fn new(disk: MemoryBackend, rng: Rng, depth: usize) -> Self {
         Self {
             disk,

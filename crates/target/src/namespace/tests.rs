@@ -1,4 +1,4 @@
-//! Overlapping requests keep their order over a backend that ends them in any.
+//! Overlapping requests keep their order over a backend that completes them in any order.
 
 use super::*;
 use crate::backend::shuffling::Shuffling;
@@ -8,7 +8,7 @@ use rackweave_base::{Memory, Rng};
 const SIZE: u32 = 512;
 const BLOCKS: u64 = 24;
 
-/// What a request does to the model, and what a read must find.
+/// A request's effect on the model, and the expected result of a read.
 struct Run {
     namespace: Namespace,
     disk: MemoryBackend,
@@ -37,7 +37,7 @@ impl Run {
         }
     }
 
-    /// Hands over a random request that is to act at this moment, whenever it runs.
+    /// Submits a random request whose effect is defined by its submission order, whenever it runs.
     fn submit(&mut self, tag: u64) {
         let block = self.rng.below(BLOCKS - 8);
         let blocks = 1 + self.rng.below(8) as u32;
@@ -144,7 +144,7 @@ fn what_was_recalled_holds_nobody_back() {
     };
     assert_eq!(write(1, 0, 2), None);
     assert_eq!(write(2, 1, 2), Some(Wait::Order));
-    // Held back by one that waits itself.
+    // Held back by one that itself waits.
     assert_eq!(write(3, 2, 2), Some(Wait::Order));
     assert_eq!(write(4, 4, 1), None);
     let mut recalled = Vec::new();
@@ -160,7 +160,7 @@ fn what_was_recalled_holds_nobody_back() {
     assert_eq!(run.namespace.changes, 0);
 }
 
-/// Not a test of anything: what the search costs. `cargo test --release -- --ignored --nocapture`.
+/// Not a test: measures the cost of the search. `cargo test --release -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a measurement"]
 fn cost_of_the_search() {

@@ -20,7 +20,7 @@ mod feature {
     pub(super) const KEEP_ALIVE: u8 = 0x0f;
 }
 
-/// The result of Abort that says that the command was not aborted (Base 5.1).
+/// The result of Abort meaning that the command was not aborted (Base 5.1).
 const NOT_ABORTED: u64 = 1;
 
 impl Target {
@@ -38,7 +38,7 @@ impl Target {
             }
             admin::SET_FEATURES => self.set_features(controller, sqe),
             admin::GET_FEATURES => self.get_features(controller, sqe),
-            // That it came was noted with every other command.
+            // Traffic was already noted, as for every command.
             admin::KEEP_ALIVE => Ok(Plan::Answer(0)),
             admin::ABORT => Ok(Plan::Answer(NOT_ABORTED)),
             admin::ASYNC_EVENT_REQUEST => {
@@ -52,7 +52,7 @@ impl Target {
         }
     }
 
-    /// I/O queues that a controller may have, counted from zero, for both directions.
+    /// I/O queues that a controller may have, zero-based, for both directions.
     fn queues_granted(&self) -> u64 {
         let count = u64::from(self.config.queues_max.saturating_sub(2));
         count | count << 16
@@ -61,12 +61,12 @@ impl Target {
     fn set_features(&mut self, controller: u16, sqe: &Sqe) -> Result<Plan, Refusal> {
         let value = sqe.dword(11);
         match sqe.dword(10) as u8 {
-            // FFFFh is no number of queues (Base 5.27.1.5).
+            // FFFFh is not a valid number of queues (Base 5.27.1.5).
             feature::QUEUES if value & 0xffff == 0xffff || value >> 16 == 0xffff => {
                 Err(Status::INVALID_FIELD.into())
             }
             feature::QUEUES => Ok(Plan::Answer(self.queues_granted())),
-            // There are no events to be turned on.
+            // There are no events to enable.
             feature::EVENTS => Ok(Plan::Answer(0)),
             feature::KEEP_ALIVE => {
                 if let Some(controller) = self.controllers.get_mut(&controller) {
@@ -133,10 +133,10 @@ impl Target {
         }
     }
 
-    /// An id of the namespace that hosts tell its likes apart by: made of the subsystem's name and
-    /// the namespace's id, so that it stays over restarts.
+    /// A globally unique id of the namespace, derived from the subsystem's name and the namespace's
+    /// id, so that it is stable across restarts.
     fn guid(&self, nsid: u32) -> [u8; 16] {
-        // FNV-1a, 128 bits: only has to tell names apart.
+        // FNV-1a, 128 bits: it only has to distinguish names.
         let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
         for byte in self.config.nqn.bytes().chain(nsid.to_be_bytes()) {
             hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
@@ -151,7 +151,7 @@ impl Target {
             model: "Rackweave".to_owned(),
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
             shared: true,
-            // In units of the least memory page, 4 KiB.
+            // In units of the minimum memory page, 4 KiB.
             transfer_shift: (config.transfer_max / 4096).trailing_zeros() as u8,
             controller_id: id,
             version: VERSION_2_0,

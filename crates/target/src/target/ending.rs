@@ -1,9 +1,9 @@
 //! How queues end: closed by their owner, broken by their queue pair, or with their controller.
 //!
-//! Whatever the reason, transfer buffers come back, but for those that the backend still has: what
-//! was handed to it is carried out, and until then neither the buffer nor the queue's own memory is
-//! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`). A flush
-//! uses neither, and holds no queue.
+//! In every case transfer buffers are freed, except those still at the backend: requests handed to
+//! it are carried out, and until then neither the buffer nor the queue's own memory is reused.
+//! Newer requests for the same blocks wait meanwhile (`namespace`). A flush uses neither, and does
+//! not hold a queue.
 
 use super::Target;
 use super::flow::{Command, Stage};
@@ -13,9 +13,9 @@ use rackweave_base::Qpn;
 use rackweave_verbs::{QpModify, Verbs};
 
 impl Target {
-    /// Ends a queue and removes its queue pair. Commands of it are dropped; what the backend has
-    /// already is carried out. With an admin queue its controller ends, and the controller's other
-    /// queues break.
+    /// Ends a queue and removes its queue pair. Its commands are dropped; requests already at the
+    /// backend are carried out. The end of an admin queue ends its controller and breaks the
+    /// controller's other queues.
     ///
     /// # Errors
     /// If there is no such queue.
@@ -25,7 +25,7 @@ impl Target {
         let _still_reset = verbs.modify_qp(qpn, QpModify::Error);
         self.abandon(index);
         self.condemned.retain(|condemned| *condemned != index);
-        // What is left of it in the completion queue must not meet a successor.
+        // Its leftovers in the completion queue must not be attributed to a successor.
         self.take_completions(verbs);
         // Its owner may have removed it already.
         let _gone = verbs.destroy_qp(qpn);
@@ -36,8 +36,8 @@ impl Target {
         Ok(())
     }
 
-    /// Ends the target: its queue pairs, completion queue and regions go. Its backends end what
-    /// they have and are dropped.
+    /// Ends the target: its queue pairs, completion queue and regions are destroyed. Its backends
+    /// complete the requests that they have and are dropped.
     pub fn destroy(mut self, verbs: &mut dyn Verbs) {
         for index in 0..self.queues.len() {
             if !matches!(
@@ -47,20 +47,20 @@ impl Target {
                 let _gone = self.close_queue(verbs, self.queues[index].qpn);
             }
         }
-        // Nobody uses it any more; a NIC that does not know it needs not forget it.
+        // It is unused now; if the NIC does not know it, nothing has to be done.
         let _gone = verbs.destroy_cq(self.cq);
         verbs.deregister(&self.capsules);
         verbs.deregister(&self.buffers.region);
     }
 
-    /// How many commands of a queue are held.
+    /// Number of held commands of a queue.
     pub(crate) fn held(&self, queue: usize) -> usize {
         let commands = self.queues[queue].commands.iter().flatten();
         let held = commands.filter(|command| command.stage == Stage::Held);
         held.count()
     }
 
-    /// Forgets the commands that a queue holds: they end without answer when a controller is reset
+    /// Drops the held commands of a queue: they end without an answer when a controller is reset
     /// (Base 5.2).
     pub(crate) fn release_held(&mut self, index: usize) {
         let commands = self.queues[index].commands.iter_mut();
@@ -72,7 +72,7 @@ impl Target {
         }
     }
 
-    /// Has a queue broken as soon as the NIC is at hand.
+    /// Schedules a queue to be broken at the next call that has the NIC.
     pub(crate) fn condemn(&mut self, queue: usize) {
         if self.queues[queue].state == QueueState::Open {
             self.queues[queue].state = QueueState::Condemned;
@@ -80,7 +80,7 @@ impl Target {
         }
     }
 
-    /// Does what had to wait until the NIC was at hand.
+    /// Does the work that was deferred until the NIC was available.
     pub(crate) fn catch_up(&mut self, verbs: &mut dyn Verbs) {
         while let Some((index, slot)) = self.released.pop() {
             let id = WorkId::Receive(slot).pack(index);
@@ -91,15 +91,15 @@ impl Target {
             }
         }
         while let Some(index) = self.condemned.pop() {
-            // One that is still in Reset has nothing under way.
+            // One that is still in Reset has nothing in flight.
             let _still_reset = verbs.modify_qp(self.queues[index].qpn, QpModify::Error);
             self.counters.queues_broken += 1;
             self.abandon(index);
         }
     }
 
-    /// The queue pair works no more: the queue's commands are dropped, its buffers are free. What
-    /// the backend has stays until it is done.
+    /// The queue pair has failed: the queue's commands are dropped and its buffers freed. Requests
+    /// at the backend stay until they complete.
     pub(crate) fn abandon(&mut self, index: usize) {
         let queue = &mut self.queues[index];
         if queue.state == QueueState::Broken {
@@ -132,7 +132,7 @@ impl Target {
         }
     }
 
-    /// A queue without queue pair is free when the backend has done its commands.
+    /// Frees a queue without queue pair once the backend has completed its commands.
     pub(crate) fn settle(&mut self, index: usize) {
         let queue = &mut self.queues[index];
         let idle = queue.commands.iter().all(Option::is_none);
@@ -142,7 +142,7 @@ impl Target {
         }
     }
 
-    /// Ends associations whose hosts were silent for too long.
+    /// Ends associations whose hosts exceeded their keep-alive timeout.
     pub(crate) fn keep_alive(&mut self) {
         let now = self.now;
         let controllers = self.controllers.iter_mut();

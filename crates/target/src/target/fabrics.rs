@@ -1,4 +1,4 @@
-//! Connect, properties and Disconnect: how queues and controllers come and go.
+//! Connect, properties and Disconnect: the lifecycle of queues and controllers.
 
 use super::Target;
 use super::plan::{Plan, Refusal};
@@ -13,10 +13,10 @@ pub(crate) const CONNECT_BYTES: u32 = CONNECT_DATA_LEN as u32;
 /// Attributes of Connect: flow control of the submission queue is off (Fabrics 3.3).
 const NO_FLOW_CONTROL: u8 = 1 << 2;
 
-/// The greatest id of a controller; those above are reserved (Fabrics 3.3).
+/// Maximum controller id; greater ones are reserved (Fabrics 3.3).
 const CONTROLLER_LAST: u16 = 0xffef;
 
-/// A parameter of Connect is wrong, the one at this place.
+/// An invalid parameter of Connect at this offset.
 fn invalid(place: u64) -> Refusal {
     Refusal {
         status: Status::CONNECT_PARAMETERS.permanent(),
@@ -60,12 +60,12 @@ impl Target {
                 Ok(Plan::Answer(0))
             }
             FabricsCommand::Disconnect => Err(Status::QUEUE_TYPE.into()),
-            // On the wrong kind of queue, or Connect, which was dealt with.
+            // The wrong kind of queue, or Connect, which was handled before.
             _ => Err(Status::INVALID_FIELD.into()),
         }
     }
 
-    /// A controller was reset: its I/O queues end, and so do the commands that it held.
+    /// Resets a controller: its I/O queues end, and its held commands are dropped.
     fn reset(&mut self, controller: u16) {
         for index in 0..self.queues.len() {
             let queue = &self.queues[index];
@@ -80,7 +80,7 @@ impl Target {
         }
     }
 
-    /// Carries out Connect with its data. Returns the result: the controller's id.
+    /// Executes Connect with its data. Returns the result: the controller's id.
     pub(crate) fn connect(
         &mut self,
         queue: usize,
@@ -88,7 +88,7 @@ impl Target {
         data: &[u8],
     ) -> Result<u64, Refusal> {
         if self.queues[queue].connected.is_some() {
-            // Two of them were under way.
+            // Two Connects were in flight.
             return Err(Status::COMMAND_SEQUENCE.into());
         }
         let data = ConnectData::parse(data).map_err(|_| Status::INVALID_FIELD)?;
@@ -98,7 +98,7 @@ impl Target {
         if data.host.is_empty() {
             return Err(invalid(invalid::HOST));
         }
-        // Counted from zero, and a queue of one entry is none.
+        // The size is zero-based, and a queue of one entry is invalid.
         if connect.queue_size == 0 || connect.queue_size >= self.config.queue_entries {
             return Err(invalid(invalid::QUEUE_SIZE));
         }
@@ -118,12 +118,13 @@ impl Target {
         Ok(controller.into())
     }
 
-    /// A new controller for a new association.
+    /// Creates a controller for a new association.
     fn connect_admin(&mut self, connect: Connect, data: ConnectData) -> Result<u16, Refusal> {
         if data.controller_id != CONTROLLER_ANY {
             return Err(invalid(invalid::CONTROLLER_ID));
         }
-        // Ids go round, so that a host which lost its controller does not find another's.
+        // Ids are assigned in a cycle, so that a host which lost its controller does not find
+        // another's.
         let next = |id: u16| id % CONTROLLER_LAST + 1;
         let mut id = next(self.controller_last);
         while self.controllers.contains_key(&id) {
@@ -138,7 +139,7 @@ impl Target {
         Ok(id)
     }
 
-    /// One more queue of a controller.
+    /// Adds an I/O queue to a controller.
     fn connect_io(&mut self, connect: Connect, data: &ConnectData) -> Result<u16, Refusal> {
         let id = data.controller_id;
         let Some(controller) = self.controllers.get_mut(&id) else {
@@ -165,8 +166,8 @@ impl Target {
         Ok(id)
     }
 
-    /// The association ends: its controller and all of its queues, but for `queue`, which ends
-    /// already.
+    /// Ends an association: its controller and all its queues except `queue`, which is already
+    /// ending.
     pub(crate) fn end_controller(&mut self, controller: u16, queue: Option<usize>) {
         if self.controllers.remove(&controller).is_none() {
             return;

@@ -1,10 +1,10 @@
-//! A command's way through the target: buffer, data, backend, answer.
+//! The path of a command through the target: buffer, data, backend, answer.
 //!
 //! A read is a request to the backend, then a WRITE of the transfer buffer and a SEND of the answer
-//! on the same queue pair, so that the data is there when the answer is. A write is a READ into a
+//! on the same queue pair, so that the data arrives before the answer. A write is a READ into a
 //! transfer buffer, unless its data came in the capsule, then a request to the backend and a SEND.
-//! A transfer buffer is used again only when the WRITE that reads it has completed. Requests for
-//! the same blocks keep their order at the backend (`namespace`).
+//! A transfer buffer is reused only when the WRITE that reads it has completed. Requests for the
+//! same blocks keep their order at the backend (`namespace`).
 
 use super::Target;
 use super::fabrics::CONNECT_BYTES;
@@ -16,12 +16,13 @@ use rackweave_base::memory::BLOCK_ALIGNMENT;
 use rackweave_verbs::{Operation, PostError, Verbs, WorkRequest};
 use rackweave_wire::nvme::{Cqe, Sqe, Status, sqe};
 
-/// The command id of capsules too short to have one; hosts should not use it (Base 3.3.3.1).
+/// The command id reported for capsules too short to have one; hosts should not use it (Base
+/// 3.3.3.1).
 pub(crate) const NO_COMMAND: u16 = 0xffff;
 
-/// A command in its slot.
+/// The command in a slot.
 pub(crate) struct Command {
-    /// The host's name for it.
+    /// The command id that the host assigned.
     pub(crate) id: u16,
     plan: Plan,
     buffer: Option<u32>,
@@ -29,7 +30,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Whether the backend reads or writes memory, or blocks, for it.
+    /// Whether the backend accesses memory or blocks for it.
     pub(crate) fn is_read_or_written(&self) -> bool {
         let is_flush = matches!(&self.plan, Plan::NoData(io) if io.kind == IoKind::Flush);
         self.stage == Stage::Backend && !is_flush
@@ -39,7 +40,7 @@ impl Command {
 /// What a command waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Its turn; in front of everything else.
+    /// Processing; precedes all other stages.
     New,
     /// A transfer buffer.
     Buffer,
@@ -49,19 +50,19 @@ pub(crate) enum Stage {
     Backend,
     /// The backend, which makes what was written durable.
     Force,
-    /// Something that a controller may have to say one day.
+    /// An event of the controller.
     Held,
     /// A free response.
     Response {
         status: Status,
         result: u64,
-        /// Where the transfer buffer goes before the answer.
+        /// Destination of the transfer buffer, written before the answer.
         data: Option<Keyed>,
     },
 }
 
 impl Target {
-    /// A capsule of `len` bytes has come to a slot.
+    /// Handles a capsule of `len` bytes that has arrived in a slot.
     pub(crate) fn arrive(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16, len: u32) {
         let mut bytes = [0; sqe::LEN];
         let at = self.layout.sqe_at(queue, slot);
@@ -135,7 +136,7 @@ impl Target {
         }
     }
 
-    /// A buffer for a command that has just come; those that came before go first.
+    /// Takes a buffer for a new command, unless earlier ones wait.
     fn turn(&mut self) -> Option<u32> {
         if self.waiting.is_empty() {
             self.buffers.take()
@@ -144,7 +145,7 @@ impl Target {
         }
     }
 
-    /// In-capsule data, moved to the start of its slot if it is not aligned where it is.
+    /// In-capsule data, moved to the start of its slot if it is unaligned.
     fn aligned(&self, queue: usize, slot: u16, offset: usize, len: usize) -> Place {
         let mut place = self.layout.data(&self.capsules, queue, slot);
         if offset.is_multiple_of(BLOCK_ALIGNMENT) {
@@ -157,7 +158,7 @@ impl Target {
         place
     }
 
-    /// Gives buffers to those who wait, in order.
+    /// Gives buffers to waiting commands, in order.
     pub(crate) fn grant(&mut self, verbs: &mut dyn Verbs) {
         while !self.waiting.is_empty() {
             let Some(buffer) = self.buffers.take() else {
@@ -202,7 +203,7 @@ impl Target {
         }
     }
 
-    /// The command's data is here.
+    /// Continues a command whose data has arrived.
     pub(crate) fn fetched(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16) {
         let command = self.command(queue, slot);
         debug_assert_eq!(command.stage, Stage::Fetch);
@@ -235,7 +236,7 @@ impl Target {
         self.hand_over(io.namespace, request);
     }
 
-    /// To the backend, behind what it must not pass.
+    /// Passes a request to the backend, in order with conflicting ones.
     fn hand_over(&mut self, namespace: usize, io: Io) {
         match self.namespaces[namespace].hand_over(self.now, io) {
             None => {}
@@ -244,7 +245,7 @@ impl Target {
         }
     }
 
-    /// The backend has ended a request.
+    /// Handles a completion of the backend.
     pub(crate) fn ended(&mut self, verbs: &mut dyn Verbs, done: IoDone) {
         let (life, queue, slot) = untag(done.tag);
         if self.queues[queue].life != life {
@@ -288,7 +289,7 @@ impl Target {
         }
     }
 
-    /// The command is done; `data` says where its transfer buffer goes.
+    /// Answers a completed command; `data` is the destination of its transfer buffer.
     fn answer(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -316,7 +317,7 @@ impl Target {
         self.respond(verbs, queue);
     }
 
-    /// Sends what answers there are responses for.
+    /// Sends answers while there are free responses.
     pub(crate) fn respond(&mut self, verbs: &mut dyn Verbs, queue: usize) {
         while !self.queues[queue].unanswered.is_empty() {
             let Some(response) = self.queues[queue].responses_free.pop() else {
@@ -351,7 +352,8 @@ impl Target {
         let cqe = self.complete(queue, command.id, status, result);
         let at = self.layout.cqe_at(queue, response);
         self.capsules.block.write(at, &cqe.emit());
-        // The host may send the next command as soon as it has the answer: be ready before.
+        // The host may send the next command as soon as it has the answer, so the receive is posted
+        // first.
         let layout = self.layout;
         let qpn = self.queues[queue].qpn;
         if let (Some(buffer), Some(to)) = (command.buffer, data) {
@@ -373,7 +375,7 @@ impl Target {
         verbs.post_send(qpn, WorkRequest::new(id, send, &[segment]))
     }
 
-    /// The completion queue entry of a command that is done, with the books kept.
+    /// The completion queue entry of a completed command; updates the counters.
     pub(crate) fn complete(&mut self, queue: usize, id: u16, status: Status, result: u64) -> Cqe {
         if !status.is_success() {
             let errors = &mut self.counters.errors;
@@ -387,7 +389,7 @@ impl Target {
         }
     }
 
-    /// Forgets a command; its buffer is free.
+    /// Drops a command and frees its buffer.
     pub(crate) fn drop_command(&mut self, queue: usize, slot: u16) {
         let command = self.queues[queue].commands[usize::from(slot)].take();
         if let Some(buffer) = command.and_then(|command| command.buffer) {
@@ -396,7 +398,7 @@ impl Target {
     }
 }
 
-/// What a host is told about a backend's failure.
+/// The status that reports a backend failure to the host.
 fn status(error: IoError, kind: IoKind) -> Status {
     match (error, kind) {
         (IoError::OutOfRange, _) => Status::LBA_OUT_OF_RANGE,

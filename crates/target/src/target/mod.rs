@@ -1,4 +1,4 @@
-//! The target: its parts, its queues, and what drives it.
+//! The target: its parts, its queues, and its polling.
 
 mod admin;
 mod ending;
@@ -20,7 +20,7 @@ use rackweave_verbs::{Access, Completion, CompletionStatus, CqId, PdId, Region, 
 use rackweave_wire::nvme::{Cqe, Sqe, Status};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Completions taken at a time.
+/// Maximum completions taken at a time.
 const COMPLETIONS_MAX: usize = 64;
 
 /// An NVMe-oF target: one subsystem with its namespaces, and the queues of its hosts.
@@ -34,14 +34,14 @@ pub struct Target {
     pub(crate) buffers: Buffers,
     pub(crate) queues: Vec<Queue>,
     pub(crate) controllers: BTreeMap<u16, Controller>,
-    /// The id given last.
+    /// The id assigned last.
     pub(crate) controller_last: u16,
     pub(crate) namespaces: Vec<Namespace>,
     /// Commands that wait for a buffer, in order: queue and slot.
     pub(crate) waiting: VecDeque<(usize, u16)>,
-    /// Queues whose queue pairs are to be broken.
+    /// Queues whose queue pairs are to be moved to the error state.
     pub(crate) condemned: Vec<usize>,
-    /// Slots whose commands ended without answer; they are to be posted again.
+    /// Slots whose commands ended without an answer; they are to be posted again.
     pub(crate) released: Vec<(usize, u16)>,
     pub(crate) counters: Counters,
     pub(crate) now: Instant,
@@ -50,11 +50,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target with these namespaces; the first has id 1. Its buffers come from `memory`, its
-    /// protection domain and completion queue from the NIC.
+    /// Creates a target with these namespaces; the first has id 1. Its buffers come from `memory`,
+    /// its protection domain and completion queue from the NIC.
     ///
     /// # Errors
-    /// If the configuration or a namespace is impossible, or there is no room for it.
+    /// If the configuration or a namespace is invalid, or there is no space for it.
     pub fn new(
         config: TargetConfig,
         verbs: &mut dyn Verbs,
@@ -93,10 +93,10 @@ impl Target {
         })
     }
 
-    /// A new queue: a queue pair in state Reset, which the caller connects to a host.
+    /// Opens a queue: a queue pair in state Reset, which the caller connects to a host.
     ///
     /// # Errors
-    /// If there are `queues_max` already, or the NIC makes no queue pair.
+    /// If there are `queues_max` already, or the NIC creates no queue pair.
     pub fn open_queue(&mut self, verbs: &mut dyn Verbs) -> Result<Qpn, TargetError> {
         let free = self.queues.iter_mut();
         let mut free = free.filter(|queue| queue.state == QueueState::Free);
@@ -107,11 +107,11 @@ impl Target {
         Ok(qpn)
     }
 
-    /// Makes a queue ready for commands; its queue pair can receive by now, and the host has sent
-    /// none yet.
+    /// Makes a queue ready for commands. Its queue pair must be able to receive, and the host must
+    /// not have sent a command yet.
     ///
     /// # Errors
-    /// If there is no such queue, or its queue pair takes no receives.
+    /// If there is no such queue, or its queue pair accepts no receives.
     pub fn queue_connected(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> Result<(), TargetError> {
         let index = self.find(qpn).ok_or(TargetError::UnknownQueue(qpn))?;
         for slot in 0..self.config.queue_entries {
@@ -122,9 +122,9 @@ impl Target {
         Ok(())
     }
 
-    /// Carries out a command that has all it needs in its capsule (Connect, Property Get and Set,
-    /// admin commands without data) as if it had come on the queue, and returns the response. So a
-    /// controller connects queues of hosts that cannot do it themselves.
+    /// Executes a command that has everything it needs in its capsule (Connect, Property Get and
+    /// Set, admin commands without data) as if it had arrived on the queue, and returns the
+    /// response. A controller uses this to connect queues of hosts that cannot do it themselves.
     pub fn admit(&mut self, qpn: Qpn, capsule: &[u8]) -> Cqe {
         let refused = |command_id, status| Cqe {
             command_id,
@@ -157,16 +157,16 @@ impl Target {
         self.complete(index, sqe.command_id, status, result)
     }
 
-    /// Reads from the beginning of a block at once, past what is under way: for a controller that
-    /// looks after a failure, and has closed all queues that might write the block. False if there
-    /// is no such block, or the medium cannot be read so.
+    /// Reads from the beginning of a block at once, bypassing requests in flight: for a controller
+    /// that inspects a failure and has closed all queues that might write the block. Returns false
+    /// if there is no such block, or the medium cannot be read this way.
     pub fn peek(&self, nsid: u32, block: u64, bytes: &mut [u8]) -> bool {
         let namespace = (nsid as usize).wrapping_sub(1);
         let namespace = self.namespaces.get(namespace);
         namespace.is_some_and(|namespace| namespace.peek(block, bytes))
     }
 
-    /// What the target has done so far.
+    /// The target's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -177,19 +177,19 @@ impl Target {
         queues.any(|queue| queue.state == QueueState::Draining)
     }
 
-    /// The configuration it was made with.
+    /// The target's configuration.
     pub fn config(&self) -> &TargetConfig {
         &self.config
     }
 
-    /// Queues that broke and wait for [`Self::close_queue`].
+    /// Broken queues that wait for [`Self::close_queue`].
     pub fn broken(&self) -> impl Iterator<Item = Qpn> + '_ {
         let queues = self.queues.iter();
         let broken = queues.filter(|queue| queue.state == QueueState::Broken);
         broken.map(|queue| queue.qpn)
     }
 
-    /// Transfer buffers that no command has.
+    /// Transfer buffers that are not in use by a command.
     pub fn buffers_free(&self) -> usize {
         self.buffers.free()
     }
@@ -200,7 +200,7 @@ impl Target {
         queues.position(|queue| queue.qpn == qpn && alive(queue))
     }
 
-    /// Takes all completions there are. True if there were any.
+    /// Takes all available completions. Returns whether there were any.
     pub(crate) fn take_completions(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut any = false;
         let mut completions = core::mem::take(&mut self.completions);
@@ -222,7 +222,7 @@ impl Target {
             return;
         }
         if completion.status != CompletionStatus::Success {
-            // Its queue pair is in error by now, and everything else on it is flushed.
+            // Its queue pair is in the error state by now, and everything else on it is flushed.
             self.counters.queues_broken += 1;
             self.abandon(index);
             return;
@@ -244,7 +244,7 @@ impl Target {
         }
     }
 
-    /// Lets the backends work. True if any had something to say.
+    /// Polls the backends. Returns whether any completed a request.
     fn drive_backends(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut done = core::mem::take(&mut self.done);
         for namespace in &mut self.namespaces {

@@ -1,4 +1,4 @@
-//! What a command needs, or why it is refused: all checks before anything moves.
+//! What a command needs, or why it is refused. All checks precede any data transfer.
 
 use super::Target;
 use super::fabrics;
@@ -8,7 +8,7 @@ use rackweave_wire::nvme::fabrics::{Connect, OPCODE};
 use rackweave_wire::nvme::sqe::PSDT_SGL;
 use rackweave_wire::nvme::{FabricsCommand, IoCommand, NvmeError, Sgl, Sqe, Status, identify};
 
-/// Memory of the host.
+/// Memory of the host, with its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Keyed {
     pub(crate) address: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Keyed {
 /// Where the data that a host sends is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// In the capsule, from this offset on.
+    /// In the capsule, at this offset.
     Capsule { offset: usize },
     /// In the host's memory.
     Keyed(Keyed),
@@ -28,7 +28,7 @@ pub(crate) enum Source {
 /// A request to a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IoPlan {
-    /// Its place among the namespaces.
+    /// Index of the namespace.
     pub(crate) namespace: usize,
     pub(crate) kind: IoKind,
     pub(crate) first: u64,
@@ -41,23 +41,23 @@ pub(crate) struct IoPlan {
 
 /// What a command needs.
 pub(crate) enum Plan {
-    /// It is done; this is the result.
+    /// It is complete, with this result.
     Answer(u64),
-    /// These bytes go to the host.
+    /// These bytes are written to the host.
     Give(Box<[u8; identify::LEN]>, Keyed),
-    /// Its data must be had first.
+    /// Its data must be available first.
     Connect(Connect, Source),
-    /// Blocks go to the host.
+    /// Blocks are written to the host.
     Read(IoPlan, Keyed),
-    /// Data of the host goes to blocks.
+    /// Data of the host is written to blocks.
     Write(IoPlan, Source),
-    /// The backend has it to do, and no data moves.
+    /// The backend carries it out, and no data moves.
     NoData(IoPlan),
-    /// It is not answered before something happens that it waits for.
+    /// It is not answered until an event occurs.
     Hold,
 }
 
-/// A command that is not carried out.
+/// A refused command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
@@ -70,17 +70,17 @@ impl From<Status> for Refusal {
     }
 }
 
-/// The host memory that `length` bytes go to.
+/// The host memory that receives `length` bytes.
 pub(crate) fn sink(sqe: &Sqe, length: u32) -> Result<Keyed, Status> {
     match source(sqe, length, 0) {
         Ok(Source::Keyed(keyed)) => Ok(keyed),
-        // Nothing comes back in the capsule of the command.
+        // A command capsule cannot carry data back to the host.
         Ok(Source::Capsule { .. }) | Err(Status::SGL_OFFSET) => Err(Status::SGL_TYPE),
         Err(status) => Err(status),
     }
 }
 
-/// Where `length` bytes are, of which a capsule with `present` bytes of data may have some.
+/// The location of `length` bytes, given `present` bytes of data in the capsule.
 pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<Source, Status> {
     let sgl = sqe.sgl().map_err(|_| Status::SGL_TYPE)?;
     if let Sgl::Keyed {
@@ -116,7 +116,7 @@ pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<Source, S
 }
 
 impl Target {
-    /// What the command `sqe`, with `present` bytes of data in its capsule, needs on this queue.
+    /// The plan for the command `sqe` on this queue, with `present` bytes of data in its capsule.
     pub(crate) fn plan(
         &mut self,
         queue: usize,
@@ -175,7 +175,7 @@ impl Target {
         } += 1;
     }
 
-    /// The place of a namespace.
+    /// The index of a namespace.
     pub(crate) fn namespace(&self, nsid: u32) -> Result<usize, Status> {
         let at = (nsid as usize).wrapping_sub(1);
         let known = at < self.namespaces.len();

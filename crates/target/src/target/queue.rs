@@ -1,9 +1,9 @@
 //! A queue: a queue pair, its slots for commands, and its slots for responses.
 //!
-//! Every slot of a command is a receive request: the submission queue entry goes to one segment and
-//! the in-capsule data to another, which is aligned so that a backend can write from it in place. A
-//! slot is free for the next capsule when its command has been answered; the answer lies elsewhere,
-//! since the NIC needs it until the host has acknowledged it.
+//! Every command slot is a receive request: the submission queue entry goes to one segment and the
+//! in-capsule data to another, which is aligned so that a backend can write from it in place. A
+//! slot is free for the next capsule when its command has been answered; the response is stored
+//! elsewhere, since the NIC needs it until the host has acknowledged it.
 
 use super::flow::Command;
 use crate::{Place, TargetConfig};
@@ -13,14 +13,14 @@ use rackweave_verbs::{QpCapabilities, ReceiveRequest, Region, Segment};
 use rackweave_wire::nvme::{cqe, sqe};
 use std::collections::VecDeque;
 
-/// Where the queues' slots lie in the region of all capsules.
+/// The layout of the queues' slots in the region of all capsules.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     entries: usize,
     in_capsule: usize,
     /// Bytes of a slot for in-capsule data: a multiple of the alignment.
     data_stride: usize,
-    /// Bytes of a queue, likewise.
+    /// Bytes of a queue; a multiple of the alignment.
     queue_stride: usize,
 }
 
@@ -39,7 +39,7 @@ impl Layout {
     }
 
     /// Responses that may be unacknowledged while all slots have commands: a host may send the next
-    /// command as soon as it has seen a response, before its NIC's acknowledgement is here.
+    /// command as soon as it has seen a response, before its NIC's acknowledgement arrives.
     fn responses_of(entries: usize) -> usize {
         2 * entries
     }
@@ -53,7 +53,7 @@ impl Layout {
         self.queue_stride * usize::from(queues)
     }
 
-    /// What a queue pair must hold: a READ per command, a WRITE and a SEND per response.
+    /// Queue pair capacity: a READ per command, a WRITE and a SEND per response.
     pub(crate) fn capabilities(&self) -> QpCapabilities {
         QpCapabilities {
             send_max: (self.entries + 2 * Self::responses_of(self.entries)) as u32,
@@ -111,11 +111,11 @@ impl Layout {
     }
 }
 
-/// What Connect made of a queue.
+/// The state of a queue after Connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Connected {
     pub(crate) controller: u16,
-    /// 0 is the admin queue.
+    /// Queue id; 0 is the admin queue.
     pub(crate) queue_id: u16,
     /// Entries of the submission queue.
     pub(crate) entries: u32,
@@ -124,14 +124,14 @@ pub(crate) struct Connected {
     pub(crate) flow_control: bool,
 }
 
-/// Whether a queue can work.
+/// The state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueState {
     /// It has no queue pair and no command.
     Free,
     /// It has a queue pair.
     Open,
-    /// Its queue pair is to be broken; nothing is taken from it any more.
+    /// Its queue pair is to be moved to the error state; no more commands are taken from it.
     Condemned,
     /// Its queue pair failed, and its owner has not closed it yet.
     Broken,
@@ -142,16 +142,16 @@ pub(crate) enum QueueState {
 pub(crate) struct Queue {
     pub(crate) qpn: Qpn,
     pub(crate) state: QueueState,
-    /// How often it was opened: what the backend ends may be of the queue before.
+    /// How often it was opened: a backend completion may be of an earlier life of the queue.
     pub(crate) life: u32,
     pub(crate) connected: Option<Connected>,
     pub(crate) sq_head: u32,
-    /// By slot.
+    /// Commands by slot.
     pub(crate) commands: Vec<Option<Command>>,
     pub(crate) responses_free: Vec<u16>,
     /// Slots whose commands are done and wait for a free response.
     pub(crate) unanswered: VecDeque<u16>,
-    /// Transfer buffers on their way to the host.
+    /// Transfer buffers being written to the host.
     pub(crate) giving: Vec<u32>,
 }
 
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// A fresh queue over `qpn`.
+    /// Opens the queue on `qpn`.
     pub(crate) fn open(&mut self, qpn: Qpn, layout: &Layout) {
         debug_assert_eq!(self.state, QueueState::Free);
         let life = self.life.wrapping_add(1);
@@ -191,7 +191,7 @@ impl Queue {
             .is_some_and(|connected| connected.controller == controller)
     }
 
-    /// Takes an entry off the submission queue. Returns its head as the response says it.
+    /// Takes an entry off the submission queue. Returns the head to report in the response.
     pub(crate) fn advance(&mut self) -> u16 {
         let Some(connected) = self.connected else {
             return 0;
@@ -204,28 +204,28 @@ impl Queue {
         }
     }
 
-    /// Whether a command of this name is in flight.
+    /// Whether a command with this id is in flight.
     pub(crate) fn has_command(&self, command_id: u16) -> bool {
         let mut commands = self.commands.iter().flatten();
         commands.any(|command| command.id == command_id)
     }
 }
 
-/// What a work request was for; packed into its id.
+/// The purpose of a work request; packed into its id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WorkId {
     /// A command capsule goes to this slot.
     Receive(u16),
-    /// The command's data comes from the host.
+    /// The command's data is read from the host.
     Fetch(u16),
-    /// This transfer buffer goes to the host.
+    /// This transfer buffer is written to the host.
     Give(u32),
-    /// This response goes to the host.
+    /// This response is sent to the host.
     Respond(u16),
 }
 
 impl WorkId {
-    /// The id on the queue of this number.
+    /// The work request id for the queue with this index.
     pub(crate) fn pack(self, queue: usize) -> u64 {
         let (kind, index) = match self {
             Self::Receive(slot) => (0, u32::from(slot)),
@@ -236,7 +236,7 @@ impl WorkId {
         kind << 48 | (queue as u64) << 32 | u64::from(index)
     }
 
-    /// The queue's number and what the request was for.
+    /// The queue's index and the purpose of the request.
     pub(crate) fn unpack(id: u64) -> (usize, Self) {
         let index = id as u32;
         let work = match id >> 48 {
@@ -249,7 +249,7 @@ impl WorkId {
     }
 }
 
-/// The name of a command with a backend.
+/// The backend tag of a command.
 pub(crate) fn tag(life: u32, queue: usize, slot: u16) -> u64 {
     u64::from(life) << 32 | (queue as u64) << 16 | u64::from(slot)
 }

@@ -1,4 +1,4 @@
-//! Queues that break or close while commands are under way, and buffers that must come back.
+//! Queues that break or close while commands are in flight, and buffers that must be freed.
 
 use crate::common::*;
 use rackweave_base::Instant;
@@ -9,7 +9,7 @@ use rackweave_wire::{Headers, Opcode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A backend that ends nothing while it is stalled.
+/// A backend that completes nothing while it is stalled.
 struct Stalling {
     disk: MemoryBackend,
     stalled: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ fn a_host_that_vanishes_breaks_its_queues_and_frees_its_buffers() {
     assert!(rig.target.broken().any(|broken| broken == qpn));
     assert_eq!(rig.target.buffers_free(), 3);
     rig.target.close_queue(&mut rig.nic, qpn).unwrap();
-    // Another host finds a target as good as new.
+    // To another host the target behaves like a new one.
     rig.lose = Box::new(|_, _| false);
     rig.responses.clear();
     let third = rig.open();
@@ -96,7 +96,7 @@ fn what_the_backend_has_keeps_its_buffer_when_the_queue_closes() {
     rig.target
         .close_queue(&mut rig.nic, rig.queues[io].target)
         .unwrap();
-    // The backend writes from the queue's memory still, so nobody else may have the queue.
+    // The backend still writes from the queue's memory, so the queue must not be reused.
     assert_eq!(rig.target.buffers_free(), 2);
     let taken = rig.target.open_queue(&mut rig.nic);
     assert_eq!(taken, Err(TargetError::TooManyQueues(2)));
@@ -139,7 +139,7 @@ fn flushes_at_a_backend_that_stalls_hold_no_queue() {
     assert!(!rig.target.is_draining());
     assert_eq!(rig.responses.len(), 0);
     stalled.store(false, Ordering::Relaxed);
-    // The ends of those that nobody waits for are not taken for the last one's.
+    // Completions of abandoned requests are not attributed to the last one.
     let (queue, end) = rig.response();
     assert_eq!(
         (queue, end.command_id, end.status),
@@ -196,7 +196,7 @@ fn a_buffer_is_not_used_again_before_its_write_completed() {
         &[[1; 512], [2; 512]].concat(),
     );
     rig.settle();
-    // The host's acknowledgements are lost: it has the data and the answer, and the target does not
+    // The host's acknowledgements are lost: it has the data and the answer, but the target does not
     // know.
     let deaf = Arc::new(AtomicBool::new(true));
     let lost = deaf.clone();
@@ -210,7 +210,7 @@ fn a_buffer_is_not_used_again_before_its_write_completed() {
         Status::SUCCESS
     );
     rig.post(io, rig.read(3, 1, 1, 4096), &[]);
-    // Long enough for the command to come, not for the queue pair to give up.
+    // Long enough for the command to arrive, but not for the queue pair to give up.
     for _ in 0..6 {
         rig.step();
     }
@@ -254,7 +254,7 @@ fn queues_come_and_go() {
 
 #[test]
 fn a_target_leaves_nothing_behind() {
-    // The NIC has room for exactly one target's regions and completion queues at a time here.
+    // Here the NIC can hold exactly one target's regions and completion queues at a time.
     let (mut rig, disk) = Rig::new();
     let (_, io) = rig.ready();
     rig.command(io, write_in_capsule(1, 3, 1), &[6; 512]);

@@ -1,7 +1,7 @@
-//! A host and a target, each behind a soft NIC, joined by a wire under a virtual clock.
+//! A host and a target, each behind a software NIC, joined by a wire under a virtual clock.
 //!
-//! The host is written over verbs from the specifications, like the target, and shares nothing with
-//! it but the wire formats.
+//! The host is written over verbs from the specifications, like the target, and shares only the
+//! wire formats with it.
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{
@@ -27,12 +27,12 @@ pub const BLOCKS: u64 = 1024;
 const LATENCY: Duration = Duration::from_micros(1);
 /// Receive requests of a host's queue.
 const RECEIVES: u64 = 64;
-/// Bytes of a capsule's place in the host's memory.
+/// Stride of capsules in the host's memory, in bytes.
 const CAPSULE: u64 = 16 << 10;
-/// Bytes that the target reads and writes in the host's memory.
+/// Bytes of host memory that the target reads and writes.
 pub const DATA: usize = 4 << 20;
 
-/// A small target: two entries too few of everything are soon met.
+/// A small target, whose limits are soon reached.
 pub fn small() -> TargetConfig {
     TargetConfig {
         nqn: NQN.to_owned(),
@@ -54,7 +54,7 @@ pub struct HostQueue {
     sent: u64,
 }
 
-/// Who sends a packet.
+/// The sender of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     Host,
@@ -73,7 +73,7 @@ pub struct Rig {
     pub target: Target,
     pub queues: Vec<HostQueue>,
     pub data: Region,
-    /// What came back: queue and response.
+    /// Responses received: queue and response.
     pub responses: Vec<(usize, Cqe)>,
     /// Whether a packet is lost.
     pub lose: Lose,
@@ -128,7 +128,7 @@ fn connect_qp(nic: &mut Nic, qpn: Qpn, peer: Qpn, peer_number: u8) {
     nic.modify_qp(qpn, QpModify::ReadyToSend(send)).unwrap();
 }
 
-/// Bytes that tell their place.
+/// Bytes that encode their offset.
 pub fn pattern(len: usize, salt: u64) -> Vec<u8> {
     let mut rng = Rng::new(salt);
     (0..len).map(|_| rng.next_u32() as u8).collect()
@@ -153,7 +153,7 @@ pub fn connect_command(queue_id: u16, entries: u16) -> FabricsCommand {
 }
 
 impl Rig {
-    /// A target of [`small`] size with one namespace in memory; also the namespace.
+    /// A target of [`small`] size with one namespace in memory; also returns the namespace.
     pub fn new() -> (Self, MemoryBackend) {
         let disk = MemoryBackend::new(BLOCK, BLOCKS);
         (Self::with(small(), vec![Box::new(disk.clone())]), disk)
@@ -185,7 +185,7 @@ impl Rig {
         }
     }
 
-    /// A queue pair at both ends, and no Connect yet. Returns the queue's number here.
+    /// Opens a queue pair at both ends, without Connect. Returns the host's queue number.
     pub fn open(&mut self) -> usize {
         let capabilities = QpCapabilities {
             receive_max: RECEIVES as u32,
@@ -218,7 +218,7 @@ impl Rig {
         self.queues.len() - 1
     }
 
-    /// Sends a capsule, whatever it is.
+    /// Sends a capsule unchecked.
     pub fn send(&mut self, queue: usize, capsule: &[u8]) {
         let place = &mut self.queues[queue];
         let at = place.sent % RECEIVES * CAPSULE;
@@ -256,7 +256,7 @@ impl Rig {
         panic!("no response; now {:?}", self.now);
     }
 
-    /// Ends a queue at both ends; responses not looked at are gone.
+    /// Ends a queue at both ends; unread responses are dropped.
     pub fn close(&mut self, queue: usize) {
         let (host, target) = (self.queues[queue].qpn, self.queues[queue].target);
         self.target.close_queue(&mut self.nic, target).unwrap();
@@ -283,7 +283,7 @@ impl Rig {
             queue.answers.block.read(slot as usize * 16, &mut bytes);
             let segment = queue.answers.segment(u64::from(slot) * 16, 16);
             let receive = ReceiveRequest::new(completion.id, &[segment]);
-            // A queue pair may be gone by now.
+            // The queue pair may have been removed by now.
             let _gone = self.host.post_receive(queue.qpn, receive);
             self.responses.push((number, Cqe::parse(&bytes).unwrap()));
         }
@@ -305,7 +305,8 @@ impl Rig {
         }
     }
 
-    /// Lets everything happen that can, and moves on to the next thing. False if there is none.
+    /// Lets everything happen that can, and advances to the next event. Returns false if there is
+    /// none.
     pub fn step(&mut self) -> bool {
         while self.awake && self.target.poll(self.now, &mut self.nic) {}
         self.take_responses();
@@ -330,7 +331,7 @@ impl Rig {
         true
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until nothing is pending.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
@@ -376,7 +377,7 @@ impl Rig {
         cqe.result
     }
 
-    /// The whole way to a working I/O queue: admin queue, enabling, I/O queue 1. Returns both.
+    /// Sets up a working I/O queue: admin queue, enabling, I/O queue 1. Returns both.
     pub fn ready(&mut self) -> (usize, usize) {
         let (admin, controller) = self.connect_admin();
         let enable = Configuration::ENABLE.emit();
@@ -428,7 +429,7 @@ pub fn write_in_capsule(id: u16, first: u64, count: u32) -> Sqe {
     })
 }
 
-/// A Fabrics command with so many bytes of data in its capsule.
+/// A Fabrics command with this many bytes of data in its capsule.
 pub fn with_capsule(command: FabricsCommand, length: u32) -> Sqe {
     let data = Sgl::InCapsule { offset: 0, length };
     command.emit(1).with_data(data)

@@ -1,12 +1,12 @@
-//! A host that errs: every mistake has its status, and the queue works on.
+//! Host errors: every mistake has its status, and the queue continues to work.
 
 use crate::common::*;
 use rackweave_base::Rkey;
 use rackweave_target::{ConfigError, MemoryBackend, Target, TargetConfig, TargetError};
 use rackweave_wire::nvme::{BlockRange, IoCommand, NSID_ALL, Sgl, Sqe, Status};
 
-/// One command on an I/O queue, with `data` in its capsule, and its status. Afterwards the queue
-/// works as before.
+/// Runs one command on an I/O queue, with `data` in its capsule, and checks its status. Afterwards
+/// the queue works as before.
 fn check(change: impl FnOnce(&Rig, &mut Sqe), data: &[u8], expect: Status) {
     let (mut rig, _) = Rig::new();
     let (_, io) = rig.ready();
@@ -60,7 +60,7 @@ fn descriptors() {
     for id in [0x00, 0x10, 0x20, 0x30, 0x41, 0x4f, 0x5a, 0xff] {
         check(|_, sqe| sqe.data[15] = id, &[], Status::SGL_TYPE);
     }
-    // Data for the host does not fit a capsule that the host sent.
+    // Data for the host cannot go to a capsule that the host sent.
     let change = |_: &Rig, sqe: &mut Sqe| {
         let sgl = Sgl::InCapsule {
             offset: 0,
@@ -139,7 +139,7 @@ fn what_backends_say_reaches_the_host() {
     assert_eq!(status(&mut rig, write), Status::CAPACITY_EXCEEDED);
     disk.set_room(Some(4));
     assert_eq!(status(&mut rig, write), Status::SUCCESS);
-    // What is there can be written on a full device.
+    // Existing blocks can be written on a full device.
     assert_eq!(status(&mut rig, write), Status::SUCCESS);
     let other = rig.write(3, 100, 1, 0);
     assert_eq!(status(&mut rig, other), Status::CAPACITY_EXCEEDED);

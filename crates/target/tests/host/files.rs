@@ -5,7 +5,7 @@ use rackweave_target::{Engine, FileBackend, FileOptions, TargetConfig};
 use rackweave_wire::nvme::{BlockRange, IoCommand, Sgl, Status};
 use std::path::PathBuf;
 
-/// A path that nobody else has; whatever is there goes at the end.
+/// A unique path; the file there is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -71,7 +71,7 @@ fn check(engine: Engine, name: &str) {
     assert!(read[expect.len()..].iter().all(|byte| *byte == 0));
     read.truncate(expect.len());
     assert!(read == expect);
-    // The file says the same.
+    // The file has the same content.
     drop(rig);
     let bytes = std::fs::read(&path.0).unwrap();
     assert_eq!(bytes.len(), 64 * SIZE as usize);

@@ -81,7 +81,7 @@ fn what_a_power_cut_does_not_tear_is_announced() {
         let (queue, _) = rig.ready();
         let (_, bytes) = identify(&mut rig, queue, 1, cns::NAMESPACE);
         let namespace = IdentifyNamespace::parse(&bytes).unwrap();
-        // A half without its header, or the largest transfer.
+        // A half without its header, or the maximum transfer.
         assert_eq!(namespace.atomic_blocks, expect);
         assert_eq!(namespace.blocks, BLOCKS - area);
     }
@@ -149,7 +149,7 @@ fn connect_says_what_is_wrong() {
         controller.into(),
     );
     check(&mut rig, 1, 8, &data.emit(), Status::COMMAND_SEQUENCE, 0);
-    // The queue id is taken.
+    // The queue id is in use.
     let second = rig.open();
     let cqe = rig.connect(second, 1, 8, controller);
     assert_eq!(cqe.status, Status::COMMAND_SEQUENCE);
@@ -233,7 +233,7 @@ fn features_events_and_the_rest_of_the_admin_commands() {
     assert_eq!(run(&mut rig, log).0, Status::INVALID_LOG_PAGE);
     let security = command(0x81, 0, 0);
     assert_eq!(run(&mut rig, security).0, Status::INVALID_OPCODE);
-    // Event requests are held; the fifth is one too many. A reset ends them without an answer.
+    // Event requests are held; the fifth exceeds the limit. A reset ends them without an answer.
     for id in 20..24 {
         rig.post(queue, Sqe::new(admin::ASYNC_EVENT_REQUEST, id, 0), &[]);
     }
@@ -303,7 +303,7 @@ fn a_silent_host_loses_its_controller() {
 #[test]
 fn queues_are_admitted_out_of_band() {
     let (mut rig, disk) = Rig::new();
-    // The admin queue's queue pair is never connected to anything.
+    // The admin queue's queue pair is never connected.
     let admin = rig.target.open_queue(&mut rig.nic).unwrap();
     let capsule = |sqe: Sqe, data: &[u8]| [&sqe.emit()[..], data].concat();
     let connect = |id, controller| {
@@ -326,7 +326,7 @@ fn queues_are_admitted_out_of_band() {
     let cqe = rig.command(io, rig.write(3, 5, 1, 0), &[]);
     assert_eq!((cqe.status, cqe.sq_head), (Status::SUCCESS, 2));
     assert_eq!(disk.bytes(5), [7; 512]);
-    // What moves data does not go this way, and neither does nonsense.
+    // Commands that move data are not accepted here, and neither are malformed ones.
     let qpn = rig.queues[io].target;
     let read = capsule(rig.read(4, 5, 1, 0), &[]);
     assert_eq!(

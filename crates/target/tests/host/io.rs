@@ -1,4 +1,4 @@
-//! Reads and writes in all their forms, many at a time, and few buffers.
+//! Reads and writes in all forms, many at a time, with few buffers.
 
 use crate::common::*;
 use rackweave_target::{MemoryBackend, TargetConfig};
@@ -10,12 +10,12 @@ const BYTES: usize = BLOCK as usize;
 fn what_is_written_is_read() {
     let (mut rig, disk) = Rig::new();
     let (_, io) = rig.ready();
-    // As much as a command may move, by reference.
+    // The maximum of a command, by reference.
     let keyed = pattern(32 * BYTES, 1);
     rig.fill(0, &keyed);
     let cqe = rig.command(io, rig.write(1, 100, 32, 0), &[]);
     assert_eq!(cqe.status, Status::SUCCESS);
-    // As much as a capsule may carry.
+    // The maximum of a capsule.
     let carried = pattern(8 * BYTES, 2);
     let cqe = rig.command(io, write_in_capsule(2, 200, 8), &carried);
     assert_eq!(cqe.status, Status::SUCCESS);
@@ -71,7 +71,7 @@ fn write_zeroes_flush_and_force() {
     for (block, byte) in [(10, 0xff), (11, 0), (12, 0), (13, 0xff)] {
         assert_eq!(disk.bytes(block), [byte; BYTES]);
     }
-    // Zeroes are not limited by what a transfer may be.
+    // Write Zeroes is not limited by the transfer size.
     let zero = IoCommand::WriteZeroes(BlockRange::new(0, BLOCKS as u32));
     assert_eq!(
         rig.command(io, zero.emit(3, 1), &[]).status,

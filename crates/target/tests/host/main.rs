@@ -1,5 +1,5 @@
-//! The target over real soft NICs: a host that does what the specifications say, one that does not,
-//! random mixtures of commands, lost packets, and queues that break.
+//! The target over real software NICs: a conforming host, a nonconforming one, random mixtures of
+//! commands, lost packets, and queues that break.
 
 mod breaking;
 mod common;

@@ -1,4 +1,4 @@
-//! Commands for the same blocks keep their order, across queues and over the end of a queue.
+//! Commands for the same blocks keep their order, across queues and across the end of a queue.
 
 use crate::common::*;
 use rackweave_base::Instant;
@@ -6,8 +6,7 @@ use rackweave_target::{Backend, Io, IoDone, MemoryBackend};
 use rackweave_wire::nvme::Status;
 use std::sync::{Arc, Mutex};
 
-/// A backend that carries out what it has when it is told to, the newest first: the order that does
-/// most harm.
+/// A backend that executes its requests on demand, newest first: the most harmful order.
 #[derive(Clone)]
 struct Backwards {
     disk: MemoryBackend,
@@ -17,7 +16,7 @@ struct Backwards {
 #[derive(Default)]
 struct State {
     under_way: Vec<Io>,
-    /// How many may end.
+    /// How many may complete.
     allowed: usize,
 }
 
@@ -83,7 +82,7 @@ fn two_queues(rig: &mut Rig) -> (usize, usize) {
 fn a_write_of_a_queue_that_ended_does_not_overtake_a_newer_one() {
     let (mut rig, backend) = Backwards::rig();
     let (dead, alive) = two_queues(&mut rig);
-    // The backend has a write of the queue, and a second one waits behind it, when the queue ends.
+    // When the queue ends, the backend has one of its writes, and a second one waits behind it.
     rig.post(dead, write_in_capsule(1, 5, 2), &[1; 1024]);
     rig.settle();
     rig.post(dead, write_in_capsule(2, 6, 1), &[2; 512]);
@@ -97,7 +96,7 @@ fn a_write_of_a_queue_that_ended_does_not_overtake_a_newer_one() {
     rig.post(alive, rig.read(4, 5, 3, 0), &[]);
     rig.post(alive, write_in_capsule(5, 9, 1), &[5; 512]);
     rig.settle();
-    // Other blocks are nobody's concern: of these, the backend has the last alone.
+    // Other blocks do not conflict: of these, the backend has only the last.
     assert_eq!(backend.under_way(), 2);
     assert_eq!(rig.target.counters().order_waits, 3);
     backend.allow(1);
@@ -125,7 +124,7 @@ fn live_queues_keep_the_order_too() {
     for id in 0..6 {
         let queue = [first, second][usize::from(id % 2)];
         rig.post(queue, write_in_capsule(id, 3, 1), &[id as u8 + 1; 512]);
-        // The next one is sent when this one has come.
+        // The next one is sent when this one has arrived.
         rig.settle();
     }
     assert_eq!(backend.under_way(), 1);

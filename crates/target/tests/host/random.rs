@@ -1,7 +1,7 @@
-//! Random mixtures of commands on two queues at a time, against a model, with and without losses.
+//! Random mixtures of commands on two queues, against a model, with and without losses.
 //!
-//! Every command id of every queue has blocks and host memory of its own, so that commands in
-//! flight never meet and the model knows what each read must give.
+//! Every command id of every queue has its own blocks and host memory, so that commands in flight
+//! never conflict and the model knows what each read must return.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -15,10 +15,10 @@ const IDS: u16 = 7;
 /// Blocks of one command id.
 const SPAN: u64 = 32;
 const BYTES: usize = BLOCK as usize;
-/// Blocks of the area of double writes.
+/// Blocks of the double-write area.
 const AREA: u64 = 130;
 
-/// What a command in flight will have done.
+/// The expected effect of a command in flight.
 #[derive(Clone)]
 enum Expect {
     Nothing,
@@ -46,7 +46,7 @@ impl World {
         Self::over(seed, loss, disk.clone(), Box::new(disk))
     }
 
-    /// Over a backend whose blocks lie in `disk`.
+    /// A run over a backend whose blocks are in `disk`.
     fn over(seed: u64, loss: f64, disk: MemoryBackend, backend: Box<dyn Backend>) -> Self {
         let mut rig = Rig::with(small(), vec![backend]);
         let mut rng = Rng::new(seed);
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A random command for `id`, what is in its capsule, and what is to come of it.
+    /// A random command for `id`, its capsule data, and its expected result.
     fn command(&mut self, queue: usize, id: u16) -> (Sqe, Vec<u8>, Expect) {
         let lane = lane(queue, id);
         let first = lane as u64 * SPAN + self.rng.below(SPAN / 2);
@@ -147,7 +147,7 @@ impl World {
         for _ in 0..commands {
             self.post();
             for _ in 0..self.rng.below(6) {
-                // Whoever polls the target has other things to do now and then.
+                // The target is not polled all the time.
                 self.rig.awake = self.rng.chance(0.7);
                 self.rig.step();
             }
@@ -188,7 +188,7 @@ proptest! {
         World::over(seed, 0.02, disk, Box::new(double)).run(200);
     }
 
-    /// Whatever a host sends, it is answered, and the target lives.
+    /// Whatever a host sends, it is answered, and the target survives.
     #[test]
     fn nonsense_is_answered(
         admin: bool,
@@ -203,7 +203,7 @@ proptest! {
         for (mut capsule, opcode, shape) in capsules {
             capsule.resize(capsule.len().max(64), 0);
             if shape > 0 {
-                // Plausible enough to get past the first checks.
+                // Plausible enough to pass the first checks.
                 capsule[0] = [0x7f, 0x06, opcode % 10][usize::from(shape - 1)];
                 capsule[1] = 0x40;
                 (capsule[4], capsule[5], capsule[6], capsule[7]) = (1, 0, 0, 0);
@@ -215,7 +215,7 @@ proptest! {
                 capsule[0] = 0x7e;
             }
             if capsule[39] == 0x40 {
-                // A wrong key ends the queue, as it should.
+                // A wrong key ends the queue, as required.
                 capsule[24..32].copy_from_slice(&rig.data.address.to_le_bytes());
                 capsule[35..39].copy_from_slice(&rig.data.rkey.0.to_le_bytes());
             }

@@ -13,31 +13,31 @@ use rackweave_endpoint::messaging::columns::{
     Buffer, ColumnData, ColumnError, ColumnShape, DataError, DataType,
 };
 
-// Arrow has numbers as the machine has them, columns have them little-endian.
+// Arrow stores numbers in native byte order, columns store them little-endian.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// Why an array cannot be served.
+/// Why an array cannot be encoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// Columns have no such type.
+    /// Columns have no corresponding type.
     #[error(
         "an array of {0}; columns are Boolean, Int32, Int64, Float64, Date32, Decimal128 or Utf8"
     )]
     Type(ArrowType),
-    /// It has too many rows or bytes, or there is no memory.
+    /// It has too many rows or bytes, or there is not enough memory.
     #[error(transparent)]
     Data(#[from] DataError),
 }
 
-/// Why a column is no array.
+/// Why a column cannot be converted to an array.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It has another number of nulls than its header says.
+    /// The number of nulls differs from its header.
     #[error("{found} rows are null, not {said} as the header says")]
     Nulls {
-        /// What the header says.
+        /// The number in the header.
         said: u64,
-        /// What the validity says.
+        /// The number in the validity bitmap.
         found: u64,
     },
     /// Offsets or texts contradict each other, or values are out of range.
@@ -45,11 +45,11 @@ pub enum DecodeError {
     Invalid(#[from] ArrowError),
 }
 
-/// Makes a column of an array, or of a slice of one. Two arrays of the same values may have
-/// different versions if what lies under their nulls differs.
+/// Converts an array, or a slice of one, to a column. Two arrays of the same values may have
+/// different versions if the bytes under their nulls differ.
 ///
 /// # Errors
-/// If columns have no such type, or it is too large.
+/// If columns have no corresponding type, or it is too large.
 pub fn encode(array: &dyn Array) -> Result<ColumnData, EncodeError> {
     let data_type = match *array.data_type() {
         ArrowType::Boolean => DataType::Boolean,
@@ -82,7 +82,7 @@ pub fn encode(array: &dyn Array) -> Result<ColumnData, EncodeError> {
         DataType::Utf8 => {
             let texts = array.as_string::<i32>();
             let offsets = texts.value_offsets();
-            // A slice's do not begin at zero.
+            // The offsets of a slice do not begin at zero.
             let (first, last) = (offsets[0], offsets[rows]);
             let moved = offsets.iter().flat_map(|at| (at - first).to_le_bytes());
             let moved: Vec<u8> = moved.collect();
@@ -98,7 +98,7 @@ fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> &[u8] {
     &bytes[..size_of_val::<[T::Native]>(array.values())]
 }
 
-/// Bits from the first byte on, with zeros behind the last.
+/// Bits from the first byte on, padded with zeros.
 fn bits(bits: &BooleanBuffer) -> Vec<u8> {
     let mut bytes = bits.sliced().as_slice()[..bits.len().div_ceil(8)].to_vec();
     if let (Some(last), used @ 1..) = (bytes.last_mut(), bits.len() % 8) {
@@ -107,7 +107,7 @@ fn bits(bits: &BooleanBuffer) -> Vec<u8> {
     bytes
 }
 
-/// The type of the arrays that a column's type stands for.
+/// The Arrow type of a column type.
 pub const fn arrow_type(data_type: DataType) -> ArrowType {
     match data_type {
         DataType::Boolean => ArrowType::Boolean,
@@ -120,12 +120,12 @@ pub const fn arrow_type(data_type: DataType) -> ArrowType {
     }
 }
 
-/// The array that a column is, without copying it: `column` is a [`ColumnData`] or a
-/// [`Pinned`](rackweave_endpoint::messaging::columns::Pinned) of a cache, and stays for as long as
-/// the array does. All of it is checked: offsets, texts, and how many rows are null.
+/// Converts a column to an array without copying it: `column` is a [`ColumnData`] or a
+/// [`Pinned`](rackweave_endpoint::messaging::columns::Pinned) of a cache, and is held for as long
+/// as the array lives. Everything is checked: offsets, texts, and the number of null rows.
 ///
 /// # Errors
-/// If the bytes are no such array.
+/// If the bytes are not a valid array.
 pub fn array<C>(column: C) -> Result<ArrayRef, DecodeError>
 where
     C: Borrow<ColumnData> + AsRef<[u8]> + Send + 'static,

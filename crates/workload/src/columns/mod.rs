@@ -1,14 +1,14 @@
 //! Columns: Arrow arrays as `rackweave_endpoint::messaging::columns` carries them, TPC-H's columns
 //! from the generator, and a query over columns.
 //!
-//! [`encode`] makes of an array what a storage unit serves; [`array`](array()) makes an array of
-//! what a compute unit got, without copying it: the array keeps the column in memory, and in its
-//! cache, for as long as it lives. Bytes come from a peer, so everything in them is checked before
-//! an array is made.
+//! [`encode`] converts an array to a column that a storage unit serves; [`array`](array()) converts
+//! a column that a compute unit received to an array, without copying it: the array keeps the
+//! column in memory, and in its cache, for as long as it lives. Bytes come from a peer, so
+//! everything in them is checked before an array is made.
 //!
 //! [`tpch_columns`] makes columns by name, such as `lineitem.l_quantity`; [`sum`] and [`PieceSum`]
-//! add one up, from memory and where it lies in receive buffers, and [`reference_sum`] says what
-//! must come out. [`q6`] is TPC-H's Q6 (specification, section 2.4.6) with its validation
+//! add one up, from memory or in place in receive buffers, and [`reference_sum`] computes the
+//! expected result. [`q6`] is TPC-H's Q6 (specification, section 2.4.6) with its validation
 //! parameters:
 //!
 //! ```sql
@@ -17,8 +17,8 @@
 //!   and l_discount between 0.05 and 0.07 and l_quantity < 24
 //! ```
 //!
-//! [`reference_q6`] answers it over the generator's rows, and [`PUBLISHED_Q6_SF1`] is what the
-//! specification publishes.
+//! [`reference_q6`] answers it over the generator's rows, and [`PUBLISHED_Q6_SF1`] is the answer
+//! published in the specification.
 
 mod convert;
 mod q6;

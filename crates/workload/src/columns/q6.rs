@@ -16,7 +16,7 @@ pub const Q6_COLUMNS: [&str; 4] = [
     "lineitem.l_extendedprice",
 ];
 
-/// The answer at scale factor 1 that the specification publishes (section 2.4.6.4): 123141078.2283,
+/// The answer at scale factor 1 published in the specification (section 2.4.6.4): 123141078.2283,
 /// in units of a ten-thousandth.
 pub const PUBLISHED_Q6_SF1: i128 = 1_231_410_782_283;
 
@@ -24,35 +24,35 @@ pub const PUBLISHED_Q6_SF1: i128 = 1_231_410_782_283;
 const SHIP_DATES: Range<i32> = 8_766..9_131;
 /// Discounts in hundredths.
 const DISCOUNTS: RangeInclusive<i128> = 5..=7;
-/// Quantities below this, in hundredths.
+/// Exclusive upper bound of quantities, in hundredths.
 const QUANTITY_END: i128 = 2_400;
 
-/// Why columns do not answer Q6.
+/// Why Q6 cannot be computed over the columns.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Q6Error {
-    /// A column has another type than TPC-H's.
+    /// A column's type differs from TPC-H's.
     #[error("{name} is a column of {found}")]
     Type {
-        /// Which one.
+        /// The column.
         name: &'static str,
-        /// The type that it has.
+        /// Its actual type.
         found: ArrowType,
     },
     /// Columns have different numbers of rows, or nulls.
     #[error("{name} has {rows} rows of which {nulls} are null; {expected} belong there, none null")]
     Rows {
-        /// Which one.
+        /// The column.
         name: &'static str,
         /// Its rows.
         rows: usize,
-        /// Rows of it that are null.
+        /// Its null rows.
         nulls: usize,
         /// Rows of the first column.
         expected: usize,
     },
 }
 
-/// The revenue, in units of a ten-thousandth, over columns as [`Q6_COLUMNS`] names them. Those of
+/// The revenue, in units of a ten-thousandth, over the columns named in [`Q6_COLUMNS`]. Results of
 /// several parts add up.
 ///
 /// # Errors
@@ -88,16 +88,15 @@ pub fn q6(columns: &[ArrayRef; 4]) -> Result<i128, Q6Error> {
         let counts =
             SHIP_DATES.contains(date) && DISCOUNTS.contains(&discount) && quantity < QUANTITY_END;
         if counts {
-            // Decimals of 15 digits, as peers may send them of 38: what is too large wraps, and is
-            // wrong as what was sent is.
+            // Decimals have 15 digits, but peers may send 38: too large values wrap, which is as
+            // wrong as the values sent.
             revenue = revenue.wrapping_add(prices[row].wrapping_mul(discount));
         }
     }
     Ok(revenue)
 }
 
-/// The same, over the generator's rows: no column is made, and dates are compared as the
-/// generator's.
+/// The same, over the generator's rows: without columns, comparing the generator's dates.
 pub fn reference_q6(scale: ScaleFactor, part: Part) -> i128 {
     let (first, end) = (date("1994-01-01"), date("1995-01-01"));
     let counts = generated_lineitem(scale, part).filter(|line| {
@@ -115,7 +114,7 @@ pub fn reference_q6(scale: ScaleFactor, part: Part) -> i128 {
         .sum()
 }
 
-/// The generator's date of this text.
+/// The generator's date for this text.
 fn date(text: &str) -> TPCHDate {
     let days = MIN_GENERATE_DATE..MIN_GENERATE_DATE + TOTAL_DATE_RANGE;
     let mut dates = days.map(TPCHDate::new);

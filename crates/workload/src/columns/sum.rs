@@ -1,4 +1,4 @@
-//! Sums of columns: from memory, where they lie in receive buffers, and as they must be.
+//! Sums of columns: from memory, in place in receive buffers, and their expected values.
 
 use super::tpch::{UnknownColumn, tpch_column};
 use crate::tpch::{LineitemRow, OrderRow, Part, ScaleFactor, lineitem_rows, order_rows};
@@ -8,16 +8,16 @@ use arrow_array::{Array, PrimitiveArray};
 use arrow_schema::DataType as ArrowType;
 use rackweave_endpoint::messaging::columns::{Buffer, ColumnPiece, DataType, PieceReader};
 
-/// Values of these cannot be added exactly.
+/// Values of this type cannot be added exactly.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a column of {0} has no exact sum; integers, dates and decimals have")]
 pub struct SumError(pub String);
 
-/// The sum of an array's values that are not null, exact: of dates in days, of decimals in units of
-/// their last digit. What leaves 128 bits wraps.
+/// The exact sum of an array's values that are not null: of dates in days, of decimals in units of
+/// their last digit. Results beyond 128 bits wrap.
 ///
 /// # Errors
-/// If it holds no integers, dates or decimals.
+/// If it does not hold integers, dates or decimals.
 pub fn sum(array: &dyn Array) -> Result<i128, SumError> {
     match array.data_type() {
         ArrowType::Int32 => Ok(total(array.as_primitive::<Int32Type>())),
@@ -37,23 +37,23 @@ fn total<T: ArrowPrimitiveType<Native: Into<i128>>>(array: &PrimitiveArray<T>) -
     values.fold(0i128, |sum, value| sum.wrapping_add(value.into()))
 }
 
-/// Adds up columns where they lie in receive buffers. Only which rows are null is kept.
+/// Adds up columns in place in receive buffers. Only the validity is stored.
 #[derive(Debug, Default)]
 pub struct PieceSum {
     sum: i128,
     values: u64,
     validity: Vec<u8>,
-    /// The begin of a value whose end is in the next piece.
+    /// The beginning of a value whose end is in the next piece.
     carry: Vec<u8>,
     error: Option<SumError>,
 }
 
 impl PieceSum {
-    /// The sum of one column and how many values went into it; then it begins anew. To be called
-    /// when the column has been shown to its end.
+    /// The sum of one column and the number of its values; then it starts over. To be called when
+    /// the column has been passed in to its end.
     ///
     /// # Errors
-    /// If it held no integers, dates or decimals.
+    /// If it did not hold integers, dates or decimals.
     pub fn take(&mut self) -> Result<(i128, u64), SumError> {
         let done = core::mem::take(self);
         match done.error {
@@ -111,7 +111,7 @@ impl PieceReader for PieceSum {
             }
             DataType::Int64 => self.add_all(at, bytes, |bytes| i64::from_le_bytes(bytes).into()),
             DataType::Decimal128 { .. } => self.add_all(at, bytes, i128::from_le_bytes),
-            // Whatever is in it: a column without values has no sum either.
+            // Regardless of its content: a column without numbers has no sum.
             DataType::Boolean | DataType::Float64 | DataType::Utf8 => {
                 self.error = Some(SumError(data_type.to_string()));
             }
@@ -119,7 +119,7 @@ impl PieceReader for PieceSum {
     }
 }
 
-/// The sum of a TPC-H column, from rows that were made and encoded in another way.
+/// The sum of a TPC-H column, from rows that were made and encoded independently.
 ///
 /// # Errors
 /// If there is no such column, or it holds texts.

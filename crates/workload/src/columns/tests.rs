@@ -56,7 +56,7 @@ fn a_slice_is_served_as_if_it_were_all() {
             there_and_back(&*whole.slice(from, len));
         }
     }
-    // The same bits, whatever lies around them.
+    // The same bits with different surrounding bits.
     let other: BooleanArray = (3..53)
         .map(|at| (at % 7 != 0).then_some(at % 3 == 0))
         .collect();
@@ -65,7 +65,7 @@ fn a_slice_is_served_as_if_it_were_all() {
         slices[0].buffer(Buffer::Validity),
         slices[1].buffer(Buffer::Validity)
     );
-    // A slice without the nulls has none.
+    // A slice that excludes the nulls has none.
     assert_eq!(encode(&bits.slice(1, 6)).unwrap().shape().nulls, 0);
 }
 
@@ -96,7 +96,7 @@ fn an_array_keeps_its_column_in_the_cache() {
             .cast(),
         place
     );
-    // There is no room for another one until the array is gone.
+    // The cache has no space for another one until the array is dropped.
     let bring = || Ok(encode(&numbers).unwrap());
     assert!(cache.get("b", bring).is_ok());
     assert!(cache.peek("a").is_some() && cache.peek("b").is_none());
@@ -129,7 +129,7 @@ fn unsound_bytes_are_errors() {
         );
     }
     assert!(texts_of(&[0, 1, 3], b"a\xff\xff").is_err());
-    // A character is not in two texts.
+    // A character must not be split between two texts.
     assert!(texts_of(&[0, 1, 2], "\u{e4}".as_bytes()).is_err());
     let shape = ColumnShape::new(DataType::Boolean, 8, 3, 0).unwrap();
     let column = |validity| ColumnData::new(shape, &[validity], &[], &[0xaa]).unwrap();
@@ -157,7 +157,7 @@ fn any_array() -> impl Strategy<Value = ArrayRef> {
         of(any::<bool>(), |v| Arc::new(BooleanArray::from(v))),
         of(any::<i32>(), |v| Arc::new(Int32Array::from(v))),
         of(any::<i64>(), |v| Arc::new(Int64Array::from(v))),
-        // Not a number is not equal to itself.
+        // NaN is not equal to itself.
         of(any::<i64>().prop_map(|n| n as f64 / 3.0), |v| Arc::new(
             Float64Array::from(v)
         )),
@@ -210,7 +210,7 @@ proptest! {
         if let Ok(array) = array(column) {
             prop_assert_eq!(array.len() as u64, rows);
             prop_assert_eq!(array.null_count() as u64, shape.nulls);
-            // What is sound can be looked at.
+            // A valid array can be formatted and summed.
             let _ = (format!("{array:?}"), sum(&array));
             let _ = encode(&array).unwrap();
         }
@@ -335,7 +335,7 @@ fn q6_is_the_reference() {
     assert!(whole > 0);
 }
 
-/// Some seconds in a debug build, most of them in the generator.
+/// Takes some seconds in a debug build, most of them in the generator.
 #[test]
 fn q6_at_scale_factor_1_is_the_published_answer() {
     let parts = (0..16).map(|part| Part::new(part, 16).unwrap());

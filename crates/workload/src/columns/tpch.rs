@@ -18,7 +18,7 @@ const DECIMAL: DataType = DataType::Decimal128 {
 pub struct TpchColumn {
     /// Its name: table, point, name in the specification.
     pub name: &'static str,
-    /// What its values are: keys have 64 bits, decimals 15 digits.
+    /// Its data type: keys have 64 bits, decimals 15 digits.
     pub data_type: DataType,
     from: From,
 }
@@ -37,7 +37,7 @@ enum From {
 )]
 pub struct UnknownColumn(pub String);
 
-/// The values of a column that grows.
+/// The values of a growing column.
 enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
@@ -122,7 +122,7 @@ const fn lineitem(
     }
 }
 
-/// All columns of `orders` and `lineitem` but for the comments, in the order of the specification
+/// All columns of `orders` and `lineitem` except comments, in the order of the specification
 /// (section 1.4.1).
 #[rustfmt::skip]
 pub const TPCH_COLUMNS: [TpchColumn; 23] = [
@@ -140,7 +140,7 @@ pub const TPCH_COLUMNS: [TpchColumn; 23] = [
     lineitem("lineitem.l_partkey", DataType::Int64, |l, v| v.number(l.l_partkey)),
     lineitem("lineitem.l_suppkey", DataType::Int64, |l, v| v.number(l.l_suppkey)),
     lineitem("lineitem.l_linenumber", DataType::Int32, |l, v| v.number(l.l_linenumber.into())),
-    // The generator has whole units here, the specification a decimal.
+    // The generator uses whole units here, the specification a decimal.
     lineitem("lineitem.l_quantity", DECIMAL, |l, v| v.number(l.l_quantity * 100)),
     lineitem("lineitem.l_extendedprice", DECIMAL, |l, v| {
         v.number(l.l_extendedprice.into_inner());
@@ -162,7 +162,7 @@ pub const TPCH_COLUMNS: [TpchColumn; 23] = [
     lineitem("lineitem.l_shipmode", DataType::Utf8, |l, v| v.text(l.l_shipmode)),
 ];
 
-/// The column of this name.
+/// The column with this name.
 ///
 /// # Errors
 /// If there is none.
@@ -175,7 +175,7 @@ pub fn tpch_column(name: &str) -> Result<&'static TpchColumn, UnknownColumn> {
 /// Columns of a share of the tables, in the order of the names; each table is generated once.
 ///
 /// # Errors
-/// If there is no column of a name.
+/// If there is no column with one of the names.
 pub fn tpch_columns(
     scale: ScaleFactor,
     part: Part,

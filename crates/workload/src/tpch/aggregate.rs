@@ -1,7 +1,7 @@
 //! The sums of both queries, straight from encoded rows.
 //!
-//! Q1's groups are a small array, found by the two bytes that a group is named by; so are the
-//! join's, found by the priority's byte. No row is decoded beyond the columns that are needed.
+//! Q1's groups are a small array, indexed by the two bytes that name a group; the join's are
+//! indexed by the priority's byte. Only the required columns of a row are decoded.
 
 use super::codes::{LineStatus, OrderPriority, ReturnFlag};
 use super::order_table::OrderTable;
@@ -14,7 +14,7 @@ use super::{JOIN_ORDER_DATES, Q1_SHIP_DATE_MAX};
 pub struct Aggregate {
     orders: OrderTable,
     q1: [Q1Sums; GROUPS],
-    /// By the priority's code. At zero: line items without an order in the table.
+    /// By the priority's code. Index zero: line items without an order in the table.
     join: [JoinSums; PRIORITIES],
 }
 
@@ -37,8 +37,8 @@ struct JoinSums {
 const GROUPS: usize = 6;
 const PRIORITIES: usize = 6;
 
-/// Added up, the entries of a flag's and a status's byte are their group; a byte that is neither
-/// makes the sum too large.
+/// The sum of the entries of a flag's and a status's byte is their group; an invalid byte makes the
+/// sum too large.
 const FLAGS: [u8; 256] = groups(
     &[
         ReturnFlag::Accepted as u8,
@@ -59,8 +59,8 @@ const fn groups(codes: &[u8], step: u8) -> [u8; 256] {
     entries
 }
 
-/// The specification's bound of decimals (section 1.3.1), in hundredths. With it and the next, no
-/// product of a row leaves 64 bits.
+/// The specification's limit of decimals (section 1.3.1), in hundredths. With it and the next, no
+/// product of a row exceeds 64 bits.
 const DECIMAL_MAX: i64 = 999_999_999_999;
 /// Discount and tax are at most 1.00 here; the specification has 0.10 and 0.08.
 const RATE_MAX: i64 = 100;
@@ -74,7 +74,7 @@ impl Aggregate {
         }
     }
 
-    /// Takes an order into the table if the join is interested in it.
+    /// Adds an order to the table if it counts in the join.
     #[inline]
     pub fn order(&mut self, row: &[u8; OrderRow::BYTES]) -> Result<(), RowError> {
         let order = OrderRow::decode(row)?;
@@ -113,7 +113,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The groups that are not empty, in their order.
+    /// The nonempty groups, in order.
     pub fn into_rows(self) -> (Vec<Q1Row>, Vec<JoinRow>) {
         let names = ReturnFlag::ALL
             .iter()
@@ -148,13 +148,13 @@ impl Aggregate {
 
 #[inline(always)]
 fn are_in_range(quantity: i64, price: i64, discount: i64, tax: i64) -> bool {
-    // As unsigned numbers the negative ones are large.
+    // Interpreted as unsigned numbers, negative ones are large.
     let is_decimal = |value: i64| value as u64 <= DECIMAL_MAX as u64;
     let is_rate = |value: i64| value as u64 <= RATE_MAX as u64;
     is_decimal(quantity) & is_decimal(price) & is_rate(discount) & is_rate(tax)
 }
 
-/// Finds out at leisure what `line` stumbled over.
+/// Determines the error that `line` detected, off the fast path.
 #[cold]
 fn what_is_wrong(row: &[u8; LineitemRow::BYTES]) -> RowError {
     let code = |column, at: usize| RowError::Code {

@@ -53,7 +53,7 @@ macro_rules! codes {
             }
         }
 
-        /// As its text.
+        /// Serialized as its text.
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.serialize_str(self.text())

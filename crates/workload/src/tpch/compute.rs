@@ -9,9 +9,9 @@ use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, Taken};
 
 /// One compute node's part of both queries.
 ///
-/// It takes orders to their end before it touches a line item. Meanwhile the line items' ring may
-/// fill; that holds their storage nodes up, and nobody else, since those have no orders left to
-/// push. On a malformed item it gives up and leaves both flows, so that producers hear of it.
+/// It takes all orders before the first line item. Meanwhile the line items' ring may fill; that
+/// blocks only their storage nodes, which have no orders left to push. On a malformed item it gives
+/// up and leaves both flows, so that producers are notified.
 #[derive(Debug)]
 pub struct ComputeWorker {
     orders: Option<Input>,
@@ -29,7 +29,7 @@ enum Phase {
     Failed(WorkerError),
 }
 
-/// A consuming end and what it brings.
+/// A consuming end and the rows that it receives.
 #[derive(Debug)]
 pub(super) struct Input {
     table: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Input {
     items: u64,
 }
 
-/// What an input had.
+/// The result of taking a batch.
 pub(super) enum Batch {
     Rows(u64),
     Empty,
@@ -57,7 +57,7 @@ impl ComputeWorker {
         }
     }
 
-    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    /// Consumes whole items of about `rows_max` rows in total, at least one item.
     pub fn step(&mut self, rows_max: usize) -> WorkerStep {
         let before = self.consumed;
         let mut left = rows_max.max(1);
@@ -83,7 +83,7 @@ impl ComputeWorker {
         }
     }
 
-    /// Consumes a batch; the number of its rows, or nothing if there is nothing to do now.
+    /// Consumes a batch; returns the number of its rows, or `None` if there is nothing to do now.
     fn advance(&mut self, rows_max: usize) -> Result<Option<u64>, WorkerError> {
         let (batch, consumed, next) = match self.phase {
             Phase::Orders => {
@@ -155,7 +155,7 @@ impl ComputeWorker {
     }
 }
 
-/// So that every packet of an item begins at the header or at a row, whatever the MTU.
+/// Required so that every packet of an item begins at the header or at a row, whatever the MTU.
 const _: () = assert!(
     ITEM_HEADER.is_multiple_of(OrderRow::BYTES) && ITEM_HEADER.is_multiple_of(LineitemRow::BYTES)
 );
@@ -169,12 +169,12 @@ impl Input {
         }
     }
 
-    /// Takes no more: producers hear of it.
+    /// Leaves the flow, which notifies the producers.
     pub(super) fn leave(self) {
         self.consumer.leave();
     }
 
-    /// Takes neighbouring items of about `rows_max` rows and shows each row to `add`.
+    /// Takes contiguous items of about `rows_max` rows and passes each row to `add`.
     pub(super) fn take<const ROW: usize>(
         input: &mut Option<Self>,
         rows_max: usize,
@@ -204,7 +204,7 @@ impl Input {
     }
 }
 
-/// Shows each row of an item to `add`; how many they are.
+/// Passes each row of an item to `add`; returns their number.
 pub(super) fn item_rows<const ROW: usize>(
     table: &'static str,
     item: u64,
@@ -235,7 +235,7 @@ pub(super) fn item_rows<const ROW: usize>(
     Ok(count)
 }
 
-/// Rows for which an item has room.
+/// Maximum rows of an item.
 fn rows_max_of(item_bytes: usize, row_bytes: usize) -> usize {
     item_bytes.saturating_sub(ITEM_HEADER) / row_bytes
 }

@@ -1,8 +1,8 @@
 //! Workers of flows whose producers do not choose a consumer: load-balanced and replicated ones.
 //!
-//! A [`TableWorker`] pushes rows into one ring. Of a balanced flow each [`Q1Worker`] gets some of
-//! the line items and sums them up; their parts together are the answer of Q1. Of a replicated flow
-//! each [`ReplicaWorker`] gets all rows and says what it saw.
+//! A [`TableWorker`] pushes rows into one ring. In a balanced flow each [`Q1Worker`] gets some of
+//! the line items and sums them up; their parts together are the answer of Q1. In a replicated flow
+//! each [`ReplicaWorker`] gets all rows and returns a digest of them.
 
 use super::aggregate::Aggregate;
 use super::compute::{Batch, Input};
@@ -29,7 +29,7 @@ impl TableWorker {
     /// A worker that pushes rows of `lineitem`.
     ///
     /// # Panics
-    /// If an item of the ring has no room for a row.
+    /// If an item of the ring is smaller than a row.
     pub fn lineitem(rows: Vec<u8>, ring: Producer) -> Self {
         Self::new(LINEITEM, LineitemRow::BYTES, rows, ring)
     }
@@ -37,7 +37,7 @@ impl TableWorker {
     /// A worker that pushes rows of `orders`.
     ///
     /// # Panics
-    /// If an item of the ring has no room for a row.
+    /// If an item of the ring is smaller than a row.
     pub fn orders(rows: Vec<u8>, ring: Producer) -> Self {
         Self::new(ORDERS, OrderRow::BYTES, rows, ring)
     }
@@ -84,14 +84,14 @@ impl TableWorker {
             self.target.finish()?;
             self.is_finished = true;
         }
-        // A ring with room left does not look whether its flow still lives.
+        // A push into a ring with free slots does not check whether its flow was aborted.
         if self.target.is_aborted() {
             return Err(PushError::Aborted);
         }
         Ok(())
     }
 
-    /// What it pushes: rows, and a number that does not depend on their order.
+    /// A digest of the pushed rows: their number, and sums over them.
     pub fn digest(&self) -> RowsDigest {
         let mut digest = RowsDigest::default();
         for row in self.rows.chunks_exact(self.row_bytes) {
@@ -100,7 +100,7 @@ impl TableWorker {
         digest
     }
 
-    /// Whether everything was pushed and the switch has taken it all to the consumers.
+    /// Whether everything was pushed and delivered to the consumers.
     pub fn is_delivered(&mut self) -> bool {
         self.is_finished && self.target.is_delivered()
     }
@@ -111,14 +111,14 @@ impl TableWorker {
     }
 }
 
-/// What some rows come to.
+/// A digest of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RowsDigest {
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// The same for the same rows in any order.
+    /// Equal for the same rows in any order.
     pub sum: u64,
-    /// The same only for the same rows in the same order.
+    /// Equal only for the same rows in the same order.
     pub order: u64,
 }
 
@@ -134,7 +134,7 @@ impl RowsDigest {
         self.order = hash_key(self.order ^ hash);
     }
 
-    /// Both together, as if pushed by one worker in an order that nobody knows.
+    /// The combination of both, as if one worker had pushed both in an unknown order.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl RowsDigest {
     }
 }
 
-/// One unit's part of Q1, over the line items that it was given.
+/// One unit's part of Q1, over the line items that it received.
 #[derive(Debug)]
 pub struct Q1Partial {
     aggregate: Aggregate,
@@ -173,7 +173,7 @@ impl Q1Partial {
         Ok(())
     }
 
-    /// Adds all rows of an item and gives their number.
+    /// Adds all rows of an item and returns their number.
     ///
     /// # Errors
     /// If the item or a row is malformed.
@@ -181,12 +181,12 @@ impl Q1Partial {
         super::compute::item_rows(LINEITEM, 0, item, &mut |row| self.add(row))
     }
 
-    /// Rows seen, also those that no group counts.
+    /// Rows seen, including those that count in no group.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The part, as [`super::QueryResult::merge`] adds parts up; of the join it has nothing.
+    /// The part in the form that [`super::QueryResult::merge`] adds up; its join is empty.
     pub fn into_result(self) -> ComputeResult {
         ComputeResult {
             rows: RowCounts {
@@ -199,7 +199,7 @@ impl Q1Partial {
     }
 }
 
-/// Takes the line items that one consumer of a balanced flow gets, and answers its part of Q1.
+/// Takes the line items of one consumer of a balanced flow, and answers its part of Q1.
 #[derive(Debug)]
 pub struct Q1Worker {
     input: Option<Input>,
@@ -217,7 +217,7 @@ impl Q1Worker {
         }
     }
 
-    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    /// Consumes whole items of about `rows_max` rows in total, at least one item.
     pub fn step(&mut self, rows_max: usize) -> WorkerStep {
         let partial = &mut self.partial;
         step(
@@ -244,7 +244,7 @@ impl Q1Worker {
     }
 }
 
-/// Takes all orders at one consumer of a replicated flow, and says what it saw.
+/// Takes all orders at one consumer of a replicated flow, and computes a digest of them.
 #[derive(Debug)]
 pub struct ReplicaWorker {
     input: Option<Input>,
@@ -262,7 +262,7 @@ impl ReplicaWorker {
         }
     }
 
-    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    /// Consumes whole items of about `rows_max` rows in total, at least one item.
     pub fn step(&mut self, rows_max: usize) -> WorkerStep {
         let digest = &mut self.digest;
         step(&mut self.input, &mut self.end, OrderRow::BYTES, |input| {
@@ -278,7 +278,7 @@ impl ReplicaWorker {
         self.digest.rows
     }
 
-    /// What it saw.
+    /// The digest of the rows.
     ///
     /// # Errors
     /// If the worker has given up or is not done.
@@ -289,8 +289,8 @@ impl ReplicaWorker {
     }
 }
 
-/// What a worker's step comes to that takes from one flow. On a malformed item it leaves the flow,
-/// so that producers hear of it.
+/// One step of a worker that takes from a single flow. On a malformed item it leaves the flow, so
+/// that producers are notified.
 fn step(
     input: &mut Option<Input>,
     end: &mut Option<Result<(), WorkerError>>,

@@ -1,4 +1,4 @@
-//! Rows from the generator `tpchgen`, which makes the data that TPC's `dbgen` makes.
+//! Rows from the generator `tpchgen`, which produces the same data as TPC's `dbgen`.
 
 use super::codes::{LineStatus, OrderPriority, OrderStatus, ReturnFlag, ShipInstruct, ShipMode};
 use super::rows::{LineitemRow, OrderRow};
@@ -12,8 +12,8 @@ use tpchgen::generators::{
 };
 use tpchgen::text::TextPool;
 
-/// Where comments are cut from. They are left out of our rows and no other column depends on
-/// them, so a small pool takes the place of the generator's own of 300 MiB.
+/// The source of comments. They are left out of our rows and no other column depends on them, so a
+/// small pool replaces the generator's own of 300 MiB.
 static COMMENTS: LazyLock<TextPool> =
     LazyLock::new(|| TextPool::new(1 << 16, Distributions::static_default()));
 
@@ -83,7 +83,7 @@ impl From<&LineItem<'_>> for LineitemRow {
     fn from(line: &LineItem<'_>) -> Self {
         Self {
             order_key: line.l_orderkey,
-            // The generator has whole units here, the specification a decimal.
+            // The generator uses whole units here, the specification a decimal.
             quantity: line.l_quantity * 100,
             extended_price: line.l_extendedprice.into_inner(),
             discount: line.l_discount.into_inner(),
@@ -102,7 +102,7 @@ impl From<&LineItem<'_>> for LineitemRow {
     }
 }
 
-/// The number of a clerk. The generator shows it only as text, so its digits are collected.
+/// The number of a clerk. The generator exposes it only as text, so its digits are collected.
 fn clerk_number(clerk: ClerkName) -> u32 {
     struct Digits(u32);
 

@@ -1,10 +1,10 @@
 //! TPC-H over flows: `orders` and `lineitem`, shuffled by order key.
 //!
-//! Each of some storage nodes has a [`StorageWorker`] with its share of both tables. It pushes all
-//! its orders, says so, and then pushes its line items. Each of some compute nodes has a
+//! Each storage node has a [`StorageWorker`] with its share of both tables. It pushes all its
+//! orders, marks their end, and then pushes its line items. Each compute node has a
 //! [`ComputeWorker`], which takes orders to their end and then line items. As both tables are
-//! spread by order key, a line item comes to the node that has its order, and the nodes' partial
-//! results add up ([`QueryResult::merge`]) to the answers of two queries.
+//! partitioned by order key, a line item comes to the node that has its order, and the nodes'
+//! partial results add up ([`QueryResult::merge`]) to the answers of two queries.
 //!
 //! **Q1**, the pricing summary report of the TPC-H specification (section 2.4.1) with its
 //! validation parameter DELTA = 90:
@@ -28,13 +28,13 @@
 //! ```
 //!
 //! All arithmetic is exact, in integers. [`reference()`] answers both queries over the same
-//! generated rows without rows being encoded or sent, by another algorithm;
-//! [`published_q1_sf1`] is what the specification publishes.
+//! generated rows without encoding or sending rows, by another algorithm; [`published_q1_sf1`] is
+//! the answer published in the specification.
 //!
-//! Files in the order in which a row meets them: `scale` (how many rows), `generate`, `codes` and
-//! `rows` (their bytes), `storage`, `compute` with `order_table` and `aggregate`, `result` with
-//! `exact` (how sums travel); `fan_out` for flows whose producers do not choose a consumer; then
-//! `reference` and `published`, which judge.
+//! Files in the order in which a row passes through them: `scale` (number of rows), `generate`,
+//! `codes` and `rows` (their bytes), `storage`, `compute` with `order_table` and `aggregate`,
+//! `result` with `exact` (the encoding of sums); `fan_out` for flows whose producers do not choose
+//! a consumer; then `reference` and `published`, the expected results.
 
 mod aggregate;
 mod codes;
@@ -68,7 +68,7 @@ pub use worker::{WorkerError, WorkerStep};
 /// 1970-01-01.
 pub const Q1_SHIP_DATE_MAX: i32 = 10_471;
 
-/// Orders of 1995 count in the join: days since 1970-01-01, the end not included.
+/// Orders of 1995 count in the join: days since 1970-01-01, end exclusive.
 pub const JOIN_ORDER_DATES: core::ops::Range<i32> = 9_131..9_496;
 
 #[cfg(test)]

@@ -7,16 +7,16 @@ use super::rows::RowError;
 #[derive(Debug)]
 pub struct OrderTable {
     /// Key in the high 56 bits, priority in the low 8; zero is a free slot. A power of two of
-    /// slots, at most half of which are taken.
+    /// slots, at most half of them used.
     slots: Vec<u64>,
-    /// What a hash is shifted by to give a slot.
+    /// Right shift of a hash that gives its slot.
     shift: u32,
     taken: usize,
 }
 
 /// Slots of an empty table.
 const SLOTS_MIN: usize = 1 << 10;
-/// Keys have fewer bits than this, and are not zero.
+/// Keys are nonzero and have fewer bits than this.
 const KEY_BITS: u32 = 56;
 
 impl OrderTable {
@@ -67,7 +67,8 @@ impl OrderTable {
         }
     }
 
-    /// Puts a word in the first free slot from its home on; not if its key is there already.
+    /// Puts a word in the first free slot from its home on. Returns false if its key is present
+    /// already.
     fn place(&mut self, word: u64) -> bool {
         let mut at = self.home(word >> 8);
         while self.slots[at] != 0 {

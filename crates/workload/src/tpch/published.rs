@@ -1,4 +1,4 @@
-//! Q1's answer at scale factor 1 as the TPC-H specification publishes it (section 2.4.1.5 shows
+//! Q1's answer at scale factor 1 as published for the TPC-H specification (section 2.4.1.5 shows
 //! one row, the answer set that belongs to the specification all four).
 
 use super::codes::{LineStatus, ReturnFlag};
@@ -32,7 +32,7 @@ const fn hundredths(units: i128, rest: i128) -> i128 {
     units * 100 + rest
 }
 
-/// What the specification publishes for Q1 at scale factor 1.
+/// The published answer of Q1 at scale factor 1.
 pub const fn published_q1_sf1() -> [Q1Answer; 4] {
     [
         Q1Answer {

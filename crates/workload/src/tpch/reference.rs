@@ -1,8 +1,8 @@
-//! The judge: both queries answered directly from generated rows.
+//! The reference: both queries answered directly from generated rows.
 //!
-//! It shares no code with what it judges: no row is encoded, decoded or sent; groups are ordered
-//! maps by text; the join is a merge of both tables, which the generator makes in the order of
-//! their keys, and not a hash join; dates are compared as the generator's dates.
+//! It shares no code with the system under test: no row is encoded, decoded or sent; groups are
+//! ordered maps by text; the join is a merge of both tables, which the generator makes in the order
+//! of their keys, and not a hash join; dates are compared as the generator's dates.
 
 use super::codes::{LineStatus, OrderPriority, ReturnFlag};
 use super::generate;
@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use tpchgen::dates::{MIN_GENERATE_DATE, TOTAL_DATE_RANGE, TPCHDate};
 use tpchgen::generators::{LineItem, LineItemGeneratorIterator, Order, OrderGeneratorIterator};
 
-/// The direct computation, in steps for whoever shows its progress.
+/// The direct computation, in steps for callers that show its progress.
 #[derive(Debug)]
 pub struct Reference {
     orders: OrderGeneratorIterator<'static>,
     lineitem: LineItemGeneratorIterator<'static>,
-    /// The order whose line items come, or the first whose do not come yet.
+    /// The order of the current line items, or of the next ones.
     order: Option<Order<'static>>,
     q1_ship_date_max: TPCHDate,
     rows: RowCounts,
@@ -35,7 +35,7 @@ struct Q1Sums {
     count: u64,
 }
 
-/// The direct computation at once, on the calling thread.
+/// The direct computation in one call, on the calling thread.
 pub fn reference(scale: ScaleFactor) -> QueryResult {
     let mut reference = Reference::new(scale);
     while reference.step(usize::MAX).is_some() {}
@@ -43,7 +43,7 @@ pub fn reference(scale: ScaleFactor) -> QueryResult {
 }
 
 impl Reference {
-    /// A computation that has not begun.
+    /// A computation that has not started.
     pub fn new(scale: ScaleFactor) -> Self {
         Self {
             orders: generate::orders(scale, Part::WHOLE),
@@ -56,8 +56,8 @@ impl Reference {
         }
     }
 
-    /// Looks at up to `lines_max` line items, at least one, and the orders that come with them.
-    /// Gives the number of rows of both tables, or nothing at the end.
+    /// Processes up to `lines_max` line items, at least one, and their orders. Returns the number
+    /// of rows of both tables, or `None` at the end.
     pub fn step(&mut self, lines_max: usize) -> Option<u64> {
         let before = self.rows.total();
         for _ in 0..lines_max.max(1) {
@@ -108,7 +108,7 @@ impl Reference {
         }
     }
 
-    /// The answers over the rows that were looked at.
+    /// The answers over the processed rows.
     pub fn into_result(self) -> QueryResult {
         const KNOWN: &str = "the generator's texts are the specification's";
         let q1 = self.q1.into_iter().map(|((flag, status), sums)| Q1Row {
@@ -147,7 +147,7 @@ fn factors(line: &LineItem<'_>) -> (i128, i128, i128) {
     )
 }
 
-/// The generator's date that it shows as `text`.
+/// The generator's date for `text`.
 fn date(text: &str) -> TPCHDate {
     (MIN_GENERATE_DATE..MIN_GENERATE_DATE + TOTAL_DATE_RANGE)
         .map(TPCHDate::new)

@@ -1,4 +1,4 @@
-//! Answers: each node's, and all of them together.
+//! Answers: each node's, and all of them merged.
 
 use super::codes::{LineStatus, OrderPriority, ReturnFlag};
 use super::published::{Q1Answer, published_q1_sf1};
@@ -47,23 +47,23 @@ pub struct JoinRow {
     pub revenue: i128,
 }
 
-/// One compute node's part of the results. It travels as JSON with its sums as decimal strings:
-/// numbers there have no room for them.
+/// One compute node's part of the results. It is sent as JSON with its sums as decimal strings,
+/// because JSON numbers are too short for them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeResult {
     /// Rows that the node saw.
     pub rows: RowCounts,
-    /// Its groups of Q1, those without rows left out.
+    /// Its nonempty groups of Q1.
     pub q1: Vec<Q1Row>,
-    /// Its groups of the join, those without rows left out.
+    /// Its nonempty groups of the join.
     pub join: Vec<JoinRow>,
 }
 
 /// The answers of both queries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueryResult {
-    /// Rows of both tables, also those that no group counts.
+    /// Rows of both tables, including those that count in no group.
     pub rows: RowCounts,
     /// Q1, ordered by flag and status.
     pub q1: Vec<Q1Row>,
@@ -107,7 +107,7 @@ impl QueryResult {
         self.q1.iter().map(Q1Row::rounded).eq(published_q1_sf1())
     }
 
-    /// A number that differs if anything in the result does, up to chance: 64-bit FNV-1a over all
+    /// A checksum that differs if anything in the result does, up to chance: 64-bit FNV-1a over all
     /// fields in little-endian order.
     pub fn checksum(&self) -> u64 {
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
@@ -137,7 +137,7 @@ impl QueryResult {
 }
 
 impl Q1Row {
-    /// The row as the specification shows it.
+    /// The row in the form of the specification.
     pub fn rounded(&self) -> Q1Answer {
         let count = i128::from(self.count);
         Q1Answer {
@@ -165,7 +165,7 @@ impl Q1Row {
 }
 
 /// The quotient, halves rounded away from zero; zero for a division by zero, which only a row
-/// that stands for no line item has.
+/// without line items causes.
 fn divide(dividend: i128, divisor: i128) -> i128 {
     let Some(quotient) = dividend.checked_div(divisor) else {
         return 0;
@@ -178,7 +178,7 @@ fn divide(dividend: i128, divisor: i128) -> i128 {
     }
 }
 
-/// Shows hundredths as a decimal.
+/// Formats hundredths as a decimal.
 struct Hundredths(i128);
 
 impl fmt::Display for Hundredths {

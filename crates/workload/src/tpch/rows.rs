@@ -1,12 +1,12 @@
 //! Encoded rows: all columns of fixed width, little-endian, comments left out.
 //!
-//! Where each column lies is written down once, in [`TABLES`] and the constants beneath it.
-//! Decimals are hundredths; dates are days since 1970-01-01. Keys of parts, suppliers, customers
-//! and clerks fit 32 bits up to the largest scale factor. `o_clerk` is its number: the text
-//! `Clerk#` stands before it in every row.
+//! The position of each column is defined once, in [`TABLES`] and the constants below it. Decimals
+//! are hundredths; dates are days since 1970-01-01. Keys of parts, suppliers, customers and clerks
+//! fit in 32 bits up to the largest scale factor. `o_clerk` is encoded as its number: the text
+//! `Clerk#` precedes it in every row.
 //!
-//! Rows begin with codes that are never zero in bytes 2 and 3, because in captures Wireshark takes
-//! a payload that has zeros there for an encapsulated Ethernet type.
+//! Rows begin with codes that are never zero in bytes 2 and 3, because Wireshark takes a captured
+//! payload with zeros there for an encapsulated Ethernet type.
 
 use super::codes::{LineStatus, OrderPriority, OrderStatus, ReturnFlag, ShipInstruct, ShipMode};
 
@@ -66,7 +66,7 @@ pub struct OrderRow {
     pub clerk: u32,
 }
 
-/// A table as it travels.
+/// The encoding of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Table {
     /// Its name.
@@ -77,14 +77,14 @@ pub struct Table {
     pub columns: &'static [Column],
 }
 
-/// Where a column lies in an encoded row.
+/// The position of a column in an encoded row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its name, or the names of both columns that share a byte.
     pub name: &'static str,
     /// Its first byte.
     pub offset: usize,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
@@ -172,10 +172,10 @@ pub(super) mod lineitem {
     pub const COMMIT_DATE: usize = 60;
 }
 
-/// Why bytes are no row.
+/// Why bytes are not a valid row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RowError {
-    /// A byte that none of the column's values has.
+    /// A byte that is not a code of the column.
     #[error("{column} has the unknown code {code:#04x}")]
     Code {
         /// The column.
@@ -183,7 +183,7 @@ pub enum RowError {
         /// The byte.
         code: u8,
     },
-    /// A number that the column cannot have.
+    /// A number that is invalid in the column.
     #[error("{column} is {value}, which is out of its range")]
     Range {
         /// The column.
@@ -229,7 +229,7 @@ impl OrderRow {
         bytes
     }
 
-    /// The row of these bytes.
+    /// Decodes a row.
     ///
     /// # Errors
     /// If a column has an unknown code.
@@ -301,7 +301,7 @@ impl LineitemRow {
         bytes
     }
 
-    /// The row of these bytes.
+    /// Decodes a row.
     ///
     /// # Errors
     /// If a column has an unknown code.

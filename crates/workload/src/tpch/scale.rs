@@ -1,4 +1,4 @@
-//! How much data: scale factor, rows, and shares of them.
+//! The amount of data: scale factor, rows, and shares of them.
 
 use super::rows::{LineitemRow, OrderRow};
 use core::fmt;
@@ -6,11 +6,11 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tpchgen::generators::OrderGenerator;
 
-/// TPC-H's scale factor: 1 stands for 1.5 million orders.
+/// TPC-H's scale factor: 1 means 1.5 million orders.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct ScaleFactor(f64);
 
-/// Why a number is no scale factor here.
+/// Why a number is not a valid scale factor.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ScaleError {
     /// It is too small, too large, or not finite.
@@ -19,7 +19,7 @@ pub enum ScaleError {
         min = ScaleFactor::MIN, max = ScaleFactor::MAX
     )]
     OutOfRange(f64),
-    /// It is no number at all.
+    /// It is not a number.
     #[error("`{0}` is no scale factor; use a number such as 0.1")]
     NotANumber(String),
 }
@@ -45,25 +45,26 @@ pub struct Part {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no part {part} of {parts}; parts are counted from zero, at most {PARTS_MAX}")]
 pub struct PartError {
-    /// The share asked for, counted from zero.
+    /// The requested share, counted from zero.
     pub part: u32,
-    /// How many shares there are.
+    /// The number of shares.
     pub parts: u32,
 }
 
-/// The most shares; the generator counts them in 31 bits, and no rack has more nodes than this.
+/// Maximum number of shares; the generator counts them in 31 bits, and no rack has more nodes than
+/// this.
 const PARTS_MAX: u32 = 1 << 16;
 
-/// An order has one to seven line items, each number equally often.
+/// An order has one to seven line items, uniformly distributed.
 const LINES_PER_ORDER: u64 = 4;
 
 impl ScaleFactor {
-    /// The smallest: 1500 orders.
+    /// The minimum: 1500 orders.
     pub const MIN: f64 = 0.001;
-    /// The largest: 150 million orders.
+    /// The maximum: 150 million orders.
     pub const MAX: f64 = 100.0;
 
-    /// A scale factor, checked.
+    /// A validated scale factor.
     ///
     /// # Errors
     /// If it is out of range.
@@ -125,12 +126,12 @@ impl Part {
         }
     }
 
-    /// The share's number as the generator wants it, counted from one.
+    /// The share's number for the generator, counted from one.
     pub(super) fn number(self) -> i32 {
         self.index + 1
     }
 
-    /// How many shares there are.
+    /// The number of shares.
     pub(super) fn count(self) -> i32 {
         self.count
     }

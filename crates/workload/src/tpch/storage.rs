@@ -24,7 +24,7 @@ pub struct StorageWorker {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Orders,
-    /// All orders are pushed; their flow is to be told so.
+    /// All orders are pushed; their flow has to be finished.
     OrdersEnd,
     Lineitem,
     LineitemEnd,
@@ -36,25 +36,25 @@ type Orders = Map<OrderGeneratorIterator<'static>, fn(Order<'static>) -> [u8; Or
 type Lines =
     Map<LineItemGeneratorIterator<'static>, fn(LineItem<'static>) -> [u8; LineitemRow::BYTES]>;
 
-/// The encoded rows of a table and where they go.
+/// The encoded rows of a table and their partitioner.
 #[derive(Debug)]
 struct Source<I, const ROW: usize> {
     table: &'static str,
-    /// Where the key by which rows are spread lies in them.
+    /// Offset of the partitioning key in a row.
     key_at: usize,
     target: Partitioner,
     /// Rows not yet generated.
     generated: I,
-    /// A row that was generated and found no room.
+    /// A generated row for which its ring had no free slot.
     held: Option<[u8; ROW]>,
     /// Rows generated beforehand, and how many of their bytes have been pushed.
     prepared: Vec<u8>,
     prepared_pushed: usize,
 }
 
-/// Why pushing came to a stop.
+/// Why pushing stopped.
 enum Stop {
-    /// As many rows were pushed as were asked for.
+    /// The requested number of rows was pushed.
     Enough,
     /// No row is left.
     Empty,
@@ -97,8 +97,8 @@ impl StorageWorker {
         })
     }
 
-    /// Generates up to `rows_max` rows, at least one, and keeps them in memory. Gives the number
-    /// of rows, or nothing if none are left to generate.
+    /// Generates up to `rows_max` rows, at least one, and keeps them in memory. Returns the number
+    /// of rows, or `None` if none are left to generate.
     pub fn prepare_step(&mut self, rows_max: usize) -> Option<u64> {
         let rows_max = rows_max.max(1);
         let orders = self.orders.prepare(rows_max, self.expected.orders);
@@ -141,7 +141,7 @@ impl StorageWorker {
         }
     }
 
-    /// Does the phase's work; whether there may be more to do now.
+    /// Does the work of the current phase; returns whether there may be more to do now.
     fn advance(&mut self, rows_max: u64) -> Result<bool, WorkerError> {
         match self.phase {
             Phase::Orders => {
@@ -182,7 +182,7 @@ impl StorageWorker {
     }
 
     /// The encoded rows of `orders` and of `lineitem` that were generated beforehand, in the order
-    /// of their keys, for another use once they are all pushed; nothing before that.
+    /// of their keys, for other uses once they are all pushed; `None` before that.
     pub fn take_prepared(&mut self) -> Option<[Vec<u8>; 2]> {
         (self.phase == Phase::Done).then(|| {
             [
@@ -197,7 +197,7 @@ impl StorageWorker {
         self.orders.prepared.len() + self.lineitem.prepared.len()
     }
 
-    /// Whether everything was pushed and the switch has taken it all to the consumers.
+    /// Whether everything was pushed and delivered to the consumers.
     pub fn is_delivered(&mut self) -> bool {
         self.phase == Phase::Done
             && self.orders.target.is_delivered()
@@ -226,14 +226,14 @@ impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
         }
     }
 
-    /// Generates up to `rows_max` rows into memory; `expected` is about how many there will be.
+    /// Generates up to `rows_max` rows into memory; `expected` is their approximate total.
     fn prepare(&mut self, rows_max: usize, expected: u64) -> usize {
         if rows_max == 0 {
             return 0;
         }
         if self.prepared.capacity() == 0 {
-            // A little more than expected, so that an estimate that is a bit too low does not
-            // double the memory. If so much is refused at once, the vector grows as it can.
+            // A little more than expected, so that a slightly low estimate does not double the
+            // memory. If that much cannot be reserved at once, the vector grows as needed.
             let rows = expected + expected / 32 + 64;
             let _ = self.prepared.try_reserve_exact(rows as usize * ROW);
         }
@@ -290,13 +290,13 @@ impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
         Ok(Stop::Enough)
     }
 
-    /// Sends what is left and says that no more will come.
+    /// Sends the remaining rows and marks the end.
     fn finish(&mut self) -> Result<Stop, WorkerError> {
         let outcome = self.target.finish();
         if let Some(stop) = self.stopped(outcome)? {
             return Ok(stop);
         }
-        // A ring with room left does not look whether its flow still lives.
+        // A push into a ring with free slots does not check whether its flow was aborted.
         if self.target.is_aborted() {
             return Err(WorkerError::Aborted { table: self.table });
         }
@@ -307,8 +307,8 @@ impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
         match outcome {
             Ok(()) => Ok(None),
             Err(PushError::Full) => Ok(Some(Stop::Full)),
-            // Nobody else finishes our flow, and items are as long as their slots: whatever else
-            // a ring says, it is not a ring that we can go on with.
+            // Only this worker finishes its flow, and items are as long as their slots, so the ring
+            // is invalid after any of these errors.
             Err(PushError::Aborted | PushError::Finished | PushError::TooLong { .. }) => {
                 Err(WorkerError::Aborted { table: self.table })
             }

@@ -1,4 +1,4 @@
-//! Scale, parts and results; rows, workers and bad input in files of their own.
+//! Scale, parts and results; rows, workers and bad input are in files of their own.
 
 mod fake_switch;
 mod fan_out;
@@ -12,7 +12,7 @@ use fake_switch::FakeFlow;
 use rackweave_endpoint::flow::ITEM_HEADER;
 use std::collections::BTreeSet;
 
-/// Bytes of an item with room for two line items or four orders.
+/// Bytes of an item that holds two line items or four orders.
 const ITEM_BYTES: usize = ITEM_HEADER + 2 * LineitemRow::BYTES;
 
 /// A flow of one ring, with items of [`ITEM_BYTES`].

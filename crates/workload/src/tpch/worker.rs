@@ -1,13 +1,13 @@
-//! What workers of both kinds say.
+//! Steps and errors of both kinds of workers.
 
 use super::rows::RowError;
 
-/// What a worker's step came to.
+/// The result of a worker's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkerStep {
     /// Rows were pushed or consumed.
     Worked {
-        /// How many.
+        /// Number of rows.
         rows: u64,
         /// Their bytes.
         bytes: u64,
@@ -24,13 +24,13 @@ pub enum WorkerStep {
 /// Why a worker has given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The flow was broken off, or one of its ring words makes no sense.
+    /// The flow was aborted, or one of its ring words is invalid.
     #[error("the flow of {table} was broken off")]
     Aborted {
         /// The table.
         table: &'static str,
     },
-    /// The partitioner was made for rows of another size.
+    /// The partitioner is for rows of another size.
     #[error("the partitioner of {table} was not made for rows of {row_bytes} bytes")]
     RowSize {
         /// The table.
@@ -38,14 +38,14 @@ pub enum WorkerError {
         /// Bytes of the table's rows.
         row_bytes: usize,
     },
-    /// An item has no header, or counts no rows or more than there is room for.
+    /// An item has no header, or its count is zero or exceeds its size.
     #[error("item {item} of {table} does not begin with a header that counts 1 to {rows_max} rows")]
     Item {
         /// The table.
         table: &'static str,
         /// The item, counted from zero in its ring.
         item: u64,
-        /// Rows for which there is room.
+        /// Maximum rows of the item.
         rows_max: usize,
     },
     /// A row is malformed.
@@ -60,15 +60,15 @@ pub enum WorkerError {
         /// What is wrong with it.
         error: RowError,
     },
-    /// A result was asked for before the end.
+    /// A result was requested before the end.
     #[error("the worker has not come to the end of {table}")]
     NotDone {
-        /// The table that it is at.
+        /// The table being processed.
         table: &'static str,
     },
 }
 
-/// `orders` as errors name it.
+/// The name of `orders` in errors.
 pub(super) const ORDERS: &str = super::TABLES[0].name;
-/// `lineitem` as errors name it.
+/// The name of `lineitem` in errors.
 pub(super) const LINEITEM: &str = super::TABLES[1].name;

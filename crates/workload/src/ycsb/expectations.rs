@@ -1,79 +1,80 @@
-//! Which versions a read may see while other workers update.
+//! The versions that a read may see while other workers update.
 //!
-//! An update begins, makes version `v + 1` of version `v` under the page's latch, and commits. With
-//! each update counted once, a record's version is the number of updates that it has seen. So:
+//! An update begins, makes version `v + 1` of version `v` under the page's latch, and commits. If
+//! each update is counted once, a record's version is the number of its updates. So:
 //!
-//! - a read sees at least every version that was committed, or seen by somebody, before it began;
+//! - a read sees at least every version that was committed, or seen by any worker, before it began;
 //! - a read sees at most as many updates as have begun;
-//! - no two updates commit the same version: the second overwrote what it had not read;
-//! - the versions up to the newest that are not committed yet are those of updates under way.
+//! - no two updates commit the same version: the second would have overwritten a version that it
+//!   had not read;
+//! - uncommitted versions up to the newest are those of pending updates.
 //!
-//! One word for each record holds all of that, whoever shares it, and nothing takes a lock.
+//! One word per record holds all of this; it is shared by all workers without a lock.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// What is known of the versions of all records, shared by all workers. Eight bytes a record.
+/// The known versions of all records, shared by all workers. Eight bytes per record.
 ///
-/// When there are more records than are to be remembered, every n-th is; the others pass unjudged,
-/// as do those beyond the end.
+/// If there are more records than may be tracked, every n-th is tracked; the others are not
+/// checked, and neither are those beyond the end.
 #[derive(Debug)]
 pub struct Expectations {
     words: Box<[AtomicU64]>,
-    /// Records with a number that this divides are remembered.
+    /// Records whose number this divides are tracked.
     stride: u64,
 }
 
-/// The version that a read must see at least.
+/// The minimum version that a read must see.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[must_use = "give it to after_read"]
 pub struct Floor(u64);
 
-/// A read saw a version that it could not see.
+/// A read saw an impossible version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StaleRead {
-    /// A newer version was there before the read began.
+    /// A newer version existed before the read began.
     #[error("record {key} was read in version {version}, and had version {floor} before")]
     Old {
         /// The record.
         key: u64,
         /// The version that was read.
         version: u64,
-        /// The version that was known before.
+        /// The version known before.
         floor: u64,
     },
-    /// Not so many updates have begun.
+    /// Fewer updates have begun than this version needs.
     #[error("record {key} was read in version {version}, and at most {limit} updates have begun")]
     Unborn {
         /// The record.
         key: u64,
         /// The version that was read.
         version: u64,
-        /// The newest version that there can be.
+        /// The newest possible version.
         limit: u64,
     },
 }
 
-/// An update that cannot be.
+/// An impossible update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// Two updates made one version.
+    /// Two updates made the same version.
     #[error("an update was lost: record {key} got version {version} twice (newest {newest})")]
     Lost {
         /// The record.
         key: u64,
         /// The version that was committed.
         version: u64,
-        /// The newest version that is known.
+        /// The newest known version.
         newest: u64,
     },
-    /// Not so many updates have begun.
+    /// Fewer updates have begun than this version needs.
     #[error("record {key} got version {version}, and at most {limit} updates have begun")]
     Unborn {
         /// The record.
         key: u64,
         /// The version that was committed.
         version: u64,
-        /// The newest version that there can be.
+        /// The newest possible version.
         limit: u64,
     },
     /// An update ended that had not begun.
@@ -82,13 +83,13 @@ pub enum UpdateError {
         /// The record.
         key: u64,
     },
-    /// More updates than are counted.
+    /// More updates than can be counted.
     #[error("{max} updates of record {key} are under way, more are not counted", max = COUNT_MAX)]
     TooMany {
         /// The record.
         key: u64,
     },
-    /// At the end, updates are missing.
+    /// Updates are missing at the end.
     #[error(
         "record {key}: {under_way} updates did not end, and of the versions up to {newest}, \
          {missing} were never committed"
@@ -98,32 +99,32 @@ pub enum UpdateError {
         key: u64,
         /// Updates that began and did not end.
         under_way: u64,
-        /// The newest version that is known.
+        /// The newest known version.
         newest: u64,
         /// Versions up to it that no update has committed.
         missing: u64,
     },
 }
 
-/// What is known of one record.
+/// The state of one record.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// The newest version that was committed or read.
     newest: u64,
     /// Updates that began and did not end.
     under_way: u64,
-    /// Versions up to the newest that no update has committed. Their updates are under way.
+    /// Versions up to the newest that no update has committed. Their updates are pending.
     missing: u64,
 }
 
-/// Bits of each of the two counts in a word; the version has the 40 above them.
+/// Bits of each of the two counts in a word; the version has the 40 bits above them.
 const COUNT_BITS: u32 = 12;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const VERSION_MAX: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
 
 impl Expectations {
-    /// Records `0..records` in version 0. At most `remembered` of them are remembered, every n-th,
-    /// and at least one.
+    /// Tracks records `0..records`, in version 0. At most `remembered` of them are tracked, every
+    /// n-th, and at least one.
     pub fn new(records: u64, remembered: u64) -> Self {
         let stride = records.div_ceil(remembered.max(1)).max(1);
         let words = 0..records.div_ceil(stride);
@@ -133,22 +134,22 @@ impl Expectations {
         }
     }
 
-    /// One record in so many is remembered.
+    /// One record in this many is tracked.
     pub const fn stride(&self) -> u64 {
         self.stride
     }
 
-    /// What a read of `key` that begins now must see.
+    /// The minimum version that a read of `key` beginning now must see.
     pub fn before_read(&self, key: u64) -> Floor {
         let word = self.word(key).map(|word| word.load(SeqCst));
         Floor(word.map_or(0, |word| Known::from(word).newest))
     }
 
-    /// Judges a read that has ended: `version` is what the verified record said, `floor` is from
-    /// before it began. From now on, no read may see less.
+    /// Checks a read that has ended: `version` is that of the verified record, `floor` is from
+    /// before it began. From now on, no read may see an older version.
     ///
     /// # Errors
-    /// If it could not see this version.
+    /// If it could not have seen this version.
     pub fn after_read(&self, key: u64, version: u64, floor: Floor) -> Result<(), StaleRead> {
         let Some(word) = self.word(key) else {
             return Ok(());
@@ -174,10 +175,10 @@ impl Expectations {
         })
     }
 
-    /// An update of `key` is about to begin: from now on, a read may see it.
+    /// Records that an update of `key` is about to begin: from now on, a read may see it.
     ///
     /// # Errors
-    /// If so many are under way that they are not counted any more; it is not counted then.
+    /// If too many are pending to be counted; it is then not counted.
     pub fn begin_update(&self, key: u64) -> Result<(), UpdateError> {
         self.change(key, |mut known| {
             if known.under_way == COUNT_MAX {
@@ -188,8 +189,8 @@ impl Expectations {
         })
     }
 
-    /// An update of `key` has ended and made version `version`: every read that begins from now on
-    /// must see it. Updates may come here in another order than that of their versions.
+    /// Records that an update of `key` has ended and made version `version`: every read that begins
+    /// from now on must see it. Calls may be in another order than the versions.
     ///
     /// # Errors
     /// If another update has made this version, or too few have begun; nothing changes then.
@@ -210,7 +211,7 @@ impl Expectations {
                 });
             }
             let mut known = known.raise(version);
-            // Now `version` is one of those up to the newest. Is there one to be committed?
+            // Now `version` is one of those up to the newest. Check whether one is uncommitted.
             if version == 0 || known.missing == 0 {
                 return Err(UpdateError::Lost {
                     key,
@@ -224,11 +225,11 @@ impl Expectations {
         })
     }
 
-    /// An update of `key` that began has certainly changed nothing. If nobody knows whether it has,
-    /// let it stay under way: then reads may see it and need not.
+    /// Records that an update of `key` that began has certainly changed nothing. If its outcome is
+    /// unknown, leave it pending: then reads may but need not see it.
     ///
     /// # Errors
-    /// If none is under way that nobody has seen; nothing changes then.
+    /// If there is no pending update that has not been seen; nothing changes then.
     pub fn cancel_update(&self, key: u64) -> Result<(), UpdateError> {
         self.change(key, |mut known| {
             if known.under_way <= known.missing {
@@ -239,8 +240,8 @@ impl Expectations {
         })
     }
 
-    /// Forgets `key` and goes on from `version`: for a record whose updates were reported as lost.
-    /// No update of it may be under way.
+    /// Resets `key` to `version`: for a record whose updates were reported as lost. No update of it
+    /// may be pending.
     pub fn reset(&self, key: u64, version: u64) {
         if let Some(word) = self.word(key) {
             let known = Known {
@@ -252,10 +253,10 @@ impl Expectations {
         }
     }
 
-    /// Looks, when all workers have ended, whether all updates have, and each has its version.
+    /// Checks, when all workers have ended, that all updates have ended, each with its version.
     ///
     /// # Errors
-    /// The first record of which that is not so.
+    /// The first record for which this is not so.
     pub fn settled(&self) -> Result<(), UpdateError> {
         for (at, word) in (0..).zip(&self.words) {
             let known = Known::from(word.load(SeqCst));
@@ -286,12 +287,12 @@ impl Expectations {
     }
 }
 
-/// Takes `step` at once, however many others take theirs.
+/// Applies `step` atomically, with concurrent calls.
 fn change<E>(word: &AtomicU64, step: impl Fn(Known) -> Result<Known, E>) -> Result<(), E> {
     let mut old = word.load(SeqCst);
     loop {
         let new = u64::from(step(Known::from(old))?);
-        // Most reads change nothing, and need not take the cache line from the others.
+        // Most reads change nothing, and need not take the cache line from other cores.
         if new == old {
             return Ok(());
         }
@@ -303,14 +304,14 @@ fn change<E>(word: &AtomicU64, step: impl Fn(Known) -> Result<Known, E>) -> Resu
 }
 
 impl Known {
-    /// The newest version that there can be. Of the updates under way, as many as versions are
-    /// missing have made those; only the others can have made newer ones.
+    /// The newest possible version. As many pending updates as versions are missing have made
+    /// those; only the rest can have made newer ones.
     fn limit(self) -> u64 {
         let unseen = self.under_way - self.missing;
         (self.newest + unseen).min(VERSION_MAX)
     }
 
-    /// Takes note of a version up to the limit.
+    /// Records a version up to the limit.
     fn raise(mut self, version: u64) -> Self {
         let newer = version.saturating_sub(self.newest);
         self.missing += newer;

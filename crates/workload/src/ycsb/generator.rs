@@ -9,7 +9,7 @@ use rackweave_base::Rng;
 /// Draws the operations of one worker.
 ///
 /// The same options, worker and numbers of inserted records give the same operations. All workers
-/// of a run have the same hot records, as where ranks lie depends on the seed alone.
+/// of a run have the same hot records, since the positions of ranks depend on the seed only.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: Rng,
@@ -17,7 +17,7 @@ pub struct Generator {
     distribution: Distribution,
     zipf: Zipf,
     scatter: Scatter,
-    /// Records that were there at the start.
+    /// Records at the start.
     records: u64,
     scan_length_max: u32,
 }
@@ -42,8 +42,8 @@ impl Generator {
         })
     }
 
-    /// Draws the next operation. `inserted` says how many records there are: those of the start and
-    /// those whose insert was acknowledged, without a hole. Keys are below it.
+    /// Draws the next operation. `inserted` is the number of records: those of the start and those
+    /// whose insert was acknowledged, without a gap. Keys are below it.
     pub fn next(&mut self, inserted: u64) -> Operation {
         let inserted = inserted.max(self.records);
         let Mix {
@@ -81,9 +81,9 @@ impl Generator {
         }
         let rank = self.zipf.sample(&mut self.rng);
         match self.distribution {
-            // Only the records of the start are scattered: were the bijection one over all that
-            // there are now, every insert would make other records hot. This is a bijection at
-            // every moment, and a new record comes in as the coldest.
+            // Only the records of the start are scattered: if the bijection covered all current
+            // records, every insert would make other records hot. This is a bijection at every
+            // moment, and a new record enters as the coldest.
             Distribution::Scrambled => self.scatter.apply(rank),
             Distribution::Latest => inserted - 1 - rank,
             Distribution::Zipfian | Distribution::Uniform => rank,

@@ -1,7 +1,7 @@
-//! Where records lie: a heap of records of one size in pages of one size.
+//! The location of records: a heap of records of one size in pages of one size.
 //!
-//! A page begins with the header of the page store. Behind it lie records, as many as fit whole;
-//! what is left at the end stays unused. Record numbers run on from page to page.
+//! A page begins with the header of the page store. Records follow it, as many as fit completely;
+//! the rest stays unused. Record numbers continue from page to page.
 
 use super::record;
 
@@ -15,7 +15,7 @@ pub struct HeapLayout {
     records_per_page: u32,
 }
 
-/// Where a record lies.
+/// The location of a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// The page, counted from the first of the heap.
@@ -44,7 +44,7 @@ pub enum HeapError {
     PageTooSmall {
         /// Bytes of a page.
         page_size: u32,
-        /// Bytes at its start that are the page store's.
+        /// Bytes at its start that are reserved for the page store.
         header_bytes: u32,
         /// Bytes of a record.
         record_size: u32,
@@ -53,7 +53,7 @@ pub enum HeapError {
 
 impl HeapLayout {
     /// A heap of records of `record_size` bytes, in pages of `page_size` bytes, the first
-    /// `header_bytes` of which are the page store's.
+    /// `header_bytes` of which are reserved for the page store.
     ///
     /// # Errors
     /// If a page holds no record, or records would not be whole words on word boundaries.
@@ -85,7 +85,7 @@ impl HeapLayout {
         self.page_size
     }
 
-    /// Bytes at the start of a page that are the page store's.
+    /// Bytes at the start of a page that are reserved for the page store.
     pub const fn header_bytes(&self) -> u32 {
         self.header_bytes
     }
@@ -100,7 +100,7 @@ impl HeapLayout {
         self.records_per_page
     }
 
-    /// Where record `record` lies.
+    /// The location of record `record`.
     pub const fn place(&self, record: u64) -> Place {
         let per_page = self.records_per_page as u64;
         Place {

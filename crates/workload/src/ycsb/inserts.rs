@@ -1,31 +1,32 @@
 //! Numbers for new records, shared by all workers.
 //!
-//! A number is given when an insert starts and acknowledged when the record is there. Others may
-//! read a record once it and all before it were acknowledged, so readers never meet a hole. YCSB
+//! A number is assigned when an insert starts and acknowledged when the record exists. Others may
+//! read a record once it and all before it were acknowledged, so readers never meet a gap. YCSB
 //! does the same (`AcknowledgedCounterGenerator`).
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Gives record numbers to inserts and tells how many records there are.
+/// Assigns record numbers to inserts and reports the number of records.
 #[derive(Debug)]
 pub struct InsertCounter {
-    /// The next number to give.
+    /// The next number to assign.
     next: AtomicU64,
     /// All records below were acknowledged.
     inserted: AtomicU64,
-    /// A number that was acknowledged and is not counted yet is in its place, plus one. Whole
-    /// numbers, not bits: a worker that slept cannot take the number of a later round for its own.
+    /// An acknowledged number that is not counted yet is stored in its slot, plus one. Whole
+    /// numbers, not bits: a delayed worker must not mistake the number of a later round for its
+    /// own.
     waiting: Box<[AtomicU64]>,
     records_max: u64,
 }
 
-/// Why there is no number.
+/// Why no number is assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InsertError {
-    /// There is no room for more records.
+    /// The capacity for records is exhausted.
     #[error("there is room for {records_max} records, and all are taken; give the run more room")]
     Full {
-        /// Records that there is room for.
+        /// The capacity.
         records_max: u64,
     },
     /// An insert that began long ago has not been acknowledged.
@@ -41,10 +42,10 @@ pub enum InsertError {
 }
 
 impl InsertCounter {
-    /// The most inserts between the oldest that is under way and the next.
+    /// Maximum inserts between the oldest pending one and the next.
     pub const UNDER_WAY_MAX: u64 = 4096;
 
-    /// Counts on from `records` records that are there, up to `records_max`.
+    /// Continues after `records` existing records, up to `records_max`.
     pub fn new(records: u64, records_max: u64) -> Self {
         Self {
             next: AtomicU64::new(records),
@@ -56,16 +57,16 @@ impl InsertCounter {
         }
     }
 
-    /// How many records there are: all below this number may be read.
+    /// The number of records: all below this number may be read.
     pub fn inserted(&self) -> u64 {
         self.inserted.load(SeqCst)
     }
 
-    /// Gives the number of a new record. It must be acknowledged at last, as no later record is
-    /// counted before it: an insert that fails is to be tried again.
+    /// Assigns the number of a new record. It must be acknowledged eventually, as no later record
+    /// is counted before it: a failed insert has to be retried.
     ///
     /// # Errors
-    /// If there is no room, or too many inserts are under way.
+    /// If there is no capacity, or too many inserts are pending.
     pub fn begin(&self) -> Result<u64, InsertError> {
         let mut key = self.next.load(SeqCst);
         loop {
@@ -73,7 +74,7 @@ impl InsertCounter {
                 let records_max = self.records_max;
                 return Err(InsertError::Full { records_max });
             }
-            // An old value is smaller, so at worst this refuses what would just fit.
+            // A stale value is smaller, so at worst this refuses an insert that would just fit.
             let oldest = self.inserted();
             let under_way = key.saturating_sub(oldest);
             if under_way >= Self::UNDER_WAY_MAX {
@@ -89,12 +90,12 @@ impl InsertCounter {
         }
     }
 
-    /// Record `key`, whose number came from [`Self::begin`], is there.
+    /// Acknowledges that record `key`, whose number came from [`Self::begin`], exists.
     pub fn acknowledge(&self, key: u64) {
         self.place(key).store(key + 1, SeqCst);
-        // Whoever takes the number of the next record out of its place counts it, and looks again.
-        // A worker that finds nothing may leave: its own number was in its place before it read
-        // `inserted`, so the one who moves `inserted` there will find it.
+        // The worker that takes the number of the next record out of its slot counts it, and looks
+        // again. A worker that finds nothing may leave: its own number was in its slot before it
+        // read `inserted`, so the worker that moves `inserted` there will find it.
         loop {
             let next = self.inserted();
             let taken = self

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug)]
 pub struct LatencyRecorder(Histogram<u64>);
 
-/// What was recorded, in nanoseconds; all zero if nothing was.
+/// Recorded latencies, in nanoseconds; all zero if there are none.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencySummary {
@@ -18,17 +18,17 @@ pub struct LatencySummary {
     pub mean_ns: f64,
     /// The median.
     pub p50_ns: u64,
-    /// Nine in ten took no longer.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 in 100 took no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 in 1000 took no longer.
+    /// The 99.9th percentile.
     pub p99_9_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
-/// An hour; what took longer counts as an hour.
+/// An hour; longer latencies count as an hour.
 const MAX_NS: u64 = 3600 * 1_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
@@ -39,34 +39,34 @@ impl LatencyRecorder {
         Self(histogram.expect("bounds and digits are within what is allowed"))
     }
 
-    /// An operation that was to start at `intended` has ended at `now`. In an open loop, `intended`
-    /// is what the schedule said; in a closed one, when the operation started.
+    /// Records an operation that was to start at `intended` and ended at `now`. In an open loop,
+    /// `intended` is the scheduled time; in a closed one, the actual start.
     pub fn record(&mut self, intended: Instant, now: Instant) {
         self.record_latency(now.since(intended));
     }
 
-    /// An operation took `latency`.
+    /// Records an operation that took `latency`.
     pub fn record_latency(&mut self, latency: Duration) {
         self.0.saturating_record(latency.as_nanos());
     }
 
-    /// Adds what `other` has recorded.
+    /// Adds the records of `other`.
     pub fn merge(&mut self, other: &Self) {
         let added = self.0.add(&other.0);
         added.expect("all recorders have the same bounds");
     }
 
-    /// How many operations were recorded.
+    /// Number of recorded operations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latency that the share `quantile` of the operations, 0 to 1, did not exceed.
+    /// The latency that the fraction `quantile` of the operations, 0 to 1, did not exceed.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile).min(self.0.max()))
     }
 
-    /// The usual numbers.
+    /// Count, mean, and the usual quantiles.
     pub fn summary(&self) -> LatencySummary {
         let at = |quantile| self.quantile(quantile).as_nanos();
         LatencySummary {

@@ -1,19 +1,20 @@
-//! YCSB: the core workloads A to F, their keys, their records, and what their reads must see.
+//! YCSB: the core workloads A to F, their keys, their records, and the permitted results of reads.
 //!
 //! Source: B. F. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010, and the
 //! authors' program where the paper is silent. A worker takes operations from a [`Generator`],
-//! finds records by a [`HeapLayout`], writes and verifies them with [`write_record`] and
-//! [`verify_record`], and asks [`Expectations`] whether a version may be seen. Inserts get their
-//! numbers from [`InsertCounter`]. An open-loop worker starts operations when a [`PoissonSchedule`]
-//! says, and tells a [`LatencyRecorder`] how long after that they ended.
+//! locates records by a [`HeapLayout`], writes and verifies them with [`write_record`] and
+//! [`verify_record`], and checks with [`Expectations`] whether a version may be seen. Inserts get
+//! their numbers from [`InsertCounter`]. An open-loop worker starts operations at the times of a
+//! [`PoissonSchedule`], and records in a [`LatencyRecorder`] how long after that they ended.
 //!
-//! Nothing here does IO, reads a clock or owns a thread. One seed gives one sequence of operations
-//! for each worker. Where this departs from the authors' program:
+//! Nothing here does I/O, reads a clock or owns a thread. One seed gives one sequence of operations
+//! for each worker. Differences from the authors' program:
 //!
-//! - Records are fixed in size, and an update writes all of a record, so that each can be verified.
+//! - Records are fixed in size, and an update writes the whole record, so that each can be
+//!   verified.
 //! - Zipfian requests are drawn exactly, for any skew from 0 to 1.5 (see [`Zipf`]), and scrambled
 //!   by a bijection, not by a hash (see [`Scatter`]), so that no two ranks fall on one key.
-//! - The set of keys grows with what is inserted. A new record is the hottest of `latest`, and the
+//! - The set of keys grows with the inserts. A new record is the hottest of `latest`, and the
 //!   coldest of the other skewed distributions.
 
 mod expectations;

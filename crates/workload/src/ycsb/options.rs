@@ -1,4 +1,4 @@
-//! What a run is asked to be.
+//! The options of a run.
 
 use super::record;
 use super::workload::{Distribution, Workload};
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct YcsbOptions {
-    /// Which operations.
+    /// The mix of operations.
     pub workload: Workload,
     /// Records at the start.
     pub records: u64,
     /// Operations of all workers together.
     pub operations: u64,
-    /// How keys are chosen; the workload's own way if none is given.
+    /// How keys are chosen; the workload's default if none is given.
     pub distribution: Option<Distribution>,
-    /// The skew of every distribution but the uniform: 0 to 1.5, 0.99 as in YCSB.
+    /// The skew of every distribution except the uniform: 0 to 1.5, 0.99 as in YCSB.
     pub theta: f64,
-    /// What everything random comes from.
+    /// The seed of everything random.
     pub seed: u64,
     /// Bytes of a record: a multiple of 8, at least 32; 1000 as in YCSB.
     pub record_size: u32,
-    /// The most records of a scan; lengths are even from 1 to it. 100 as in YCSB.
+    /// Maximum records of a scan; lengths are uniform from 1 to it. 100 as in YCSB.
     pub scan_length_max: u32,
 }
 
-/// Why options make no run.
+/// Why options are invalid.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum OptionsError {
     /// No records, or more than can be addressed.
@@ -66,14 +66,14 @@ impl Default for YcsbOptions {
 }
 
 impl YcsbOptions {
-    /// The most records at the start.
+    /// Maximum records at the start.
     pub const RECORDS_MAX: u64 = 1 << 40;
-    /// The most operations: one record may get all of them, and versions are checked in 40 bits.
+    /// Maximum operations: one record may get all of them, and versions are checked in 40 bits.
     pub const OPERATIONS_MAX: u64 = (1 << 40) - 1;
-    /// The longest scan that may be asked for.
+    /// Maximum length of a scan.
     pub const SCAN_LENGTH_MAX: u32 = 1 << 16;
 
-    /// Looks whether this can be run.
+    /// Checks whether this can be run.
     ///
     /// # Errors
     /// The first option that is out of range.
@@ -103,9 +103,9 @@ impl YcsbOptions {
         self.distribution.unwrap_or(self.workload.distribution())
     }
 
-    /// Records that there should be room for: those of the start and the inserts to come. The
-    /// number of inserts is drawn; this is its mean and eight standard deviations, so that a run
-    /// that needs more is not seen (and has its inserts refused, nothing worse).
+    /// Required capacity for records: those of the start and the inserts to come. The number of
+    /// inserts is random; this is its mean plus eight standard deviations, so that a run
+    /// practically never needs more (and if it does, its inserts are only refused).
     pub fn records_max(&self) -> u64 {
         let share = f64::from(self.workload.mix().insert) / 100.0;
         let mean = self.operations as f64 * share;

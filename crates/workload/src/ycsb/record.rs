@@ -1,4 +1,4 @@
-//! A record: bytes that tell whose they are, which version, and whether they belong together.
+//! A record: bytes that identify its key and version, and whether they belong together.
 //!
 //! Layout, in words of eight bytes, little-endian:
 //!
@@ -7,19 +7,19 @@
 //! | 0       | key |
 //! | 1       | version: how often the record was updated, 0 after its insert |
 //! | 2       | stamp: writer in the upper 16 bits, its sequence number in the lower 48 |
-//! | 3..n-1  | filler, a function of key, version and place |
+//! | 3..n-1  | filler, a function of key, version and position |
 //! | n-1     | checksum of key, version, stamp and size |
 //!
 //! The filler differs between any two versions and keys in every word, so a record with parts of
-//! two writes is found at its first foreign word. As all of the filler is compared, the checksum
-//! need not cover it. It is last, so that a write which stopped early is found in a record without
-//! filler too.
+//! two writes is detected at its first foreign word. As all of the filler is compared, the checksum
+//! need not cover it. It is last, so that a write which stopped early is detected even in a record
+//! without filler.
 
 use super::scatter::mix;
 
-/// The smallest record: all but filler.
+/// Minimum size of a record: everything except filler.
 pub(super) const SIZE_MIN: usize = 32;
-/// The largest record: the largest page.
+/// Maximum size of a record: the largest page.
 pub(super) const SIZE_MAX: usize = 1 << 20;
 
 /// Bytes before the filler.
@@ -27,46 +27,46 @@ const HEAD: usize = 24;
 /// Bytes of the checksum.
 const TAIL: usize = 8;
 
-/// Who wrote a record, and which of its writes that was.
+/// The writer of a record, and the number of its write.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Stamp {
     /// The worker.
     pub writer: u16,
-    /// How many writes it made before; the lower 48 bits are kept.
+    /// Number of its earlier writes; the lower 48 bits are kept.
     pub sequence: u64,
 }
 
-/// What a verified record says of itself.
+/// The content of a verified record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RecordView {
     /// Its number.
     pub key: u64,
     /// How often it was updated.
     pub version: u64,
-    /// Who wrote it last.
+    /// The last write.
     pub stamp: Stamp,
 }
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
-    /// These bytes are no record, whatever they say.
+    /// The length of the bytes is not valid for a record.
     #[error("{0} bytes are no record; it has a multiple of 8 from {SIZE_MIN} to {SIZE_MAX}")]
     Size(usize),
-    /// Its head is zero: nobody wrote it.
+    /// Its head is zero: it was never written.
     #[error("record {key} was never written: its first {HEAD} bytes and its checksum are zero")]
     Unwritten {
-        /// The record that was looked for.
+        /// The expected record.
         key: u64,
     },
-    /// Another record lies here, or something that is none.
+    /// Another record is here, or invalid bytes.
     #[error("record {expected} says that it is record {found}, version {version}")]
     WrongKey {
-        /// The record that was looked for.
+        /// The expected record.
         expected: u64,
-        /// The key that is there.
+        /// The key found.
         found: u64,
-        /// The version that is there.
+        /// The version found.
         version: u64,
     },
     /// Its parts do not belong together.
@@ -77,11 +77,11 @@ pub enum RecordError {
     Torn {
         /// The record.
         key: u64,
-        /// The version that its head tells.
+        /// The version in its head.
         version: u64,
         /// The first byte of the filler that is wrong, counted from the start of the record.
         at: usize,
-        /// The neighbouring version that this part of the filler is of, if it is of one.
+        /// The neighbouring version that this part of the filler belongs to, if there is one.
         other: Option<u64>,
     },
     /// Its head and its end do not belong together.
@@ -92,11 +92,11 @@ pub enum RecordError {
     Checksum {
         /// The record.
         key: u64,
-        /// The version that its head tells.
+        /// The version in its head.
         version: u64,
-        /// The checksum of what its head tells.
+        /// The checksum computed from its head.
         expected: u64,
-        /// The checksum that is there.
+        /// The checksum found.
         found: u64,
     },
 }
@@ -109,7 +109,7 @@ pub(super) const fn is_size(size: usize) -> bool {
 /// Writes all of a record.
 ///
 /// # Errors
-/// If `bytes` is not as long as a record may be; nothing is written then.
+/// If the length of `bytes` is not valid for a record; nothing is written then.
 pub fn write_record(
     bytes: &mut [u8],
     key: u64,
@@ -135,7 +135,7 @@ pub fn write_record(
     Ok(())
 }
 
-/// Looks at every byte of what should be record `key`.
+/// Checks every byte of what should be record `key`.
 ///
 /// # Errors
 /// What is wrong with it: see [`RecordError`].
@@ -157,7 +157,7 @@ pub fn verify_record(bytes: &[u8], key: u64) -> Result<RecordView, RecordError> 
         });
     }
     let filler = &bytes[HEAD..size - TAIL];
-    // One answer for all words: a branch at each would keep the compiler from joining them.
+    // One comparison for all words: a branch at each would prevent vectorization.
     let mut difference = 0;
     let mut state = filler_start(key, version);
     for word in filler.chunks_exact(8) {
@@ -200,7 +200,7 @@ impl Stamp {
     }
 }
 
-/// Finds the first wrong byte, and whose it is.
+/// Finds the first wrong byte, and the version that it belongs to.
 #[cold]
 fn torn(filler: &[u8], key: u64, version: u64) -> RecordError {
     let expected = |version, word: usize| {
@@ -213,7 +213,7 @@ fn torn(filler: &[u8], key: u64, version: u64) -> RecordError {
         .find(|&(word, found)| found != expected(version, word))
         .expect("a word was found to differ");
     let byte = (found ^ expected(version, word)).trailing_zeros() as usize / 8;
-    // A torn record is mostly of two writes that followed each other.
+    // A torn record usually mixes two consecutive writes.
     let mut neighbours = version.saturating_sub(NEIGHBOURS)..=version.saturating_add(NEIGHBOURS);
     RecordError::Torn {
         key,
@@ -223,14 +223,14 @@ fn torn(filler: &[u8], key: u64, version: u64) -> RecordError {
     }
 }
 
-/// How far from the version of the head [`torn`] looks for another.
+/// How far from the version of the head [`torn`] searches for another.
 const NEIGHBOURS: u64 = 64;
 
 fn whose(other: Option<u64>) -> String {
     other.map_or_else(String::new, |other| format!(", but of version {other}"))
 }
 
-/// The golden ratio, odd: states of 2^64 places in a row are all different.
+/// The golden ratio, odd: the states of 2^64 consecutive positions are all different.
 const FILLER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn filler_start(key: u64, version: u64) -> u64 {
@@ -243,7 +243,7 @@ fn filler_word(state: u64) -> u64 {
     (state ^ (state >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Never zero, so that zeroed memory is no record.
+/// Never zero, so that zeroed memory is not a record.
 fn checksum(key: u64, version: u64, stamp: u64, size: usize) -> u64 {
     mix(mix(mix(mix(key) ^ version) ^ stamp) ^ size as u64).max(1)
 }

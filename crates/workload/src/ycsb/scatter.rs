@@ -1,10 +1,10 @@
 //! Spreads ranks over keys: a seeded bijection on `0..size`.
 //!
 //! YCSB scrambles by a hash, under which ranks collide: some keys get the requests of several
-//! ranks, a third of the keys none, and the distribution is not Zipfian any more. A bijection keeps
+//! ranks, a third of the keys none, and the distribution is no longer Zipfian. A bijection keeps
 //! every mass. Source: J. Black and P. Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA
-//! 2002: a generalised Feistel network on a square of `side * side >= size` numbers, and what falls
-//! outside `0..size` walks on along its cycle until it falls inside.
+//! 2002: a generalised Feistel network on a square of `side * side >= size` numbers; a number
+//! outside `0..size` walks on along its cycle until it is inside.
 
 /// A seeded bijection on `0..size`. Not secret, only well spread.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,18 +33,18 @@ impl Scatter {
         }
     }
 
-    /// How many numbers it moves.
+    /// The size of the domain.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Where `rank` goes. Numbers of `size` and beyond stay where they are.
+    /// The image of `rank`. Numbers of `size` and beyond map to themselves.
     pub fn apply(&self, rank: u64) -> u64 {
         if rank >= self.size {
             return rank;
         }
-        // At most 2 * side numbers of the square lie outside, so nearly every walk is one step.
-        // It ends: a cycle through a number inside comes back to it.
+        // At most 2 * side numbers of the square are outside, so nearly every walk is one step. It
+        // ends: a cycle through a number inside returns to it.
         let mut at = rank;
         loop {
             at = self.step(at);
@@ -70,13 +70,13 @@ impl Scatter {
         left * self.side + right
     }
 
-    /// 64 even bits to a number below `side`, without a division.
+    /// Maps 64 uniform bits to a number below `side`, without a division.
     fn below_side(&self, bits: u64) -> u64 {
         ((u128::from(bits) * u128::from(self.side)) >> 64) as u64
     }
 }
 
-/// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input moves
+/// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input flips
 /// about half of the bits of the output.
 pub(super) const fn mix(mut bits: u64) -> u64 {
     bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);

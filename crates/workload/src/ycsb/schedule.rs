@@ -7,18 +7,18 @@
 
 use rackweave_base::{Duration, Instant, Rng};
 
-/// Intended starts with exponential gaps. Several schedules side by side are one at the sum of
+/// Intended starts with exponential gaps. Several schedules in parallel form one at the sum of
 /// their rates.
 #[derive(Clone, Debug)]
 pub struct PoissonSchedule {
     rng: Rng,
     gap_ns_mean: f64,
     due: Instant,
-    /// What the last gap had beyond whole nanoseconds; without it high rates would drift.
+    /// The fraction of the last gap beyond whole nanoseconds; without it high rates would drift.
     rest_ns: f64,
 }
 
-/// A rate that no schedule has.
+/// An invalid rate.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 #[error(
     "a rate of {0} operations per second; use {min} to {max}",
@@ -36,7 +36,7 @@ impl PoissonSchedule {
     /// run's `seed` and a number each.
     ///
     /// # Errors
-    /// If the rate is out of range, or no number.
+    /// If the rate is out of range, or NaN.
     pub fn new(seed: u64, worker: u32, per_second: f64, start: Instant) -> Result<Self, RateError> {
         if !(Self::RATE_MIN..=Self::RATE_MAX).contains(&per_second) {
             return Err(RateError(per_second));
@@ -56,8 +56,8 @@ impl PoissonSchedule {
         self.due
     }
 
-    /// The intended start of the next operation, if that is not after `now`; then it is the turn of
-    /// the one behind it. A worker that is late takes one after the other until none is left.
+    /// The intended start of the next operation, if that is not after `now`; then advances to the
+    /// one after it. A worker that is late calls it repeatedly until none is left.
     pub fn take(&mut self, now: Instant) -> Option<Instant> {
         let due = self.due;
         (due <= now).then(|| {

@@ -1,4 +1,4 @@
-//! What is asked: the core workloads, their mixes, and how keys are chosen.
+//! The core workloads, their mixes of operations, and how keys are chosen.
 //!
 //! Source: Cooper et al. 2010, table 2, and the property files `workloada` to `workloadf`.
 
@@ -32,7 +32,7 @@ rackweave_base::named! {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Distribution {
-        /// All records alike.
+        /// Uniform over all records.
         Uniform = "uniform",
         /// Zipfian by record number: record 0 is the hottest, and hot records are neighbours.
         Zipfian = "zipfian",
@@ -66,40 +66,40 @@ pub enum Operation {
         /// The record's number.
         key: u64,
     },
-    /// Write a record anew without a look at what it says (beyond its version).
+    /// Rewrite a record without looking at its content (beyond its version).
     Update {
         /// The record's number.
         key: u64,
     },
-    /// Add a record. It has no number yet: the next free one is taken from the workers' common
+    /// Add a record. It has no number yet: the next free one is taken from the workers' shared
     /// [`InsertCounter`](super::InsertCounter) when the insert starts.
     Insert,
     /// Read neighbouring records, in the order of their numbers.
     Scan {
         /// The first record's number.
         key: u64,
-        /// How many records; fewer if the last record comes before.
+        /// Number of records; fewer if the last record comes before.
         length: u32,
     },
-    /// Read and verify a record, then write it anew.
+    /// Read and verify a record, then rewrite it.
     ReadModifyWrite {
         /// The record's number.
         key: u64,
     },
 }
 
-/// A name that is no workload.
+/// A name that is not a workload.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no YCSB workload `{0}`; choose one of a, b, c, d, e, f")]
 pub struct UnknownWorkload(pub String);
 
-/// A name that is no distribution.
+/// A name that is not a distribution.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no distribution `{0}`; choose one of uniform, zipfian, scrambled, latest")]
 pub struct UnknownDistribution(pub String);
 
 impl Workload {
-    /// Its operations.
+    /// Its mix of operations.
     pub const fn mix(self) -> Mix {
         let none = Mix {
             read: 0,
@@ -138,7 +138,7 @@ impl Workload {
         }
     }
 
-    /// The distribution that belongs to it.
+    /// Its default distribution.
     pub const fn distribution(self) -> Distribution {
         match self {
             Self::D => Distribution::Latest,
@@ -148,7 +148,7 @@ impl Workload {
 }
 
 impl Operation {
-    /// The record that it starts at, if it has a number already.
+    /// The record that it starts at, if it already has a number.
     pub const fn key(self) -> Option<u64> {
         match self {
             Self::Read { key }
@@ -171,7 +171,7 @@ impl Operation {
 impl FromStr for Workload {
     type Err = UnknownWorkload;
 
-    /// Upper or lower case.
+    /// Accepts upper or lower case.
     fn from_str(name: &str) -> Result<Self, UnknownWorkload> {
         let is_named = |workload: &Self| workload.name().eq_ignore_ascii_case(name);
         let found = Self::ALL.into_iter().find(is_named);

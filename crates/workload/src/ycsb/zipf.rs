@@ -5,16 +5,16 @@
 //! Generating Billion-Record Synthetic Databases", SIGMOD 1994) is an approximation, works below
 //! skew 1 only, and sums over all ranks whenever there are more of them.
 //!
-//! With `h(x) = x^-theta` and its integral `H`, a number is drawn evenly under `H` and turned back
-//! by the inverse of `H`; rounding gives a rank. As `h` is convex, that draws each rank a little
-//! too often; the surplus is rejected, and another number drawn.
+//! With `h(x) = x^-theta` and its integral `H`, a number is drawn uniformly under `H` and mapped
+//! back by the inverse of `H`; rounding gives a rank. As `h` is convex, that draws each rank
+//! slightly too often; the surplus is rejected, and another number drawn.
 
 use rackweave_base::Rng;
 
 /// Draws ranks: rank `r`, counted from zero, with probability proportional to `(r + 1)^-theta`.
 ///
-/// Exact up to the 53 bits of a draw: ranks so far behind that their probability comes near 2^-53
-/// have their mass together, but not each its own.
+/// Exact up to the 53 bits of a draw: ranks so far out that their probability approaches 2^-53 have
+/// the correct total mass, but not each its own.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zipf {
     theta: f64,
@@ -23,25 +23,25 @@ pub struct Zipf {
     low: f64,
     /// `H(ranks + 0.5)`.
     high: f64,
-    /// A draw that was rounded up by no more than this is accepted without a closer look.
+    /// A draw that was rounded up by no more than this is accepted without further checks.
     squeeze: f64,
 }
 
-/// Why there is no such distribution.
+/// Why a distribution is invalid.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ZipfError {
-    /// There is nothing to draw, or too much.
+    /// No ranks, or too many.
     #[error("a Zipfian distribution over {0} ranks; use 1 to {max}", max = Zipf::RANKS_MAX)]
     Ranks(u64),
-    /// The skew is out of range, or no number.
+    /// The skew is out of range, or NaN.
     #[error("Zipfian skew {0} is out of range; use 0 (uniform) to {max}", max = Zipf::THETA_MAX)]
     Theta(f64),
 }
 
 impl Zipf {
-    /// The largest skew.
+    /// Maximum skew.
     pub const THETA_MAX: f64 = 1.5;
-    /// The most ranks: beyond it, halves between ranks get near the end of a double's 53 bits.
+    /// Maximum ranks: beyond it, halves between ranks approach the limit of a double's 53 bits.
     pub const RANKS_MAX: u64 = 1 << 48;
 
     /// The distribution with skew `theta` over `ranks` ranks.
@@ -64,7 +64,7 @@ impl Zipf {
         })
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub const fn ranks(&self) -> u64 {
         self.ranks
     }
@@ -74,7 +74,7 @@ impl Zipf {
         self.theta
     }
 
-    /// Changes the number of ranks, in constant time; it is held within 1 to [`Self::RANKS_MAX`].
+    /// Changes the number of ranks, in constant time; it is clamped to 1 to [`Self::RANKS_MAX`].
     pub fn resize(&mut self, ranks: u64) {
         self.ranks = ranks.clamp(1, Self::RANKS_MAX);
         self.high = integral(self.theta, self.ranks as f64 + 0.5);
@@ -112,7 +112,7 @@ fn integral(theta: f64, x: f64) -> f64 {
 
 /// The `x` with `H(x) = under`.
 fn inverse(theta: f64, under: f64) -> f64 {
-    // Rounding must not carry the argument of the logarithm below zero.
+    // Rounding must not make the argument of the logarithm negative.
     let t = ((1.0 - theta) * under).max(-1.0);
     (under * ln_1p_over(t)).exp()
 }
@@ -120,7 +120,7 @@ fn inverse(theta: f64, under: f64) -> f64 {
 /// Below this, two terms of a series are exact to the last bit, and the quotient is not.
 const SERIES: f64 = 1e-8;
 
-/// `(e^t - 1) / t`, which is 1 at 0. It is what makes skew 1 no special case.
+/// `(e^t - 1) / t`, which is 1 at 0. With it, skew 1 is not a special case.
 fn expm1_over(t: f64) -> f64 {
     if t.abs() > SERIES {
         t.exp_m1() / t

@@ -1,4 +1,4 @@
-//! Several switches in a row; packets are handed on by hand.
+//! Several switches in a row; the tests pass packets from one to the next.
 
 use super::*;
 
@@ -7,8 +7,8 @@ const UPLINK: u16 = 14;
 /// The same, of the core towards a second switch below.
 const SECOND: u16 = 15;
 
-/// An edge switch with layer 1 and the way up, and a core switch with the fat root. The client is
-/// at the edge, the server at the edge, the other server at the core.
+/// An edge switch with layer 1 and a port up, and a core switch with the fat root. The client and
+/// the server are at the edge, the other server is at the core.
 fn edge_and_core() -> [Rig; 2] {
     let edge = IndexConfig {
         fat_ranges: 0,
@@ -32,8 +32,8 @@ fn edge_and_core() -> [Rig; 2] {
     [edge, core]
 }
 
-/// Bank 0 has the tree node in slot 5, with children from 100 on; bank 1 in slot 6, from 200 on. In
-/// bank 1, slot 5 has what would lead astray.
+/// In bank 0 the tree node is in slot 5, with children from 100 on; in bank 1 it is in slot 6, with
+/// children from 200 on. Slot 5 of bank 1 holds a decoy.
 fn load(edge: &mut Rig, core: &mut Rig, bank: usize) {
     let slot = 5 + bank as u16;
     core.index()
@@ -54,7 +54,7 @@ fn hand_on(rig: &mut Rig, port: u16, packet: Packet, expect: u16) -> Packet {
     packet
 }
 
-/// What the header says, without taking it off the packet.
+/// The progress in the header, without removing it from the packet.
 fn progress_of(packet: &Packet) -> Progress {
     assert_eq!(query::sort(packet.header()), Some(Kind::Carried));
     query::detach(&mut packet.clone()).unwrap()
@@ -105,7 +105,7 @@ fn the_switch_with_the_fat_root_may_be_the_last() {
     core.index().set_query(ip(OTHER_SERVER), QPN, None).unwrap();
     assert!(core.send(UPLINK, up).is_none());
     assert_eq!(core.drops(DropReason::IndexUnknownPair), 1);
-    // Another server's by now: what was found is a tree node of the old one.
+    // The range now belongs to another server: the tree node found is one of the old server.
     let up = hand_on(&mut edge, 1, query_to(OTHER_SERVER, 5000), UPLINK);
     let entry = QueryEntry {
         server: 0,
@@ -140,7 +140,7 @@ fn without_a_bank_a_query_goes_straight_to_its_server() {
     edge.index().set_active(None).unwrap();
     let done = hand_on(&mut edge, 1, query_to(SERVER, 150), SERVER.into());
     assert_eq!(node_of(&done, SERVER, 150), 1);
-    // The other server is behind the core, which must not lead it anywhere.
+    // The other server is behind the core, which must not walk the query.
     let up = hand_on(&mut edge, 1, query_to(OTHER_SERVER, 5000), UPLINK);
     let done = hand_on(&mut core, UPLINK, up, OTHER_SERVER.into());
     assert_eq!(node_of(&done, OTHER_SERVER, 5000), 1);
@@ -183,8 +183,8 @@ fn damaged_headers_are_dropped() {
     assert_eq!(core.counters(), IndexCounters::default());
 }
 
-/// The fuzz target `index`: the walk took for granted that before the fat root a query is at the
-/// root. The check value of the header lets one damaged header in 65,536 through.
+/// Found by the fuzz target `index`: the walk assumed that a query is at the root before it has met
+/// the fat root. The check value of the header lets one damaged header in 65,536 through.
 #[test]
 fn a_header_that_is_below_the_root_before_the_fat_root_is_dropped() {
     let [mut edge, mut core] = edge_and_core();
@@ -201,7 +201,7 @@ fn a_header_that_is_below_the_root_before_the_fat_root_is_dropped() {
 
 #[test]
 fn a_way_up_to_nowhere_ends() {
-    // Both think that the other one has the fat root.
+    // Each assumes that the other has the fat root.
     let [mut edge, _] = edge_and_core();
     let [mut other, _] = edge_and_core();
     other.host(SERVER, UPLINK);
@@ -209,7 +209,7 @@ fn a_way_up_to_nowhere_ends() {
     let down = hand_on(&mut other, UPLINK, up, UPLINK);
     let done = hand_on(&mut edge, UPLINK, down, SERVER.into());
     assert_eq!(node_of(&done, SERVER, 150), 1);
-    // Forwarding goes in a circle.
+    // Forwarding forms a loop.
     edge.host(SERVER, UPLINK);
     let mut packet = hand_on(&mut edge, 1, query_to(SERVER, 150), UPLINK);
     let mut links = 1;
@@ -232,7 +232,7 @@ fn a_way_up_to_nowhere_ends() {
 #[test]
 fn layers_are_walked_in_turn_wherever_they_are() {
     let [mut edge, mut core] = edge_and_core();
-    // Layer 2 is in a switch below the core, which has to be passed by.
+    // Layer 2 is in a switch below the core, which the query has to pass.
     let lower = IndexConfig {
         fat_ranges: 0,
         first_layer: 2,
@@ -250,7 +250,7 @@ fn layers_are_walked_in_turn_wherever_they_are() {
         .unwrap();
     edge.index().set_active(Some(1)).unwrap();
     core.index().set_trusted(PortId(SECOND), true).unwrap();
-    // From the edge by the core, back to the edge, and on to the lower switch.
+    // From the edge through the core, back to the edge, and on to the lower switch.
     edge.index().set_trusted(PortId(SECOND), true).unwrap();
     edge.host(SERVER, SECOND);
     let mut go = |key| {
@@ -266,8 +266,7 @@ fn layers_are_walked_in_turn_wherever_they_are() {
         (lower.counters().by_depth[3], lower.counters().by_depth[2]),
         (1, 1)
     );
-    // Layer 1 is missed by a query that does not come by the edge again: what is below is of no
-    // use to it.
+    // A query that does not pass the edge again misses layer 1, so it cannot use the layers below.
     core.host(SERVER, SECOND);
     let up = hand_on(&mut edge, 1, query_to(SERVER, 150), UPLINK);
     let on = hand_on(&mut core, UPLINK, up, SECOND);

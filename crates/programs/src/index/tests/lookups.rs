@@ -14,7 +14,7 @@ fn request(host: u8, node: u32, key: u64, (len, kept): (usize, usize)) -> Packet
     body[8..16].copy_from_slice(&key.to_be_bytes());
     let mut whole = headers_to(host, 0, Rkey(0)).packet(Payload::Empty);
     let header = whole.header_mut();
-    // Lengths and port; the checksum by the difference.
+    // Lengths and port; the checksum is updated by the difference.
     let old = u16::from_be_bytes([header[16], header[17]]);
     let new = (28 + len) as u16;
     let mut sum = u32::from(!u16::from_be_bytes([header[24], header[25]]));
@@ -30,7 +30,7 @@ fn request(host: u8, node: u32, key: u64, (len, kept): (usize, usize)) -> Packet
     Packet::new(&bytes[..at], Payload::copied(&bytes[at..]))
 }
 
-/// Where the bytes of a request may lie.
+/// Possible splits of a request's bytes.
 const SPLITS: [(usize, usize); 4] = [(16, 16), (40, 16), (300, 30), (300, 46)];
 
 fn rig() -> Rig {

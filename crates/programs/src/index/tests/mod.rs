@@ -1,4 +1,4 @@
-//! The index without nodes: what becomes of which packet. `single` has one switch alone, `hops`
+//! The index without nodes: the result for each packet. `single` has a single switch, `hops`
 //! several in a row, `lookups` requests over plain UDP, `trees` random trees and their loading,
 //! `sizes` the budget.
 
@@ -70,7 +70,7 @@ fn pipeline(index: IndexConfig, rewrite: Rewrite) -> PipelineConfig {
     }
 }
 
-/// A switch. Host `n` is behind port `n` until it is said otherwise.
+/// A switch. Host `n` is at port `n` unless set otherwise.
 struct Rig {
     switch: Switch<Pipeline>,
     config: PipelineConfig,
@@ -114,7 +114,7 @@ impl Rig {
         self.switch.counters().drops(reason)
     }
 
-    /// Servers and queue pairs are entered, and the first bank is loaded and active.
+    /// Enters servers and queue pairs, loads the first bank and activates it.
     fn lead(&mut self) {
         self.register();
         self.load(0);
@@ -136,9 +136,9 @@ impl Rig {
         }
     }
 
-    /// A small tree in bank `bank`, in full: keys below 1000 are in the range of server 0, whose
+    /// A complete small tree in bank `bank`: keys below 1000 are in the range of server 0, whose
     /// tree node 10 is in slot 5 and has children 100, 101, 102 (keys up to 99, 199, 999); keys
-    /// from 1000 on are server 1's.
+    /// from 1000 on belong to server 1.
     fn load(&mut self, bank: usize) {
         let index = self.index();
         index.load_fat_root(bank, &small_fat_root(5)).unwrap();
@@ -156,7 +156,7 @@ impl Rig {
         first
     }
 
-    /// Sends a query and says which tree node of which server's the switch made of it.
+    /// Sends a query and returns the server's tree node that the switch wrote into it.
     fn ask(&mut self, host: u8, key: u64) -> Option<u64> {
         let (port, packet) = self.send(CLIENT.into(), query_to(host, key))?;
         assert_eq!(port, u16::from(host));
@@ -227,7 +227,7 @@ fn query_to(host: u8, key: u64) -> Packet {
     sealed(&headers_to(host, key, Rkey(0)))
 }
 
-/// The tree node that a query was filled in with. All else must be as it was, and the ICRC right.
+/// The tree node written into a query. Everything else must be unchanged, and the ICRC right.
 fn node_of(packet: &Packet, host: u8, key: u64) -> u64 {
     assert_eq!(icrc::verify(packet, &Memory::new(1 << 12)), Verdict::Right);
     let got = Headers::of(packet).unwrap();
@@ -236,7 +236,7 @@ fn node_of(packet: &Packet, host: u8, key: u64) -> u64 {
     };
     let mut expect = headers_to(host, key, KEY);
     expect.extension = got.extension;
-    // What balancing the ICRC is free to choose.
+    // Balancing the ICRC may choose this field freely.
     expect.ipv4.identification = got.ipv4.identification;
     expect.udp.source_port = got.udp.source_port;
     assert_eq!(got, expect);

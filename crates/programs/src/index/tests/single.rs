@@ -1,4 +1,4 @@
-//! One switch alone, with all there is of the tree.
+//! A single switch with the whole tree.
 
 use super::*;
 
@@ -66,13 +66,13 @@ fn a_damaged_query_is_dropped() {
 }
 
 /// `chaos --system index --access in-network`, seed 2385: a bit of an address flipped before the
-/// switch, which took the query for no sound packet and passed it on, and once more behind it. The
-/// server's NIC got a query that nobody had led.
+/// switch, which therefore did not recognise a valid query and passed the packet on; the bit
+/// flipped again behind the switch. The server's NIC got a query that no switch had processed.
 #[test]
 fn a_query_with_damaged_headers_is_not_passed_on() {
     let mut rig = Rig::new(SMALL);
     rig.lead();
-    // Behind the Ethernet header, 16 bytes into that of IPv4.
+    // After the Ethernet header, 16 bytes into that of IPv4.
     let target = 14 + 16;
     for bit in 0..32 {
         let mut packet = query_to(SERVER, 150);
@@ -83,9 +83,9 @@ fn a_query_with_damaged_headers_is_not_passed_on() {
 }
 
 /// `chaos --system index --access in-network`, seed 7001673: a bit of the key flipped before the
-/// switch, and the same bit of the address behind it. The switch had led the query on with a check
-/// value that was wrong by that bit, so the second damage made it right, and the server's NIC
-/// refused an address that nobody had asked for.
+/// switch, and the same bit of the address behind it. The switch had passed the query on with a
+/// check value that was wrong by that bit, so the second flip made it right, and the server's NIC
+/// refused an address that was never requested.
 #[test]
 fn a_bit_that_flips_before_and_behind_the_switch_does_not_go_unnoticed() {
     for rewrite in [Rewrite::Update, Rewrite::Balance] {

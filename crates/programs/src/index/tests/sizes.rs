@@ -1,8 +1,8 @@
-//! What the index takes, and which switches it fits.
+//! The resources that the index takes, and the switches that it fits.
 
 use super::*;
 
-/// The sizes of the paper: 1024 children of the fat root, 4096 tree nodes to a layer.
+/// The sizes of the paper: 1024 children of the fat root, 4096 tree nodes per layer.
 const PAPER: IndexConfig = IndexConfig {
     queries: 4096,
     servers: 16,

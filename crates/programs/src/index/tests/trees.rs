@@ -1,10 +1,10 @@
-//! Random trees: the switch must answer what a plain search does. And how trees are loaded.
+//! Random trees: the switch must give the result of a plain search. Also the loading of trees.
 
 use super::*;
 use crate::index::entries::SLICES;
 use rackweave_base::Rng;
 
-/// A tree node as a plain search sees it.
+/// A tree node for a plain search.
 struct Plain {
     last: u64,
     node: u32,
@@ -12,7 +12,7 @@ struct Plain {
     children: Vec<Plain>,
 }
 
-/// The slice tables for disjoint ranges in ascending order, made in the plainest way.
+/// The slice tables for disjoint ranges in ascending order, built in the simplest way.
 pub(super) fn fat_root(ranges: &[(u64, u64, FatRange)]) -> FatRoot {
     let mut root = FatRoot {
         ranges: ranges.iter().map(|range| range.2).collect(),
@@ -23,7 +23,7 @@ pub(super) fn fat_root(ranges: &[(u64, u64, FatRange)]) -> FatRoot {
     root
 }
 
-/// Fills the table of a stage that is for keys from `base` on.
+/// Fills the table of a stage for keys from `base` on.
 fn fill(
     root: &mut FatRoot,
     tables: &mut [u16; SLICES],
@@ -104,8 +104,8 @@ impl Plain {
         }
     }
 
-    /// Puts it and what is below into `layers`, if it has children and there is a layer; returns
-    /// how to get there.
+    /// Puts it and its descendants into `layers`, if it has children and there is a layer; returns
+    /// the entry that leads to it.
     fn place(&self, layers: &mut [Vec<RegularNode>]) -> Child {
         let Some((layer, below)) = layers.split_first_mut() else {
             return child(self.node, NO_SLOT);
@@ -226,7 +226,7 @@ fn the_switch_answers_what_a_plain_search_does() {
     }
 }
 
-/// The tree node that a search comes to within the fat root and two layers.
+/// The tree node that a search reaches within the fat root and two layers.
 fn two_layers(tree: &Plain, key: u64) -> u32 {
     let (mut at, (node, depth)) = (tree, tree.search(key));
     if depth <= 2 {
@@ -321,7 +321,7 @@ fn what_cannot_be_loaded_is_refused() {
         error(index.load_fat_root(0, &root)),
         "table index.slice_1 is full: it holds 128 entries"
     );
-    // Nothing of what was refused has stayed.
+    // Nothing of the refused load has stayed.
     rig.register();
     rig.index().set_active(Some(0)).unwrap();
     assert_eq!(rig.ask(SERVER, 5), Some(1));

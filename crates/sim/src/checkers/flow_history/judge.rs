@@ -1,14 +1,15 @@
-//! The judgement when a flow is over: what never came, and what only the whole run can tell.
+//! The verdict at the end of a flow: missing items, and violations that only the whole run can
+//! show.
 
 use super::order::{Owed, RingKey};
 use super::seen::{Ring, Seen};
 use super::{Consumer, FlowHistory, Member, Shape, Violation};
 
 impl FlowHistory {
-    /// The flow is over: judges what never came, too.
+    /// Ends the flow and checks for missing items, too.
     ///
     /// # Errors
-    /// Everything that is wrong with the flow, the first violations in full.
+    /// All violations, the first ones in full.
     pub fn finish(mut self) -> Result<(), Vec<Violation>> {
         let mut found = self.still_wrong();
         let owed: Vec<Owed> = (0..self.consumers.len())
@@ -30,7 +31,8 @@ impl FlowHistory {
         self.violations.judge(())
     }
 
-    /// What would have been right if a suspect had been given up, which was not.
+    /// Violations that would have been excused if a suspect had been given up, which did not
+    /// happen.
     fn still_wrong(&mut self) -> Vec<Violation> {
         let doubtful = core::mem::take(&mut self.doubtful);
         let given_up = |member: &Option<Member>| match *member {
@@ -43,7 +45,7 @@ impl FlowHistory {
         wrong.map(|(violation, _)| violation).collect()
     }
 
-    /// Whether a consumer is to see everything to the end.
+    /// Whether a consumer has to see everything to the end.
     fn stays(&self, consumer: &Consumer) -> bool {
         !(consumer.abandoned || consumer.left || self.aborted)
     }
@@ -59,7 +61,7 @@ impl FlowHistory {
         judge_range(key, ring, ring.seen(0), destination, 0, to)
     }
 
-    /// Balanced consumers pop each at its own pace, so gaps prove nothing until all is over.
+    /// Each balanced consumer pops at its own pace, so gaps prove nothing until the end.
     fn judge_balanced(&self, (producer, destination): RingKey, ring: &Ring) -> Option<Violation> {
         if self.losses_excused() || self.aborted || self.abandoned_producers.contains(&producer) {
             return None;
@@ -76,7 +78,7 @@ impl FlowHistory {
         })
     }
 
-    /// Whether the dead may take items with them, as many as are reported.
+    /// Whether dead consumers may take items with them, up to the reported number.
     fn losses_excused(&self) -> bool {
         let excuses =
             |consumer: &Consumer| consumer.abandoned && (!self.redelivers || consumer.excused > 0);
@@ -85,7 +87,7 @@ impl FlowHistory {
 
     fn judge_replicated(&self, key: RingKey, ring: &Ring, owed: &[Owed]) -> Vec<Violation> {
         let gone = self.abandoned_producers.contains(&key.0);
-        // What one consumer saw of a dead producer all must see.
+        // Items of a dead producer that one consumer saw must be seen by all.
         let staying = || {
             let all = self.consumers.iter().enumerate();
             all.filter(|(_, consumer)| self.stays(consumer))
@@ -108,7 +110,7 @@ impl FlowHistory {
     pub(super) fn owed_from(&self, consumer: usize, owed: &Owed, key: RingKey, pushed: u64) -> u64 {
         let from = owed.from(key, pushed);
         let joined = self.consumers[consumer].joined_at.as_ref();
-        // A ring that did not exist at that time is owed from its first item on.
+        // A ring that did not exist then is owed from its first item on.
         let promised = joined.map(|rings| rings.get(&key).copied().unwrap_or(0));
         from.min(promised.unwrap_or(pushed))
     }
@@ -179,8 +181,8 @@ impl FlowHistory {
     }
 }
 
-/// What is wrong with what a consumer saw of a ring: it must have no hole from `from` on, and must
-/// reach `to`, if that is given.
+/// Checks the items that a consumer saw of a ring: no gap from `from` on, and everything up to
+/// `to`, if given.
 fn judge_range(
     (producer, destination): RingKey,
     ring: &Ring,

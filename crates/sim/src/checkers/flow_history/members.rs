@@ -1,10 +1,10 @@
-//! Who comes, goes, dies or is in doubt, as the harness tells.
+//! Members that join, leave, die or are suspected, as reported by the harness.
 
 use super::{Consumer, FlowHistory, Member, Shape};
 
 impl FlowHistory {
-    /// The flow hands items of consumers that are gone to others: nothing may be missing, and an
-    /// item may come a second time if it had come to a consumer that was abandoned by then.
+    /// The flow redelivers items of consumers that are gone: nothing may be missing, and an item
+    /// may come a second time if it had come to a consumer that was abandoned by then.
     pub fn redelivers(&mut self) {
         self.redelivers = true;
     }
@@ -16,7 +16,7 @@ impl FlowHistory {
         self.consumers.len() as u16 - 1
     }
 
-    /// A consumer that joined was told that it has: of a replicated flow it is to see every item
+    /// A consumer was notified that it has joined: in a replicated flow it has to see every item
     /// that is pushed from now on.
     pub fn joined(&mut self, consumer: u16) {
         let rings = self.rings.iter().map(|(&key, ring)| (key, ring.len()));
@@ -26,7 +26,7 @@ impl FlowHistory {
         }
     }
 
-    /// A consumer has left by its own will: it pops no more.
+    /// A consumer has left voluntarily: it pops no more.
     pub fn leave(&mut self, consumer: u16) {
         if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
             consumer.left = true;
@@ -34,8 +34,8 @@ impl FlowHistory {
         }
     }
 
-    /// The flow may give a consumer up from now on, though it is alive: it cannot be reached. If
-    /// it does, the harness learns of it later and abandons the consumer then.
+    /// The flow may give up a consumer from now on, although it is alive but unreachable. If it
+    /// does, the harness learns of it later and abandons the consumer then.
     pub fn suspect_consumer(&mut self, consumer: u16) {
         self.suspects.insert(Member::Consumer(consumer));
     }
@@ -45,22 +45,22 @@ impl FlowHistory {
         self.suspects.insert(Member::Producer(producer));
     }
 
-    /// The flow reports that `count` items went with a consumer that died.
+    /// The flow reports that `count` items were lost with a consumer that died.
     pub fn lost(&mut self, consumer: u16, count: u64) {
         if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
             consumer.lost += count;
         }
     }
 
-    /// Up to `count` items may have gone with a consumer that died, unreported: the flow had
-    /// promised to keep them for nobody else, whatever its policy.
+    /// Up to `count` items may have been lost, unreported, with a consumer that died: whatever its
+    /// policy, the flow was not obliged to keep them for another consumer.
     pub fn excuse(&mut self, consumer: u16, count: u64) {
         if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
             consumer.excused += count;
         }
     }
 
-    /// A consumer is gone: what was pushed so far may come to others, behind later items.
+    /// A consumer is gone: items pushed so far may come to others, after later items.
     fn loosen(&mut self) {
         if self.redelivers && self.shape == Shape::Balanced {
             self.rings
@@ -70,13 +70,13 @@ impl FlowHistory {
     }
 
     /// A producer joined when all others had closed. Then the stream of some consumers of a
-    /// balanced flow may have ended before; the newcomer's items go to the rest.
+    /// balanced flow may have ended already; the new producer's items go to the rest.
     pub fn joined_late(&mut self, producer: u16) {
         self.late.insert(producer);
     }
 
-    /// A consumer died: what did not come to it need not. The harness says so before anybody else
-    /// can see an item again that the dead one had popped.
+    /// A consumer died: items that did not come to it need not. The harness reports this before any
+    /// other consumer can see an item that the dead one had popped.
     pub fn abandon_consumer(&mut self, consumer: u16) {
         if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
             consumer.abandoned = true;
@@ -84,7 +84,7 @@ impl FlowHistory {
         }
     }
 
-    /// A producer died: what it had pushed need not come out.
+    /// A producer died: items that it had pushed need not come out.
     pub fn abandon_producer(&mut self, producer: u16) {
         self.abandoned_producers.insert(producer);
     }

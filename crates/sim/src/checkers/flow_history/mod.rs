@@ -1,19 +1,19 @@
-//! The judge of a flow: hears of every item that goes in and of every item that comes out.
+//! The checker of a flow: records every item that goes in and every item that comes out.
 //!
-//! What it demands: no item is lost, duplicated, changed or reordered within its ring; replicated
-//! items come in one order everywhere; the end of the stream comes after all items. Of a flow that
-//! was aborted it demands that what came out of a ring is a prefix of what went in.
+//! Requirements: no item is lost, duplicated, changed or reordered within its ring; replicated
+//! items come in one order everywhere; the end of the stream comes after all items. For an aborted
+//! flow the items that came out of a ring must be a prefix of those that went in.
 //!
-//! Consumers may come and go. What it demands of those:
+//! Consumers may join and leave. Requirements for those:
 //!
 //! - *Routed*: a joiner's rings are new; one that left or died saw a prefix of each of its rings.
 //! - *Replicated*: a joiner sees the one order from its first item on, and every item pushed after
-//!   it was told that it has joined; one that left or died saw the order up to some item.
-//! - *Balanced*: a joiner takes its share; with one that left nothing is lost; one that died takes
+//!   it was notified that it has joined; one that left or died saw the order up to some item.
+//! - *Balanced*: a joiner takes its share; no item is lost with one that left; one that died takes
 //!   no more items with it than are reported, and none if the flow redelivers.
 //!
-//! [`mod@seen`] counts what came out of each ring, [`order`] follows the order of replicated items,
-//! [`members`] hears who comes and goes, [`judge`] speaks when all is over.
+//! [`mod@seen`] tracks the items that came out of each ring, [`order`] the order of replicated
+//! items, [`members`] membership changes, and [`judge`] gives the verdict at the end.
 
 mod judge;
 mod members;
@@ -28,21 +28,21 @@ use order::{Misplaced, Orders, RingKey};
 use seen::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How items find their consumers.
+/// How items are distributed to consumers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// Each ring of a producer leads to the consumer that is its destination.
+    /// Each ring of a producer leads to its destination consumer.
     Routed,
-    /// Each item goes to one consumer, whichever.
+    /// Each item goes to any one consumer.
     Balanced,
     /// Each item goes to all consumers, in one order.
     Replicated,
 }
 
-/// Violations kept; further ones are only counted.
+/// Maximum violations kept; further ones are only counted.
 const VIOLATIONS_MAX: usize = 64;
 
-/// Everything that happened in one flow.
+/// The history of one flow.
 #[derive(Debug)]
 pub struct FlowHistory {
     shape: Shape,
@@ -57,7 +57,7 @@ pub struct FlowHistory {
     /// The order of replicated items.
     orders: Orders,
     violations: Found<Violation, VIOLATIONS_MAX>,
-    /// What is wrong unless one of the members, which are suspects, turns out to be given up.
+    /// Violations, unless one of the suspected members turns out to have been given up.
     doubtful: Vec<(Violation, [Option<Member>; 2])>,
     suspects: BTreeSet<Member>,
     /// Producers that joined when all others had closed.
@@ -77,11 +77,11 @@ struct Consumer {
     ended: bool,
     abandoned: bool,
     left: bool,
-    /// Items that went with it, as the flow reports.
+    /// Items lost with it, as reported by the flow.
     lost: u64,
-    /// Items that may have gone with it unreported.
+    /// Items that may have been lost with it unreported.
     excused: u64,
-    /// How many items each ring had when it was told that it has joined.
+    /// The number of items in each ring when it was notified that it has joined.
     joined_at: Option<BTreeMap<RingKey, u64>>,
 }
 
@@ -105,14 +105,14 @@ impl FlowHistory {
         }
     }
 
-    /// The hash by which the history remembers an item.
+    /// The hash under which the history stores an item.
     pub fn item_hash(item: &[u8]) -> u64 {
         let mut hash = TraceHash::default();
         hash.bytes(item);
         hash.value()
     }
 
-    /// An item was pushed; `hash` is its [`FlowHistory::item_hash`].
+    /// Records that an item was pushed; `hash` is its [`FlowHistory::item_hash`].
     pub fn push(&mut self, producer: u16, destination: u16, sequence: u64, hash: u64) {
         let ring = self.rings.entry((producer, destination)).or_default();
         let expect = ring.len();
@@ -128,17 +128,17 @@ impl FlowHistory {
         }
     }
 
-    /// A producer will push no more.
+    /// Records that a producer will push no more.
     pub fn close(&mut self, producer: u16) {
         self.closed.insert(producer);
     }
 
-    /// The whole flow was aborted: what did not come out need not.
+    /// Records that the whole flow was aborted: items that did not come out need not.
     pub fn abort(&mut self) {
         self.aborted = true;
     }
 
-    /// A consumer popped an item.
+    /// Records that a consumer popped an item.
     pub fn pop(&mut self, consumer: u16, item: &[u8]) {
         let consumers = self.consumers.len() as u16;
         let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
@@ -195,7 +195,7 @@ impl FlowHistory {
             && !self.may_come_again(before)
         {
             let redelivered = self.shape == Shape::Balanced && self.redelivers;
-            // One that was given up while it lived takes what it had been shown, too.
+            // A consumer that was given up while alive may still take items that it had been shown.
             let members = [before, consumer].map(Member::Consumer).map(Some);
             let members = if redelivered { members } else { [None; 2] };
             self.doubt(Violation::Duplicated { consumer, stamp }, members);
@@ -208,7 +208,7 @@ impl FlowHistory {
         }
     }
 
-    /// Whether what `before` popped may come to another.
+    /// Whether items that `before` popped may come to another consumer.
     fn may_come_again(&self, before: u16) -> bool {
         let dead = self.consumers[usize::from(before)].abandoned;
         self.shape == Shape::Balanced && self.redelivers && dead
@@ -231,7 +231,7 @@ impl FlowHistory {
         }
     }
 
-    /// A consumer saw the end of its stream.
+    /// Records that a consumer saw the end of its stream.
     pub fn end(&mut self, consumer: u16) {
         let consumers = self.consumers.len() as u16;
         let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
@@ -254,7 +254,7 @@ impl FlowHistory {
                     at,
                     self.owed_from(at, &owed, (producer, destination), ring.len()),
                 ),
-                // Not for this consumer, or another may not have popped its share yet.
+                // Items for another consumer, or another may not have popped its share yet.
                 Shape::Routed | Shape::Balanced => (0, ring.len()),
             };
             let missing = ring.seen(group).missing(from, ring.len());
@@ -274,27 +274,27 @@ impl FlowHistory {
         }
     }
 
-    /// What is wrong so far, as far as the history could be read as it happened.
+    /// The violations so far, as far as they can be detected during the run.
     pub fn violations(&self) -> &[Violation] {
         self.violations.first()
     }
 
-    /// How much is wrong so far: all of it, where [`FlowHistory::violations`] keeps the first few.
+    /// Number of violations so far, including those that [`FlowHistory::violations`] does not keep.
     pub fn violation_count(&self) -> u64 {
         self.violations.count()
     }
 
-    /// How many items were pushed.
+    /// Number of items pushed.
     pub fn pushed(&self) -> u64 {
         self.rings.values().map(Ring::len).sum()
     }
 
-    /// How many items were popped, by all consumers together.
+    /// Number of items popped, by all consumers together.
     pub fn popped(&self) -> u64 {
         self.consumers.iter().map(|consumer| consumer.popped).sum()
     }
 
-    /// Notes a violation, for later if one of `members` may have been given up by now.
+    /// Records a violation, or defers it if one of `members` may have been given up by now.
     #[cold]
     fn doubt(&mut self, violation: Violation, members: [Option<Member>; 2]) {
         let doubtful = members.map(|member| member.filter(|m| self.suspects.contains(m)));

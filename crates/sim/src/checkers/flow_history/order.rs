@@ -1,11 +1,11 @@
 //! The one order of replicated items, as far as it is known.
 //!
-//! What a consumer sees is a window on one global order, without holes. A consumer that was there
-//! from the start begins at place zero. One that joins later begins somewhere: its first item tells
-//! where, if another consumer has popped that item already. If not, the joiner is ahead of all
-//! others and nobody knows yet how many items lie between. Its items then form a segment of their
-//! own, which is joined to another when the consumer at the end of that one pops the first item of
-//! this one. What can be said of segments that never meet is said at the end of the run.
+//! A consumer sees a window of one global order, without gaps. A consumer present from the start
+//! begins at position zero. A later joiner begins somewhere: its first item determines the position
+//! if another consumer has popped that item already. If not, the joiner is ahead of all others, and
+//! it is not known yet how many items lie between. Its items then form a segment of their own,
+//! which is joined to another when the consumer at the end of that one pops the first item of this
+//! one. Segments that never meet are checked at the end of the run.
 
 use super::Stamp;
 use std::collections::{BTreeMap, HashMap};
@@ -18,29 +18,29 @@ pub(super) type RingKey = (u16, u16);
 
 #[derive(Debug)]
 pub(super) struct Orders {
-    /// Neighbouring items. Segments that were joined to another are empty.
+    /// Contiguous items. Segments that were joined to another are empty.
     segments: Vec<Vec<Stamp>>,
     places: HashMap<Stamp, (usize, usize)>,
     readers: Vec<Reader>,
 }
 
-/// How far a consumer has come.
+/// The position of a consumer.
 #[derive(Clone, Default, Debug)]
 struct Reader {
-    /// Segment and place of its first item, when that is known.
+    /// Segment and position of its first item, once known.
     start: Option<(usize, usize)>,
-    /// The place of its next item in the segment.
+    /// The position of its next item in the segment.
     next: usize,
-    /// Its order is wrong: from there on everything differs, and once is enough.
+    /// Its order was wrong; everything after differs, and one violation is enough.
     lost_track: bool,
 }
 
-/// What is wrong with the place of an item.
+/// What is wrong with the position of an item.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Misplaced {
-    /// Others have another item at this place.
+    /// Others have another item at this position.
     Differs { place: u64, expect: Stamp },
-    /// Others have the item at another place.
+    /// Others have the item at another position.
     Elsewhere,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// The first item of `ring`, which has `pushed`, that must be seen.
+    /// The first item that must be seen of `ring`, which has `pushed` items.
     pub fn from(&self, ring: RingKey, pushed: u64) -> u64 {
         let unlisted = if self.others { 0 } else { pushed };
         self.from.get(&ring).copied().unwrap_or(unlisted)
@@ -74,12 +74,12 @@ impl Orders {
         }
     }
 
-    /// One more consumer, which begins nobody knows where.
+    /// Adds a consumer whose position is unknown.
     pub fn join(&mut self) {
         self.readers.push(Reader::default());
     }
 
-    /// A consumer popped an item.
+    /// Records that a consumer popped an item.
     pub fn pop(&mut self, consumer: u16, got: Stamp) -> Result<(), Misplaced> {
         let reader = &mut self.readers[usize::from(consumer)];
         if reader.lost_track {
@@ -119,7 +119,7 @@ impl Orders {
         result
     }
 
-    /// Segment `other` turns out to follow `segment` at once.
+    /// Joins segment `other`, which turns out to follow `segment` directly.
     fn append(&mut self, segment: usize, other: usize) {
         let items = core::mem::take(&mut self.segments[other]);
         let offset = self.segments[segment].len();
@@ -137,8 +137,8 @@ impl Orders {
         }
     }
 
-    /// What a consumer must see, going by its first item: everything that is not before it. Of what
-    /// nobody popped only that is known to follow which comes behind items of the same ring.
+    /// What a consumer must see, given its first item: everything that is not before it. Of items
+    /// that no consumer popped, only those after items of the same ring are known to follow.
     pub fn owed(&self, consumer: usize) -> Owed {
         let mut from = BTreeMap::new();
         let Some((segment, start)) = self.readers[consumer].start else {
@@ -164,15 +164,15 @@ impl Orders {
         }
     }
 
-    /// The segment that a consumer's items are in, if it popped any and they are in order.
+    /// The segment of a consumer's items, if it popped any and they are in order.
     pub fn segment(&self, consumer: usize) -> Option<usize> {
         let reader = &self.readers[consumer];
         let (segment, start) = reader.start?;
         (!reader.lost_track && reader.next > start).then_some(segment)
     }
 
-    /// A consumer each of two segments of which neither can come before the other: by one ring it
-    /// would have to be the one, by another ring the other.
+    /// Two consumers of two segments of which neither can come before the other: the order of one
+    /// ring contradicts that of another.
     pub fn crossed(&self) -> Option<(u16, u16)> {
         let spans: Vec<_> = self.segments.iter().map(|items| spans(items)).collect();
         for (one, spans_of_one) in spans.iter().enumerate() {

@@ -1,37 +1,37 @@
-//! What came out of one ring of a producer.
+//! The items that came out of one ring of a producer.
 
 use super::Shape;
 
 /// One ring of a producer.
 #[derive(Default, Debug)]
 pub(super) struct Ring {
-    /// Hashes of what was pushed, by sequence.
+    /// Hashes of the pushed items, by sequence.
     pub pushed: Vec<u64>,
-    /// What came out: by consumer if replicated, else of all together.
+    /// Items that came out: per consumer if replicated, otherwise of all together.
     seen: Vec<Seen>,
-    /// The last that each consumer popped of this ring.
+    /// The last item that each consumer popped of this ring.
     last: Vec<Option<u64>>,
-    /// Who popped an item last, by sequence.
+    /// The last consumer to pop an item, by sequence.
     popper: Vec<Option<u16>>,
     /// Items below this may come out of order: they may have been with a consumer that is gone.
     pub loose_below: u64,
 }
 
-/// What is to be said about a pop.
+/// The findings about a pop.
 pub(super) struct Popped {
-    /// Who popped the same item before.
+    /// The consumer that popped the same item before.
     pub before: Option<u16>,
-    /// A later item of the ring that the consumer had popped before, where order is demanded.
+    /// A later item of the ring that the consumer had popped before, where order is required.
     pub after: Option<u64>,
 }
 
 impl Ring {
-    /// How many items were pushed.
+    /// Number of items pushed.
     pub fn len(&self) -> u64 {
         self.pushed.len() as u64
     }
 
-    /// Notes that `consumer` popped item `sequence`, which was pushed.
+    /// Records that `consumer` popped the pushed item `sequence`.
     pub fn pop(&mut self, shape: Shape, consumer: u16, sequence: u64) -> Popped {
         let at = usize::from(consumer);
         let group = if shape == Shape::Replicated { at } else { 0 };
@@ -56,7 +56,7 @@ impl Ring {
         Popped { before, after }
     }
 
-    /// What came out to a group: to the consumer if replicated, else to all (group 0).
+    /// Items seen by a group: the consumer if replicated, otherwise all (group 0).
     pub fn seen(&self, group: usize) -> &Seen {
         static NONE: Seen = Seen {
             bits: Vec::new(),
@@ -70,12 +70,12 @@ impl Ring {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Seen {
     bits: Vec<u64>,
-    /// One more than the highest; zero if there is none.
+    /// One more than the highest; zero if empty.
     pub end: u64,
 }
 
 impl Seen {
-    /// False if it was there already.
+    /// Returns false if it was present already.
     fn insert(&mut self, sequence: u64) -> bool {
         let (word, bit) = ((sequence / 64) as usize, 1 << (sequence % 64));
         if self.bits.len() <= word {
@@ -92,7 +92,7 @@ impl Seen {
         word.is_some_and(|word| word >> (sequence % 64) & 1 == 1)
     }
 
-    /// The first of `from..to` that is missing, and how many of them are.
+    /// The first missing one of `from..to`, and the number of missing ones.
     pub fn missing(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let mut missing = (from..to).filter(|&sequence| !self.holds(sequence));
         let first = missing.next()?;

@@ -162,7 +162,7 @@ fn changed_bytes_are_found() {
         "{:?}",
         history.violations()
     );
-    // Right by its stamp, but shorter than what was pushed.
+    // Its stamp is right, but it is shorter than the pushed item.
     let mut history = routed(&ALL[..5]);
     history.pop(0, &item(1, 0, 2)[..32]);
     history.end(0);

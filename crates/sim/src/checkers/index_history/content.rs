@@ -1,16 +1,16 @@
-//! Values that say who they are: every byte of a value follows from its key, its stamp, its length
-//! and the seed.
+//! Self-identifying values: every byte of a value follows from its key, its stamp, its length and
+//! the seed.
 //!
-//! The first word carries the stamp and a sum; the rest is filler. So a value that was put together
-//! from two gives itself away, and so does one that came to another key, or with another length.
+//! The first word carries the stamp and a checksum; the rest is filler. So a value that mixes two
+//! is detected, and so is one that came to another key, or with another length.
 
 use rackweave_base::Rng;
 
-/// Names a value: no two that were ever written bear the same, whatever their keys.
+/// Identifies a value: no two values ever written have the same stamp, whatever their keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ValueStamp(u32);
 
-/// Bytes of the shortest value: its first word.
+/// Minimum bytes of a value: its first word.
 pub const VALUE_BYTES_MIN: usize = 8;
 
 /// What is wrong with the bytes of a value.
@@ -22,7 +22,7 @@ pub enum TornValue {
         /// Bytes of the value.
         len: usize,
     },
-    /// The first word never was that of a value of this key and length.
+    /// The first word is not that of any value of this key and length.
     #[error("{len} bytes that begin with {word:#018x} are no value of this key")]
     NotStamped {
         /// The first word.
@@ -30,10 +30,10 @@ pub enum TornValue {
         /// Bytes of the value.
         len: usize,
     },
-    /// A byte behind the first word belongs to something else.
+    /// A byte after the first word belongs to another value.
     #[error("{stamp}: byte {at} of {len} is not its own")]
     Mixed {
-        /// What the first word says.
+        /// The stamp in the first word.
         stamp: ValueStamp,
         /// The first wrong byte.
         at: usize,
@@ -48,7 +48,7 @@ impl ValueStamp {
         Self(number)
     }
 
-    /// The first word of the value, and what its filler is drawn from.
+    /// The first word of the value, and the generator of its filler.
     fn words(self, key: u64, len: usize, seed: u64) -> (u64, Rng) {
         let of_key = Rng::new(seed ^ key).next_u64();
         let mut rng = Rng::new(of_key ^ (u64::from(self.0) << 32 | len as u64));
@@ -62,10 +62,10 @@ impl core::fmt::Display for ValueStamp {
     }
 }
 
-/// Writes a value over the whole of `bytes`.
+/// Writes a value over all of `bytes`.
 ///
 /// # Panics
-/// If they are fewer than [`VALUE_BYTES_MIN`].
+/// If they are shorter than [`VALUE_BYTES_MIN`].
 pub fn fill_value(bytes: &mut [u8], key: u64, stamp: ValueStamp, seed: u64) {
     let (word, mut rng) = stamp.words(key, bytes.len(), seed);
     let (first, rest) = bytes.split_at_mut(VALUE_BYTES_MIN);
@@ -76,10 +76,10 @@ pub fn fill_value(bytes: &mut [u8], key: u64, stamp: ValueStamp, seed: u64) {
     }
 }
 
-/// Recognises a value and compares every byte of it.
+/// Identifies a value and compares every byte of it.
 ///
 /// # Errors
-/// If it is not the whole of one value of this key.
+/// If it is not exactly one value of this key.
 pub fn check_value(bytes: &[u8], key: u64, seed: u64) -> Result<ValueStamp, TornValue> {
     let len = bytes.len();
     let Some((first, rest)) = bytes.split_first_chunk::<VALUE_BYTES_MIN>() else {

@@ -1,8 +1,8 @@
-//! The judgement of a scan's order, and of each key.
+//! The checks of a scan's order, and of each key.
 
 use super::*;
 
-/// Where a call comes from.
+/// The origin of a call.
 #[derive(Clone, Copy)]
 enum Source {
     Point(usize),
@@ -11,7 +11,7 @@ enum Source {
 }
 
 impl IndexHistory {
-    /// A scan's keys are in its range and its order, none twice.
+    /// Checks that a scan's keys are in its range, in its order, and unique.
     pub(super) fn judge_order(&mut self, scan: &Scan) {
         let Some((_, scanned)) = &scan.ended else {
             return;
@@ -34,7 +34,7 @@ impl IndexHistory {
         }
     }
 
-    /// What is wrong with a key, given the operations on it.
+    /// The violation at a key, given the operations on it.
     pub(super) fn judge(&self, key: u64, points: &[usize]) -> Option<IndexViolation> {
         let (calls, sources) = self.calls(key, points);
         if let Some(violation) = self.never_written(key, &calls, &sources) {
@@ -74,7 +74,7 @@ impl IndexHistory {
         })
     }
 
-    /// All that says anything of a key.
+    /// All calls that concern a key.
     fn calls(&self, key: u64, points: &[usize]) -> (Vec<Call>, Vec<Source>) {
         let points = points.iter().filter_map(|&at| {
             let call = self.points[at].call()?;
@@ -87,7 +87,7 @@ impl IndexHistory {
         points.chain(scans).chain(resets).unzip()
     }
 
-    /// A value that was seen at a key and never written there.
+    /// A value that was seen at a key but never written there.
     fn never_written(
         &self,
         key: u64,
@@ -114,7 +114,7 @@ impl IndexHistory {
         }
     }
 
-    /// The changes that had begun when a call ended, the last ones.
+    /// The last changes that had begun when a call ended.
     fn before(&self, calls: &[Call], sources: &[Source], call: usize) -> String {
         let ended = calls[call].ended.unwrap_or(u64::MAX);
         let mut others: Vec<usize> = (0..calls.len())

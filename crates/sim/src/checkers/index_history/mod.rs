@@ -1,21 +1,22 @@
-//! Judges an index of keys and values: every operation that anybody made, and what came of it.
+//! Checks an index of keys and values: every operation and its result.
 //!
-//! Whoever uses the index reports each operation when it begins and when it ends; the harness
-//! reports what was loaded, and when a part of the index began anew. The order of the reports is
-//! the order in which things happened: what was reported ended before another was reported begun
-//! came before it. It knows nothing of trees, of their nodes, or of who keeps which key.
+//! Users of the index report each operation when it begins and when it ends; the harness reports
+//! what was loaded, and when a part of the index restarted. The order of the reports is the order
+//! of events: an operation reported as ended before another was reported as begun came before it.
+//! The checker knows nothing of trees, their nodes, or the placement of keys.
 //!
-//! What must hold (docs/faults.md, docs/index.md):
-//! - the operations on a key can be put in a line (linearizability): each seems to be done at one
-//!   moment between its beginning and its end, and has the result that it has then. This is decided
-//!   exactly, key by key, which suffices: histories are linearizable if those of their objects are
-//!   (Herlihy and Wing 1990, theorem 1);
-//! - a scan returns every key that was present all the time that it ran, none twice, in its order,
-//!   none outside of its range, and each with a value that it had at some moment meanwhile. It need
+//! Requirements (docs/faults.md, docs/index.md):
+//! - the operations on a key can be put in a sequence (linearizability): each appears to take
+//!   effect at one moment between its beginning and its end, and has the result that corresponds to
+//!   that moment. This is decided exactly, key by key, which suffices: histories are linearizable
+//!   if those of their objects are (Herlihy and Wing 1990, theorem 1);
+//! - a scan returns every key that was present throughout the scan, each once, in order, none
+//!   outside its range, and each with a value that it had at some moment during the scan. It need
 //!   not show all keys at one moment;
-//! - every value is the whole of one value that was written to its key.
+//! - every value is exactly one value that was written to its key.
 //!
-//! An operation whose result nobody knows may have been done or not, until somebody sees either.
+//! An operation with an unknown result may or may not have taken effect, until an observation shows
+//! which.
 
 mod content;
 mod operation;
@@ -33,7 +34,7 @@ use rackweave_base::Instant;
 use search::{Call, Failure, Needs, State};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Operations told of with a violation.
+/// Maximum operations listed with a violation.
 const BEFORE_MAX: usize = 8;
 
 /// An operation that was begun.
@@ -44,23 +45,23 @@ pub struct PointId(usize);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanId(usize);
 
-/// What a scan returned.
+/// The result of a scan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
     /// Keys and values, in the order in which they came.
     pub entries: Vec<(u64, ValueStamp)>,
-    /// Whether it went to the end of its range. If not, it was stopped behind its last entry.
+    /// Whether it reached the end of its range. If not, it was stopped after its last entry.
     pub whole: bool,
 }
 
-/// How much a history has judged.
+/// How much a history has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IndexCounts {
     /// Gets with a result.
     pub gets: u64,
     /// Other operations with a result.
     pub changes: u64,
-    /// Operations of which nobody knows the result.
+    /// Operations with an unknown result.
     pub unknown: u64,
     /// Scans with a result.
     pub scans: u64,
@@ -86,7 +87,7 @@ impl IndexHistory {
         Self::default()
     }
 
-    /// A key is there from the beginning.
+    /// Records that a key is present from the beginning.
     ///
     /// # Panics
     /// If the value was written before, or the key loaded before.
@@ -96,10 +97,10 @@ impl IndexHistory {
         assert_eq!(before, None, "a key is loaded once");
     }
 
-    /// Somebody begins an operation.
+    /// Records the beginning of an operation.
     ///
     /// # Panics
-    /// If it writes a value that was written before: then no one could tell the two apart.
+    /// If it writes a value that was written before: the two could not be told apart.
     pub fn begin(&mut self, now: Instant, who: u32, key: u64, operation: Operation) -> PointId {
         if let Some(stamp) = operation.stamp() {
             self.note_stamp(stamp);
@@ -115,7 +116,7 @@ impl IndexHistory {
         PointId(self.points.len() - 1)
     }
 
-    /// An operation has its result.
+    /// Records the result of an operation.
     ///
     /// # Panics
     /// If it cannot have such a result, or has ended before.
@@ -130,7 +131,8 @@ impl IndexHistory {
         Self::close(point, End::Known(moment, outcome));
     }
 
-    /// An operation's result will never be known; it has been done by now or never will be.
+    /// Records that an operation's result will never be known; it has taken effect by now or never
+    /// will.
     ///
     /// # Panics
     /// If it has ended before.
@@ -139,7 +141,7 @@ impl IndexHistory {
         Self::close(&mut self.points[id.0], End::Lost(moment));
     }
 
-    /// An operation was refused: it has not been done.
+    /// Records that an operation was refused: it has not taken effect.
     ///
     /// # Panics
     /// If it has ended before.
@@ -147,7 +149,7 @@ impl IndexHistory {
         Self::close(&mut self.points[id.0], End::Refused);
     }
 
-    /// A get returned bytes that are no value of its key.
+    /// Records that a get returned bytes that are not a value of its key.
     ///
     /// # Panics
     /// If it has ended before.
@@ -165,7 +167,7 @@ impl IndexHistory {
         point.end = end;
     }
 
-    /// Somebody begins a scan.
+    /// Records the beginning of a scan.
     pub fn begin_scan(
         &mut self,
         now: Instant,
@@ -184,7 +186,7 @@ impl IndexHistory {
         ScanId(self.scans.len() - 1)
     }
 
-    /// A scan has its result. One that never has says nothing.
+    /// Records the result of a scan. A scan without a result is not checked.
     ///
     /// # Panics
     /// If it has ended before.
@@ -197,20 +199,20 @@ impl IndexHistory {
         self.judge_order(&scan);
     }
 
-    /// A scan returned bytes that are no value of their key. It is to be ended without this key, or
-    /// not at all.
+    /// Records that a scan returned bytes that are not a value of their key. The scan has to be
+    /// ended without this key, or not at all.
     pub fn torn_in_scan(&mut self, id: ScanId, key: u64, error: TornValue) {
         let what = self.scans[id.0].to_string();
         self.violations
             .push(IndexViolation::Torn { key, what, error });
     }
 
-    /// The index loses a range of keys from `begun` on (an event taken by [`Self::moment_now`]):
-    /// by now, what is `kept` is there again and nothing else. With `certain` false it may also
-    /// have kept everything.
+    /// Records that the index lost a range of keys after `begun` (an event taken by
+    /// [`Self::moment_now`]): by now the keys in `kept` are present again and no others. With
+    /// `certain` false it may also have kept everything.
     ///
     /// # Panics
-    /// If a value that is kept was never written.
+    /// If a kept value was never written.
     pub fn restarted(
         &mut self,
         now: Instant,
@@ -231,12 +233,12 @@ impl IndexHistory {
         });
     }
 
-    /// Remembers that something begins now which is reported later.
+    /// Records that an event begins now that is reported later.
     pub fn moment_now(&mut self, now: Instant) -> Began {
         Began(self.moment(now))
     }
 
-    /// How much there is to judge.
+    /// The number of things checked.
     pub fn counts(&self) -> IndexCounts {
         let mut counts = IndexCounts::default();
         for point in &self.points {
@@ -254,11 +256,11 @@ impl IndexHistory {
         counts
     }
 
-    /// The judgement.
+    /// The verdict.
     ///
     /// # Errors
-    /// Everything that is wrong, the first violations in full; of each key at most one is found
-    /// that concerns the line of its operations.
+    /// All violations, the first ones in full; for each key at most one linearizability violation
+    /// is found.
     pub fn finish(mut self) -> Result<IndexCounts, Vec<IndexViolation>> {
         let mut keys: BTreeSet<u64> = self.loaded.keys().copied().collect();
         keys.extend(self.points.iter().map(|point| point.key));
@@ -279,7 +281,7 @@ impl IndexHistory {
         self.violations.judge(counts)
     }
 
-    /// How much is wrong so far, also beyond what is kept in full.
+    /// Number of violations so far, including those not kept in full.
     pub fn violation_count(&self) -> u64 {
         self.violations.count()
     }
@@ -295,7 +297,7 @@ impl IndexHistory {
     }
 }
 
-/// An event that was taken note of.
+/// The recorded beginning of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Began(Moment);
 

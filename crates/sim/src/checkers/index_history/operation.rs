@@ -1,4 +1,4 @@
-//! Operations on an index and what came of them, as those who made them see it.
+//! Operations on an index and their results, as their callers see them.
 
 use super::search::{Call, Needs, State};
 use super::{Scanned, ValueStamp};
@@ -6,10 +6,10 @@ use core::fmt;
 use core::ops::RangeInclusive;
 use rackweave_base::Instant;
 
-/// An operation on one key. Every value written is written once in a history.
+/// An operation on one key. Every value is written only once in a history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Asks for the value.
+    /// Reads the value.
     Get,
     /// Writes the value if the key is absent.
     Insert(ValueStamp),
@@ -21,7 +21,7 @@ pub enum Operation {
     Remove,
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Of a get: the value, or nothing.
@@ -40,23 +40,23 @@ pub enum ScanOrder {
     Descending,
 }
 
-/// When something happened: the number of the event, which alone counts, and the time, for people.
+/// When an event happened: its number, which alone counts, and the time, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Moment {
     pub number: u64,
     pub time: Instant,
 }
 
-/// How an operation stands.
+/// The state of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// Nobody knows: it may be taken at any time to come, or never.
+    /// Unknown: it may take effect at any later time, or never.
     Open,
-    /// It has been done, with this result.
+    /// It has taken effect, with this result.
     Known(Moment, Outcome),
-    /// It had been done by then, or is never done.
+    /// It had taken effect by then, or never does.
     Lost(Moment),
-    /// It was not done and will not be.
+    /// It did not take effect and will not.
     Refused,
 }
 
@@ -77,15 +77,15 @@ pub(super) struct Scan {
     pub range: RangeInclusive<u64>,
     pub order: ScanOrder,
     pub begun: Moment,
-    /// Nothing: no result ever came.
+    /// `None`: no result arrived.
     pub ended: Option<(Moment, Scanned)>,
 }
 
-/// All keys of a range were set at once, by whoever keeps the index.
+/// All keys of a range were set at once by the index itself.
 #[derive(Clone, Debug)]
 pub(super) struct Reset {
     pub range: RangeInclusive<u64>,
-    /// What is there afterwards; other keys are absent.
+    /// The keys present afterwards; other keys are absent.
     pub kept: Vec<(u64, ValueStamp)>,
     pub begun: Moment,
     pub ended: Moment,
@@ -93,7 +93,7 @@ pub(super) struct Reset {
 }
 
 impl Operation {
-    /// The value that it writes, if it does.
+    /// The value that it writes, if any.
     pub(super) fn stamp(self) -> Option<ValueStamp> {
         match self {
             Operation::Insert(stamp) | Operation::Update(stamp) | Operation::Put(stamp) => {
@@ -103,7 +103,8 @@ impl Operation {
         }
     }
 
-    /// The state needed for this outcome and the state made; nothing: it has no such outcome.
+    /// The state required for this outcome and the resulting state; `None` if it cannot have such
+    /// an outcome.
     fn meaning(self, outcome: Outcome) -> Option<(Needs, Option<State>)> {
         let meaning = match (self, outcome) {
             (Operation::Get, Outcome::Found(None)) => (Needs::Absent, None),
@@ -126,7 +127,7 @@ impl Operation {
         self.meaning(outcome).is_some()
     }
 
-    /// What it does if it does anything; nothing: it only observes.
+    /// Its effect, if it takes effect; `None` if it only observes.
     fn change(self) -> Option<(Needs, State)> {
         match self {
             Operation::Get => None,
@@ -139,7 +140,7 @@ impl Operation {
 }
 
 impl Point {
-    /// What the search is to know of it, if it says anything.
+    /// The call for the search, if it carries information.
     pub fn call(&self) -> Option<Call> {
         let begun = self.begun.number;
         match self.end {
@@ -173,8 +174,8 @@ impl Point {
 }
 
 impl Scan {
-    /// The keys of which its result says whether they were there. A scan that was stopped early
-    /// says nothing of what lies behind its last key.
+    /// Whether its result shows if a key was present. A scan that was stopped early shows nothing
+    /// about keys after its last one.
     pub fn covers(&self, key: u64) -> bool {
         let Some((_, scanned)) = &self.ended else {
             return false;
@@ -188,7 +189,7 @@ impl Scan {
         reached && self.range.contains(&key)
     }
 
-    /// What it says of a key: as if the key had been asked for at some moment while it ran.
+    /// What it shows about a key, as a get at some moment while it ran.
     pub fn call(&self, key: u64) -> Option<Call> {
         let (ended, scanned) = self.ended.as_ref()?;
         if !self.covers(key) {

@@ -1,31 +1,32 @@
-//! Whether the calls on one key can be put in a line.
+//! Whether the calls on one key can be put in a sequence.
 //!
 //! A key is a register: absent, or present with a value. A call is taken at one moment between its
-//! beginning and its end, and needs a state and may make another. The calls are consistent if such
-//! moments can be chosen (linearizability, Herlihy and Wing 1990). Whether they can is decided
-//! exactly: the events are gone through in order, with all *configurations* that are possible so
-//! far, each a state of the key and which of the pending calls have been taken; when a call ends,
-//! those are kept in which it is taken, after whichever pending calls it takes to get there (Wing
-//! and Gong 1993, in the just-in-time form of Lowe 2017).
+//! beginning and its end; it requires a state and may make another. The calls are consistent if
+//! such moments can be chosen (linearizability, Herlihy and Wing 1990). This is decided exactly:
+//! the events are processed in order, with all *configurations* that are possible so far, each a
+//! state of the key and the set of pending calls that have been taken; when a call ends, only those
+//! are kept in which it is taken, after whichever pending calls are needed to get there (Wing and
+//! Gong 1993, in the just-in-time form of Lowe 2017).
 //!
-//! Two things keep configurations few. A call that only observes is taken as soon as it can be,
-//! which excludes nothing later. And a configuration goes if another one with the same state has
-//! taken the same changes, no fewer observations and no more of the changes that need never be.
+//! Two rules keep configurations few. A call that only observes is taken as soon as possible, which
+//! excludes nothing later. And a configuration is dropped if another one with the same state has
+//! taken the same changes, no fewer observations and no more of the changes that need never be
+//! taken.
 
 use super::ValueStamp;
 use std::collections::HashMap;
 
-/// What is at a key: nothing, or a value.
+/// The state of a key: absent, or a value.
 pub(super) type State = Option<ValueStamp>;
 
-/// Calls on one key that may be pending at a time.
+/// Maximum calls on one key that may be pending at a time.
 const PENDING_MAX: usize = 128;
 
-/// Configurations at a time. Honest histories have some dozens; one in a hundred thousand, of many
-/// calls on one key that crashes left open, has had a million.
+/// Maximum configurations at a time. Correct histories have some dozens; one in a hundred thousand,
+/// of many calls on one key that crashes left open, has had a million.
 const CONFIGURATIONS_MAX: usize = 1 << 21;
 
-/// The state that a call can be taken in.
+/// The state required to take a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Needs {
     Any,
@@ -37,22 +38,22 @@ pub(super) enum Needs {
 /// A call on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Call {
-    /// Numbers of the events, each of its own: a call that ends before another begins was taken
-    /// before it.
+    /// Numbers of the events, all distinct: a call that ends before another begins was taken before
+    /// it.
     pub begun: u64,
-    /// Nothing: it may be taken at any time to come.
+    /// `None`: it may be taken at any later time.
     pub ended: Option<u64>,
-    /// Whether it was taken. If not, it may have been.
+    /// Whether it was taken for certain. If not, it may have been.
     pub certain: bool,
     pub needs: Needs,
-    /// The state that it makes; nothing: it only observes.
+    /// The state that it makes; `None`: it only observes.
     pub makes: Option<State>,
 }
 
-/// Why calls are not in a line, or why nobody knows.
+/// Why calls cannot be put in a sequence, or why this is not decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Failure {
-    /// This call cannot have been taken: the state was one of these whenever it could be.
+    /// This call cannot have been taken: the state was one of these whenever it was possible.
     Impossible { call: usize, states: Vec<State> },
     /// Too many calls or configurations at a time.
     TooHard { call: usize },
@@ -61,13 +62,13 @@ pub(super) enum Failure {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Configuration {
     state: State,
-    /// Pending calls that have been taken, by their places.
+    /// Pending calls that have been taken, by slot.
     taken: u128,
 }
 
 struct Search<'a> {
     calls: &'a [Call],
-    /// By place: the pending call.
+    /// The pending call in each slot.
     pending: Vec<Option<usize>>,
     configurations: Vec<Configuration>,
 }
@@ -83,7 +84,7 @@ impl Needs {
     }
 }
 
-/// Looks for a line of all calls, from the state `first` on.
+/// Searches for a sequence of all calls, starting from the state `first`.
 pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
     for (at, call) in calls.iter().enumerate() {
@@ -144,7 +145,7 @@ impl Search<'_> {
                 left.enter(configuration);
             }
         }
-        // The others, by way of all that pending calls make of them until this one is taken.
+        // For the others: all results of pending calls, until this one is taken.
         while let Some(configuration) = left.next() {
             for next in self.steps(configuration) {
                 if next.taken & bit != 0 {
@@ -168,7 +169,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What a configuration becomes by each of the pending changes.
+    /// The results of applying each of the pending changes to a configuration.
     fn steps(&self, from: Configuration) -> impl Iterator<Item = Configuration> {
         let changes = self.pending_calls().filter_map(move |(place, call)| {
             let state = call.makes?;
@@ -183,7 +184,7 @@ impl Search<'_> {
         })
     }
 
-    /// The places of pending calls that only observe and can be taken in this state.
+    /// The slots of pending calls that only observe and can be taken in this state.
     fn observers(&self, state: State) -> u128 {
         let observers = self.pending_calls().filter(|(_, call)| {
             let observes = call.makes.is_none();
@@ -208,16 +209,16 @@ impl Configuration {
     }
 }
 
-/// Configurations that were reached, without those for which there is one that can do as much.
+/// Configurations reached, without those dominated by another.
 struct Reached {
-    /// Places of pending calls that only observe, and of changes that need never be.
+    /// Slots of pending calls that only observe, and of changes that need never be taken.
     observing: u128,
     optional: u128,
     /// By state and certain changes taken: indices into `all`.
     alike: HashMap<(State, u128), Vec<usize>>,
-    /// In the order in which they were reached; nothing once another can do as much.
+    /// In the order in which they were reached; `None` once dominated by another.
     all: Vec<Option<Configuration>>,
-    /// How many of them were given out.
+    /// How many of them were returned.
     given: usize,
     count: usize,
 }
@@ -265,7 +266,7 @@ impl Reached {
         self.count += 1;
     }
 
-    /// One that was not given out before.
+    /// The next configuration that was not returned before.
     fn next(&mut self) -> Option<Configuration> {
         while self.given < self.all.len() {
             self.given += 1;

@@ -1,11 +1,11 @@
-//! What can be wrong with the history of an index.
+//! Violations in the history of an index.
 
 use super::{TornValue, ValueStamp};
 
-/// What is wrong with an index.
+/// A violation by an index.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IndexViolation {
-    /// The operations on a key cannot be put in a line in which each has the result that it had.
+    /// The operations on a key cannot be put in a sequence in which each has its result.
     #[error(
         "key {key:#x}: {what} cannot be, the key was {states} all the time; before it: {before}"
     )]
@@ -14,7 +14,7 @@ pub enum IndexViolation {
         key: u64,
         /// The operation that fits nowhere.
         what: String,
-        /// What the key can have been.
+        /// The possible states of the key.
         states: String,
         /// The last operations on the key that had begun before this one ended.
         before: String,
@@ -28,7 +28,7 @@ pub enum IndexViolation {
         key: u64,
         /// The scan.
         what: String,
-        /// What the key can have been.
+        /// The possible states of the key.
         states: String,
         /// As above.
         before: String,
@@ -45,19 +45,19 @@ pub enum IndexViolation {
         what: String,
         /// The value that it returned.
         stamp: ValueStamp,
-        /// What the key can have been.
+        /// The possible states of the key.
         states: String,
         /// As above.
         before: String,
     },
-    /// Somebody got a value that nobody ever wrote at this key.
+    /// A value was returned that was never written at this key.
     #[error("key {key:#x}: {what} got {stamp}, which nobody ever wrote there")]
     NeverWritten {
         /// The key.
         key: u64,
         /// The operation.
         what: String,
-        /// What it got.
+        /// The returned value.
         stamp: ValueStamp,
     },
     /// The bytes of a value are not those of one value of this key.
@@ -80,7 +80,7 @@ pub enum IndexViolation {
         /// The key returned before it.
         before: u64,
     },
-    /// A scan returned a key outside of its range.
+    /// A scan returned a key outside its range.
     #[error("{what} returned key {key:#x}, which is outside of its range")]
     OutsideRange {
         /// The scan.
@@ -88,13 +88,13 @@ pub enum IndexViolation {
         /// The key.
         key: u64,
     },
-    /// There were so many operations at a time on a key that they cannot be judged. The checker has
-    /// not passed them: make the workload narrower.
+    /// Too many concurrent operations on a key to be checked. The checker has not passed them: make
+    /// the workload narrower.
     #[error("key {key:#x}: too many operations at a time to judge, at {what}")]
     TooHard {
         /// The key.
         key: u64,
-        /// Where it became too many.
+        /// The operation at which the limit was exceeded.
         what: String,
     },
 }

@@ -6,15 +6,15 @@ use super::{ChannelName, Unit};
 /// The first wrong byte of a part of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wrong {
-    /// Its place in the message.
+    /// Its offset in the message.
     pub at: u64,
-    /// What it is.
+    /// The actual byte.
     pub got: u8,
-    /// What it should be.
+    /// The expected byte.
     pub expect: u8,
 }
 
-/// Calls `each` with the bytes from `offset` on, in parts: where a part begins, and what it is.
+/// Calls `each` with the bytes from `offset` on, in parts: the offset of a part, and its bytes.
 fn parts(
     seed: u64,
     (name, message): (ChannelName, u32),
@@ -36,17 +36,17 @@ fn parts(
     }
 }
 
-/// Writes the bytes that a message of this channel has from `offset` on.
+/// Writes the bytes of a message of this channel, starting at `offset`.
 pub fn fill_message(bytes: &mut [u8], seed: u64, name: ChannelName, message: u32, offset: u64) {
     parts(seed, (name, message), offset, bytes.len(), |at, part| {
         bytes[at..at + part.len()].copy_from_slice(part);
     });
 }
 
-/// Whether these are the bytes that the message has from `offset` on.
+/// Checks that these are the bytes of the message from `offset` on.
 ///
 /// # Errors
-/// The first that is not.
+/// The first byte that is not.
 pub fn check_message(
     bytes: &[u8],
     seed: u64,

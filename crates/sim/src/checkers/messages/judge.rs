@@ -1,4 +1,4 @@
-//! Whether what happened may happen.
+//! Whether an event is permitted.
 
 use super::{
     Channel, ChannelEnd, ChannelFault, ChannelName, Connection, Ended, MessageHistory,
@@ -42,7 +42,7 @@ impl Channel {
         }
     }
 
-    /// The message that is read, if the sender has begun it.
+    /// The message being read, if the sender has begun it.
     fn next(&self) -> Result<Sent, ChannelFault> {
         let read = self.read;
         if self.seen_finished {
@@ -102,7 +102,7 @@ impl Channel {
         }
         let checked = check_message(bytes, seed, name, message, read.offset);
         self.bytes += len;
-        // That it is whole is said apart.
+        // Completeness is reported separately.
         self.read.offset += len;
         checked.map_err(|wrong| ChannelFault::Content { read, wrong })
     }
@@ -166,7 +166,7 @@ impl Connection {
             && nothing(&self.lies)
     }
 
-    /// Whether a unit has reason to say how it ended.
+    /// Whether a unit has a cause for the end that it reports.
     fn has_reason(&self, unit: Unit, how: Ended, broken: u16) -> bool {
         let (mine, theirs) = (unit.at(), unit.peer().at());
         let peer_is_gone = !self.opened[theirs] || self.ended[theirs].is_some();
@@ -178,7 +178,7 @@ impl Connection {
             Ended::ClosedThere(reason) => match self.ended[theirs] {
                 Some(Ended::ClosedHere(there)) => there == reason,
                 Some(Ended::Broken) => reason == broken,
-                // A rogue writes what it likes, and the dead tell nothing.
+                // A rogue unit writes what it likes, and a dead one reports nothing.
                 None | Some(Ended::Died) => {
                     self.wanted[theirs].contains(&reason)
                         || self.lies[mine].contains(&reason)
@@ -209,10 +209,10 @@ impl Connection {
 }
 
 impl MessageHistory {
-    /// Everything has ended.
+    /// Records that everything has ended.
     ///
     /// # Errors
-    /// Everything that is wrong, or the first of it.
+    /// All violations, or the first of them.
     pub fn finish(mut self) -> Result<MessageSummary, Vec<MessageViolation>> {
         let mut summary = MessageSummary::default();
         let connections = core::mem::take(&mut self.connections);

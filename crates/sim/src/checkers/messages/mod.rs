@@ -1,21 +1,21 @@
-//! The judge of messages between two units: each delivered at most once, whole and in order, none
-//! invented; and where not all came, both units know.
+//! The checker of messages between two units: each is delivered at most once, whole and in order,
+//! none is invented; and where some were not delivered, both units know.
 //!
-//! It is told by the programs at both ends of every channel what they do and see, in the order in
-//! which that happens: what is begun, written and finished, which pieces are looked at and
-//! released, what a sender is told of its progress, and how each end ended. The bytes of a message
-//! follow from its channel and number ([`fill_message`]), so that a byte in the wrong place is seen
-//! wherever it came from. It knows nothing of buffers, words and packages.
+//! The programs at both ends of every channel report what they do and see, in the order in which it
+//! happens: messages begun, written and finished, pieces looked at and released, the progress
+//! reported to a sender, and how each end ended. The bytes of a message follow from its channel and
+//! number ([`fill_message`]), so that a byte in the wrong place is detected wherever it came from.
+//! The checker knows nothing of buffers, words and packages.
 //!
-//! What must hold:
+//! Requirements:
 //! - pieces come in the order and with the bytes, kind and length with which they were written, and
-//!   not before that; looked at twice they are the same;
-//! - who is told that all was consumed had all of it released; what was said to have arrived can be
-//!   read although the connection is closed;
-//! - the end comes after the last message, and if the sender has said so;
+//!   not before that; looking at a piece twice shows the same;
+//! - if a sender is notified that all was consumed, all was released; what was reported as arrived
+//!   can be read although the connection is closed;
+//! - the end comes after the last message, and only if the sender has announced it;
 //! - a channel ends well at both units, unless something was done to its connection or the network:
-//!   then each end that did not end well says why, and that is something that happened: what a
-//!   unit's program or the peer's lie was the reason for, the end of the peer, a broken network.
+//!   then each end that did not end well gives a reason, and that reason exists: one of the unit's
+//!   program, a violation by the peer, the end of the peer, or a broken network.
 
 mod content;
 mod judge;
@@ -34,9 +34,9 @@ use std::collections::BTreeMap;
 /// One of the two units of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unit {
-    /// The one that dialled.
+    /// The unit that dialled.
     Compute,
-    /// The one that listened.
+    /// The unit that listened.
     Storage,
 }
 
@@ -62,7 +62,7 @@ impl Unit {
 pub struct ChannelName {
     /// The connection.
     pub connection: u32,
-    /// Who sends on it.
+    /// The sending unit.
     pub sender: Unit,
     /// Its number among those of that unit.
     pub number: u8,
@@ -83,12 +83,12 @@ impl fmt::Display for ChannelName {
 pub enum ChannelEnd {
     /// Where messages are sent.
     Sending,
-    /// Where they are received.
+    /// The sending end.
     Receiving,
 }
 
 impl ChannelName {
-    /// The unit at an end of it.
+    /// The receiving end.
     pub const fn unit(self, end: ChannelEnd) -> Unit {
         match end {
             ChannelEnd::Sending => self.sender,
@@ -97,10 +97,10 @@ impl ChannelName {
     }
 }
 
-/// A piece of a message, as a receiver sees it.
+/// The unit at this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenPiece<'a> {
-    /// What it says that the message is.
+    /// The opcode that it claims for the message.
     pub opcode: u32,
     /// The message's number.
     pub message: u32,
@@ -115,7 +115,7 @@ pub struct SeenPiece<'a> {
 /// How an end of a channel ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// A sender is told that all was consumed; a receiver has seen the end.
+    /// A sender was notified that all was consumed; a receiver has seen the end.
     Well,
     /// The connection is closed, by this unit, for the reason with this number.
     ClosedHere(u16),
@@ -127,20 +127,20 @@ pub enum Ended {
     Died,
 }
 
-/// What a history without violations comes to.
+/// The summary of a history without violations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessageSummary {
     /// Messages received whole.
     pub messages: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Connections that both units had.
+    /// Connections that both units opened.
     pub connections: u64,
-    /// Of those: closed for a reason of a unit's own.
+    /// Of those: closed for a reason of a unit's own program.
     pub closed: u64,
-    /// Of those: closed because a unit lied.
+    /// Of those: closed because a unit violated the protocol.
     pub accused: u64,
-    /// Of those: broken, or ended with a unit.
+    /// Of those: broken, or ended by the death of a unit.
     pub broken: u64,
 }
 
@@ -148,14 +148,14 @@ pub struct MessageSummary {
 #[derive(Debug)]
 pub struct MessageHistory {
     seed: u64,
-    /// The number of the reason "the network is broken".
+    /// The reason number for a broken network.
     broken: u16,
     connections: BTreeMap<u32, Connection>,
     channels: BTreeMap<ChannelName, Channel>,
     violations: Found<MessageViolation>,
 }
 
-/// What is known of a connection. Pairs are by unit.
+/// The state of a connection. Pairs are by unit.
 #[derive(Debug, Default)]
 struct Connection {
     opened: [bool; 2],
@@ -163,7 +163,7 @@ struct Connection {
     may_break: bool,
     /// Reasons for which a unit's program closes it.
     wanted: [Vec<u16>; 2],
-    /// Reasons for which the other unit has to close it because this one lied.
+    /// Reasons for which the other unit has to close it because this one violated the protocol.
     lies: [Vec<u16>; 2],
     /// How it ended for the unit, if not well.
     ended: [Option<Ended>; 2],
@@ -172,13 +172,13 @@ struct Connection {
 #[derive(Debug, Default)]
 struct Channel {
     sent: Vec<Sent>,
-    /// The sender has said that nothing follows.
+    /// The sender has announced that nothing follows.
     finished: bool,
-    /// What the sender was told to have arrived.
+    /// What was reported to the sender as arrived.
     arrived: Position,
     /// What has been released.
     read: Position,
-    /// The piece looked at last.
+    /// The length of the piece looked at last.
     looked: u64,
     seen_finished: bool,
     bytes: u64,
@@ -192,10 +192,10 @@ struct Sent {
     written: u64,
 }
 
-/// How far somebody is: a message, and bytes of it.
+/// A position in a channel: a message, and bytes of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Position {
-    /// Whole messages before.
+    /// Complete messages before it.
     pub message: u64,
     /// Bytes of the next one.
     pub offset: u64,
@@ -208,7 +208,7 @@ impl fmt::Display for Position {
 }
 
 impl Channel {
-    /// How far the sender is.
+    /// The position of the sender.
     fn written(&self) -> Position {
         match self.sent.last() {
             Some(last) if last.written < last.total => Position {
@@ -224,8 +224,8 @@ impl Channel {
 }
 
 impl MessageHistory {
-    /// A history of messages whose bytes follow from `seed`. `broken` is the number of the reason
-    /// that a unit gives whose network is broken.
+    /// A history of messages whose bytes follow from `seed`. `broken` is the reason number that a
+    /// unit gives when its network is broken.
     pub fn new(seed: u64, broken: u16) -> Self {
         Self {
             seed,
@@ -236,8 +236,9 @@ impl MessageHistory {
         }
     }
 
-    /// A unit has its end of a connection, with so many channels on which it sends and receives.
-    /// `may_break`: something may be done to it, its peer or the network.
+    /// Records that a unit has opened its end of a connection, with these numbers of channels on
+    /// which it sends and receives. `may_break`: something may be done to it, its peer or the
+    /// network.
     pub fn open(&mut self, connection: u32, unit: Unit, channels: (u8, u8), may_break: bool) {
         let entry = self.connections.entry(connection).or_default();
         entry.opened[unit.at()] = true;
@@ -254,19 +255,20 @@ impl MessageHistory {
         }
     }
 
-    /// A unit's program closes the connection for the reason with this number.
+    /// Records that a unit's program closes the connection for the reason with this number.
     pub fn wants_close(&mut self, connection: u32, unit: Unit, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
         entry.wanted[unit.at()].push(reason);
     }
 
-    /// A unit does what its peer must close the connection for, with this reason.
+    /// Records that a unit violates the protocol so that its peer must close the connection, with
+    /// this reason.
     pub fn lies(&mut self, connection: u32, unit: Unit, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
         entry.lies[unit.at()].push(reason);
     }
 
-    /// Lets `judge` judge what happens to a channel.
+    /// Lets `judge` check an event on a channel.
     fn with(&mut self, name: ChannelName, judge: impl FnOnce(&mut Channel, u64) -> Judged) {
         match self.channels.get_mut(&name) {
             None => self.violations.push(MessageViolation::NoChannel(name)),
@@ -278,7 +280,7 @@ impl MessageHistory {
         }
     }
 
-    // ---- What a sender does.
+    // ---- Events of a sender.
 
     /// The number of the message that it begins next.
     pub fn begun(&self, name: ChannelName) -> u32 {
@@ -286,7 +288,7 @@ impl MessageHistory {
         channel.map_or(0, |channel| channel.sent.len() as u32)
     }
 
-    /// It begins a message. Its number.
+    /// Records that it begins a message. Returns its number.
     pub fn begin(&mut self, name: ChannelName, opcode: u32, total: u64) -> u32 {
         let mut number = 0;
         self.with(name, |channel, _| {
@@ -296,12 +298,12 @@ impl MessageHistory {
         number
     }
 
-    /// It has written so many bytes of it.
+    /// Records that it has written this many bytes of the message.
     pub fn wrote(&mut self, name: ChannelName, bytes: u64) {
         self.with(name, |channel, _| channel.wrote(bytes));
     }
 
-    /// It says that nothing follows.
+    /// Records that it announces that nothing follows.
     pub fn finish_channel(&mut self, name: ChannelName) {
         self.with(name, |channel, _| {
             channel.finished = true;
@@ -309,7 +311,7 @@ impl MessageHistory {
         });
     }
 
-    /// It is told that everything written has arrived.
+    /// Records that it was notified that everything written has arrived.
     pub fn arrived(&mut self, name: ChannelName) {
         self.with(name, |channel, _| {
             channel.arrived = channel.written();
@@ -317,48 +319,48 @@ impl MessageHistory {
         });
     }
 
-    /// It is told that everything written was released.
+    /// Records that it was notified that everything written was released.
     pub fn consumed(&mut self, name: ChannelName) {
         self.with(name, |channel, _| channel.consumed());
     }
 
-    // ---- What a receiver sees.
+    // ---- Events of a receiver.
 
-    /// It looks at the next piece, for the first time or again.
+    /// Records that it looks at the next piece, for the first time or again.
     pub fn look(&mut self, name: ChannelName, piece: SeenPiece<'_>) {
         self.with(name, |channel, seed| channel.look(name, seed, piece));
     }
 
-    /// It releases the piece.
+    /// Records that it releases the piece.
     pub fn release(&mut self, name: ChannelName) {
         self.with(name, |channel, _| channel.release());
     }
 
-    /// Bytes of the next message were copied out and released.
+    /// Records that bytes of the next message were copied out and released.
     pub fn copied(&mut self, name: ChannelName, bytes: &[u8]) {
         self.with(name, |channel, seed| channel.copied(name, seed, bytes));
     }
 
-    /// The message whose bytes were copied out is whole.
+    /// Records that the message whose bytes were copied out is complete.
     pub fn copied_whole(&mut self, name: ChannelName, opcode: u32, message: u32, length: u64) {
         self.with(name, |channel, _| {
             channel.copied_whole(opcode, message, length)
         });
     }
 
-    /// It sees that nothing follows.
+    /// Records that it sees that nothing follows.
     pub fn saw_finished(&mut self, name: ChannelName) {
         self.with(name, |channel, _| channel.saw_finished());
     }
 
-    /// It is told that the connection is closed and nothing more can be read.
+    /// Records that it was notified that the connection is closed and nothing more can be read.
     pub fn nothing_left(&mut self, name: ChannelName) {
         self.with(name, |channel, _| channel.nothing_left());
     }
 
-    // ---- How it ends.
+    // ---- The end of a channel.
 
-    /// An end of a channel has ended. The first word counts.
+    /// Records how an end of a channel ended. The first report counts.
     pub fn ended(&mut self, name: ChannelName, end: ChannelEnd, how: Ended) {
         let unit = name.unit(end);
         let entry = self.connections.entry(name.connection).or_default();
@@ -372,7 +374,8 @@ impl MessageHistory {
         self.with(name, |channel, _| channel.ended(end, how));
     }
 
-    /// A unit of a connection has died: what had not ended there has now.
+    /// Records that a unit of a connection has died, which ends everything there that had not
+    /// ended.
     pub fn died(&mut self, connection: u32, unit: Unit) {
         let names: Vec<_> = self.names(connection).collect();
         for name in names {

@@ -1,4 +1,4 @@
-//! Histories that are right, and one for each way to be wrong.
+//! Correct histories, and one for each violation.
 
 use super::*;
 
@@ -211,7 +211,7 @@ fn an_error_needs_a_reason() {
         end_all(&mut history, compute, storage);
         check(history, |v| matches!(v, ChannelFault::EndedIll { .. }));
     }
-    // Closed for a reason that nobody has, although much may happen.
+    // Closed for a reason that neither unit has, although much may happen.
     let mut history = opened(true);
     end_all(&mut history, Ended::ClosedHere(4), Ended::ClosedThere(4));
     check_any(history, |v| matches!(v, MessageViolation::NoReason { .. }));
@@ -244,7 +244,7 @@ fn reasons_count() {
     history.ended(DOWN, ChannelEnd::Receiving, Ended::Broken);
     assert_eq!(history.finish().map(|summary| summary.broken), Ok(1));
 
-    // The peer never had its end.
+    // The peer never opened its end.
     let mut history = MessageHistory::new(SEED, BROKEN);
     history.open(1, Unit::Storage, (1, 1), false);
     history.ended(DOWN, ChannelEnd::Sending, Ended::Broken);

@@ -1,17 +1,17 @@
-//! What can be wrong with messages.
+//! Violations in message histories.
 
 use super::{ChannelEnd, ChannelName, Ended, Position, Unit, Wrong};
 
-/// What is wrong with messages.
+/// A violation by messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageViolation {
-    /// A channel of which nobody said that it is there.
+    /// A channel that was not reported as open.
     #[error("{0} is not open")]
     NoChannel(ChannelName),
-    /// Something on a channel.
+    /// A violation on a channel.
     #[error("{0}: {1}")]
     Channel(ChannelName, ChannelFault),
-    /// A unit says that a connection ended for a reason that did not exist.
+    /// A unit reports that a connection ended for a reason that did not exist.
     #[error(
         "connection {connection} ended for the {unit:?} unit with {how:?}, without reason; for its \
          peer: {peer:?}"
@@ -21,46 +21,46 @@ pub enum MessageViolation {
         connection: u32,
         /// The unit.
         unit: Unit,
-        /// What it says.
+        /// What it reports.
         how: Ended,
-        /// What the peer says.
+        /// What the peer reports.
         peer: Option<Ended>,
     },
 }
 
-/// What is wrong with the messages of a channel.
+/// A violation on one channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChannelFault {
-    /// What the history was told contradicts itself.
+    /// The reports to the history contradict each other.
     #[error("the history was told what cannot be")]
     Harness,
-    /// There is a piece of a message that nobody has begun.
+    /// There is a piece of a message that was not begun.
     #[error("there is a piece at {read}, which was never begun")]
     Invented {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
     },
-    /// There is a piece behind the end.
+    /// There is a piece after the end.
     #[error("there is a piece at {read}, behind the end")]
     AfterFinish {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
     },
-    /// Another piece than the next one.
+    /// A piece other than the next one.
     #[error(
         "opcode, number, length of message and offset are {got:?}; the next piece has \
          {expect:?}"
     )]
     OtherPiece {
-        /// What there is.
+        /// The actual piece.
         got: (u32, u32, u64, u64),
-        /// What comes next.
+        /// The expected piece.
         expect: (u32, u32, u64, u64),
     },
-    /// An empty piece of a message that is not, or one with more than was written.
+    /// An empty piece of a nonempty message, or a piece with more than was written.
     #[error("a piece of {len} bytes at {read}, of which {written} bytes are written")]
     Length {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
         /// Bytes of the piece.
         len: u64,
@@ -73,44 +73,44 @@ pub enum ChannelFault {
         wrong.at, wrong.got, wrong.expect
     )]
     Content {
-        /// Where the piece begins.
+        /// The position at which the piece begins.
         read: Position,
-        /// What is wrong.
+        /// The first wrong byte.
         wrong: Wrong,
     },
-    /// A sender was told that all was released, and it was not.
+    /// A sender was notified that all was released, but it was not.
     #[error("all was said to be consumed up to {written}; released is up to {read}")]
     NotConsumed {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
-        /// How far the sender is.
+        /// The position of the sender.
         written: Position,
     },
     /// The end came too early.
     #[error("the end at {read}; written is up to {written}, the sender finished: {said}")]
     EarlyFinish {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
-        /// How far the sender is.
+        /// The position of the sender.
         written: Position,
-        /// Whether the sender has said that nothing follows.
+        /// Whether the sender has announced that nothing follows.
         said: bool,
     },
-    /// What had arrived could not be read when the connection was closed.
+    /// Data that had arrived could not be read when the connection was closed.
     #[error("nothing left to read at {read}, but all up to {arrived} was said to be there")]
     LostArrived {
-        /// How far the receiver is.
+        /// The position of the receiver.
         read: Position,
-        /// What the sender was told.
+        /// The position reported to the sender.
         arrived: Position,
     },
-    /// An end says that all is well, and it is not.
+    /// An end reports that all is well, but it is not.
     #[error("the {end:?} end takes all for well, but the receiver did not see the end")]
     NotWell {
         /// Which end.
         end: ChannelEnd,
     },
-    /// A unit says one reason and then another.
+    /// A unit gives two different reasons.
     #[error("the {end:?} end ended with {how:?}; its unit said {before:?} before")]
     TwoReasons {
         /// Which end.
@@ -120,18 +120,18 @@ pub enum ChannelFault {
         /// The other one.
         how: Ended,
     },
-    /// An end waits for ever.
+    /// An end waits forever.
     #[error("the {end:?} end never ended")]
     NeverEnded {
         /// Which end.
         end: ChannelEnd,
     },
-    /// An end of a channel to which nothing was done ended with an error.
+    /// An undisturbed channel ended with an error.
     #[error("nothing was done to it, but the {end:?} end ended with {how:?}")]
     EndedIll {
         /// Which end.
         end: ChannelEnd,
-        /// How.
+        /// How it ended.
         how: Ended,
     },
 }

@@ -1,62 +1,62 @@
-//! Pages that say who they are: every word of a page follows from the page's number, the version
-//! that its writer gave it, the writer, and the seed.
+//! Self-identifying pages: every word of a page follows from the page's number, the version that
+//! its writer gave it, the writer, and the seed.
 //!
-//! The first four words are page, version, writer and a sum over them; all others are filler. So
-//! the checker knows every byte of a version that it never saw, and a page that was put together
-//! from two versions gives itself away by the first word of the other.
+//! The first four words are page, version, writer and a checksum over them; all others are filler.
+//! So the checker knows every byte of a version that it never saw, and a page that mixes two
+//! versions is detected by the first word of the other.
 
 use super::super::stamp::scramble;
 use super::Who;
 
-/// Bytes of the shortest page: its first four words.
+/// Minimum bytes of a page: its first four words.
 pub const CONTENT_BYTES_MIN: usize = 32;
 
 const WORD: usize = 8;
 
-/// Which content this is.
+/// The identity of a page's content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageStamp {
     /// The page's number.
     pub page: u64,
     /// The version that the writer gave it.
     pub version: u64,
-    /// Who wrote it.
+    /// The writer.
     pub writer: Who,
 }
 
 /// What is wrong with the bytes of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Torn {
-    /// Too short, or no whole number of words.
+    /// Too short, or not a whole number of words.
     #[error("{len} bytes are no page of whole words")]
     Length {
         /// Bytes of the page.
         len: usize,
     },
-    /// The first words never were those of a page of this run.
+    /// The first words are not those of any page of this run.
     #[error("no page of this run: it begins with {words:016x?}")]
     NotStamped {
         /// The first words.
         words: [u64; 4],
     },
-    /// A word behind the stamp belongs to something else.
+    /// A word after the stamp belongs to another version.
     #[error("{stamp:?}: word {at} is {got:#018x}, not {expect:#018x}")]
     Mixed {
-        /// What the first words say.
+        /// The stamp in the first words.
         stamp: PageStamp,
         /// The first wrong word.
         at: usize,
-        /// What it is.
+        /// The actual word.
         got: u64,
-        /// What it should be.
+        /// The expected word.
         expect: u64,
     },
-    /// Words that should be zero, as in a page that nobody ever wrote, are not.
+    /// Some words of a page that was never written are not zero.
     #[error("a page that begins as one never written has {got:#018x} as word {at}")]
     NotZero {
         /// The first wrong word.
         at: usize,
-        /// What it is.
+        /// The actual word.
         got: u64,
     },
 }
@@ -68,16 +68,16 @@ impl PageStamp {
         [self.page, self.version, writer, sum]
     }
 
-    /// The word at place `at`, from the fourth on.
+    /// The word at index `at`, from the fourth on.
     fn filler(sum: u64, at: usize) -> u64 {
         scramble(sum.wrapping_add(at as u64))
     }
 }
 
-/// Writes stamp and filler over the whole of a page.
+/// Writes stamp and filler over the whole page.
 ///
 /// # Panics
-/// If the page is shorter than its stamp or no whole number of words.
+/// If the page is shorter than its stamp or not a whole number of words.
 pub fn fill_page(bytes: &mut [u8], stamp: PageStamp, seed: u64) {
     assert!(bytes.len() >= CONTENT_BYTES_MIN && bytes.len().is_multiple_of(WORD));
     let first = stamp.words(seed);
@@ -90,10 +90,10 @@ pub fn fill_page(bytes: &mut [u8], stamp: PageStamp, seed: u64) {
     }
 }
 
-/// Recognises a page and compares every word of it. Nothing if it is all zeroes: never written.
+/// Identifies a page and compares every word of it. `None` if it is all zeroes: never written.
 ///
 /// # Errors
-/// If it is not the whole of one version of one page of this run.
+/// If it is not exactly one version of one page of this run.
 pub fn check_page(bytes: &[u8], seed: u64) -> Result<Option<PageStamp>, Torn> {
     let len = bytes.len();
     if len < CONTENT_BYTES_MIN || !len.is_multiple_of(WORD) {

@@ -1,21 +1,22 @@
-//! Judges the pages of a page store: every version of every page that anybody saw.
+//! Checks the pages of a page store: every version of every page that a worker saw.
 //!
-//! Whoever uses the store reports what it asks for, what it gets and what it gives back, in the
-//! order in which it happens; the harness reports deaths, losses and flushes. From that the checker
-//! keeps a line of states of each page, and says of each page that somebody got whether it could be
-//! that state, then. It knows nothing of latch words, directories or buffer frames.
+//! Users of the store report each request, its result and each release, in the order in which they
+//! happen; the harness reports deaths, losses and flushes. From these the checker keeps a sequence
+//! of states of each page, and decides of each page returned whether it could be in that state at
+//! that time. It knows nothing of latch words, directories or buffer frames.
 //!
-//! What must hold (docs/faults.md, docs/pages.md):
-//! - at most one has a page exclusively, from the moment it gets it until it gives it back;
-//! - who gets it exclusively gets the newest version, and the next is one more;
-//! - who reads gets a version that was the newest at some time between its request and the answer;
-//! - every page is the whole of one version;
-//! - what dies with a node is reported lost and is never replaced by something older until the
-//!   loss is accepted; what did not die is not reported lost;
-//! - the latch of a dead node comes to others in bounded time.
+//! Requirements (docs/faults.md, docs/pages.md):
+//! - at most one worker has a page exclusively, from the moment it gets it until it releases it;
+//! - a worker that gets a page exclusively gets the newest version, and the next version is one
+//!   more;
+//! - a reader gets a version that was the newest at some time between its request and the answer;
+//! - every page is exactly one version;
+//! - what dies with a node is reported lost and is never replaced by something older until the loss
+//!   is accepted; what did not die is not reported lost;
+//! - the latch of a dead node passes to others in bounded time.
 //!
-//! A change whose writer died before it knew whether it was taken may have been or not, until
-//! somebody has seen either.
+//! A change whose writer died before it knew whether the change was taken may or may not have been,
+//! until an observation shows which.
 
 mod content;
 mod page;
@@ -30,7 +31,7 @@ use page::{Content, Holder, Page, State};
 use rackweave_base::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A worker of a node. A node that comes back after its death has another number.
+/// A worker of a node. A node that returns after its death has another number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Who {
     /// The node.
@@ -45,7 +46,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// A request for a page: what was beyond doubt when it was made.
+/// A request for a page: what was certain when it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
     who: Who,
@@ -55,16 +56,16 @@ pub struct Asked {
     floor: usize,
 }
 
-/// The pages of a node that a flush is to bring home.
+/// The pages of a node that a flush has to write home.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlushAsked(Vec<(u64, usize)>);
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Got {
-    /// The version that the store named.
+    /// The version that the store reported.
     pub version: u64,
-    /// What [`check_page`] makes of the bytes.
+    /// The result of [`check_page`] on the bytes.
     pub content: Result<Option<PageStamp>, Torn>,
 }
 
@@ -72,7 +73,7 @@ pub struct Got {
 #[derive(Debug)]
 pub struct PageHistory {
     pages: BTreeMap<u64, Page>,
-    /// Nodes that died or are taken for dead.
+    /// Nodes that died or were declared dead.
     dead: BTreeSet<u16>,
     patience: Duration,
     reads: u64,
@@ -81,7 +82,7 @@ pub struct PageHistory {
 }
 
 impl PageHistory {
-    /// A history in which the latch of a dead node must come to others within `patience`.
+    /// A history in which the latch of a dead node must pass to others within `patience`.
     pub fn new(patience: Duration) -> Self {
         Self {
             pages: BTreeMap::new(),
@@ -93,19 +94,19 @@ impl PageHistory {
         }
     }
 
-    /// A page comes into being, of whatever version, with nothing in it.
+    /// Records a new, empty page, of any version.
     pub fn create(&mut self, page: u64) {
         let first = State::unseen(0, vec![None]);
         self.pages.insert(page, Page::new(first));
     }
 
-    /// Somebody asks for a page.
+    /// Records a request for a page.
     ///
     /// # Panics
     /// If there is no such page.
     pub fn ask(&self, now: Instant, who: Who, page: u64) -> Asked {
         let entry = &self.pages[&page];
-        // What a node has given back it knows itself, taken by the store or not.
+        // A node knows its own released changes, whether taken by the store or not.
         let by_node = entry.newest().writer.is_some_and(|w| w.node == who.node);
         let floor = if by_node && !self.dead.contains(&who.node) {
             entry.last()
@@ -120,7 +121,7 @@ impl PageHistory {
         }
     }
 
-    /// A request brought the page, to be read.
+    /// Records that a request returned the page shared.
     pub fn shared(&mut self, now: Instant, asked: Asked, got: Got) {
         self.reads += 1;
         self.judge_wait(now, asked);
@@ -152,7 +153,7 @@ impl PageHistory {
         }
     }
 
-    /// A request brought the page, to be changed.
+    /// Records that a request returned the page exclusively.
     pub fn exclusive(&mut self, now: Instant, asked: Asked, got: Got) {
         self.judge_wait(now, asked);
         let content = self.whole(asked, got);
@@ -185,7 +186,7 @@ impl PageHistory {
         self.violate(asked.page, fault);
     }
 
-    /// A request was refused because the newest version is lost.
+    /// Records that a request was refused because the newest version is lost.
     pub fn refused_as_lost(&mut self, now: Instant, asked: Asked) {
         self.judge_wait(now, asked);
         let page = self.page(asked.page);
@@ -199,12 +200,12 @@ impl PageHistory {
         }
     }
 
-    /// A request came to nothing for a reason that proves nothing.
+    /// Records that a request failed for a reason that proves nothing.
     pub fn failed(&mut self, now: Instant, asked: Asked) {
         self.judge_wait(now, asked);
     }
 
-    /// A holder gives a page back: with this content if it changed it.
+    /// Records that a holder releases a page, with this content if it changed it.
     pub fn give_back(&mut self, who: Who, page: u64, changed: Option<PageStamp>) {
         let is_dead = self.dead.contains(&who.node);
         let entry = self.page(page);
@@ -231,8 +232,8 @@ impl PageHistory {
         self.writes += 1;
     }
 
-    /// A page that had been in use before was handed out to somebody, whose node has written zeroes
-    /// over it for that.
+    /// Records that a previously used page was allocated, and that the allocating node has written
+    /// zeroes over it.
     pub fn zeroed(&mut self, who: Who, page: u64) {
         let entry = self.page(page);
         entry.states.push(State {
@@ -245,7 +246,7 @@ impl PageHistory {
         self.writes += 1;
     }
 
-    /// A worker knows that everything that its node gave back before was taken.
+    /// Records that a worker knows that everything its node released before was taken.
     pub fn confirmed(&mut self, node: u16) {
         for page in self.pages.values_mut() {
             if let Some(state) = page.states.last_mut()
@@ -256,13 +257,13 @@ impl PageHistory {
         }
     }
 
-    /// The store did not take a change: it takes the writer's node for dead, or the change was lost
-    /// on its way and reported.
+    /// Records that the store did not take a change: it has declared the writer's node dead, or the
+    /// change was lost in flight and reported.
     pub fn not_taken(&mut self, who: Who, page: u64, version: u64) {
         let is_dead = self.dead.contains(&who.node);
         let entry = self.page(page);
         let newest = entry.newest();
-        // Of zeroes nobody was told the version.
+        // The version of zeroes was not reported.
         let is_newest = newest.version.is_none_or(|newest| newest == version)
             && newest.writer.is_some_and(|writer| writer.node == who.node);
         let was_taken = is_newest && newest.certain;
@@ -275,8 +276,8 @@ impl PageHistory {
         }
     }
 
-    /// A node begins to write home everything that it has changed and given back. What it is
-    /// changing again is left out.
+    /// Records that a node begins to write home everything that it has changed and released. Pages
+    /// being changed again are left out.
     pub fn ask_flush(&self, node: u16) -> FlushAsked {
         let is_its = |page: &Page| {
             page.newest().writer.is_some_and(|w| w.node == node)
@@ -286,11 +287,12 @@ impl PageHistory {
         FlushAsked(pages.map(|(&page, entry)| (page, entry.last())).collect())
     }
 
-    /// That is done: the home has those versions, save those that somebody has replaced meanwhile.
+    /// Records that the flush is done: the home has those versions, except those replaced
+    /// meanwhile.
     pub fn flushed(&mut self, asked: &FlushAsked) {
         for &(page, state) in &asked.0 {
             let entry = self.page(page);
-            // A version that was reported lost meanwhile was not there to be written.
+            // A version that was reported lost meanwhile was not available for writing.
             let is_lost = entry.reported.iter().any(|&at| at >= state);
             if state == entry.last() && !is_lost {
                 entry.home = state;
@@ -298,7 +300,8 @@ impl PageHistory {
         }
     }
 
-    /// A node dies, or is taken for dead: what it holds comes to others, what only it had is lost.
+    /// Records that a node dies, or is declared dead: its latches pass to others, changes that only
+    /// it had are lost.
     pub fn crash(&mut self, now: Instant, node: u16) {
         self.dead.insert(node);
         for page in self.pages.values_mut() {
@@ -325,7 +328,7 @@ impl PageHistory {
         }
     }
 
-    /// The store says that the newest version of a page, this one, is lost.
+    /// Records that the store reports the newest version of a page, this one, as lost.
     pub fn lost(&mut self, page: u64, version: u64) {
         let entry = self.page(page);
         let newest = entry.newest().to_string();
@@ -339,9 +342,9 @@ impl PageHistory {
         }
     }
 
-    /// Somebody accepts the loss of a page, of this version or a higher one: it goes on from what
-    /// is at home. It may have been lost for longer: a change that was given back since, and was
-    /// not taken before its node died, did not undo that.
+    /// Records that the loss of this version of a page, or a higher one, is accepted: the page
+    /// continues from its home version. The loss may be older: a change released since that was not
+    /// taken before its node died did not undo it.
     pub fn accept(&mut self, page: u64, version: u64) {
         let entry = self.page(page);
         let version = entry.lost.unwrap_or(version);
@@ -349,29 +352,30 @@ impl PageHistory {
             let newest = entry.newest().to_string();
             return self.violate(page, PageFault::LostWithoutCause { newest });
         }
-        // A version names one content for ever, and other nodes may have copies of the lost one.
+        // A version names one content forever, and other nodes may have copies of the lost one.
         entry.rebase(version + 1);
     }
 
-    /// The directory was lost and made again from what the nodes have; `partial`: of a node that
-    /// does not answer, nobody knows what it had, so everything may be lost. So may a page whose
-    /// home `is_damaged`: nobody knows which version was there.
+    /// Records that the directory was lost and rebuilt from what the nodes have; `partial`: the
+    /// content of an unresponsive node is unknown, so everything may be lost. So may a page whose
+    /// home `is_damaged`: it is unknown which version was there.
     pub fn made_again(&mut self, partial: bool, is_damaged: impl Fn(u64) -> bool) {
         for (&number, page) in &mut self.pages {
             page.renumber(partial || is_damaged(number));
         }
     }
 
-    /// The homes could not be seen then: nodes are asked, each about pages of which it has had a
-    /// version. If it dies before it has answered, nobody knows whether a newer one is at home.
+    /// Records that the homes could not be read then: nodes are asked, each about pages of which it
+    /// has had a version. If a node dies before it has answered, it is unknown whether a newer
+    /// version is at home.
     pub fn in_doubt(&mut self) {
         self.pages
             .values_mut()
             .for_each(|page| page.in_doubt = true);
     }
 
-    /// The power of all nodes and of the device fails: what was flushed is there, and of what came
-    /// after, some version.
+    /// Records a power failure of all nodes and the device: what was flushed is intact, and of
+    /// later changes some version.
     pub fn power_cut(&mut self) {
         for page in self.pages.values_mut() {
             page.holder = None;
@@ -380,8 +384,8 @@ impl PageHistory {
         }
     }
 
-    /// The store was closed after everything had been written home, and is opened again: versions
-    /// may begin anew.
+    /// Records that the store was closed after everything had been written home, and is opened
+    /// again: versions may start anew.
     pub fn reopen(&mut self) {
         for page in self.pages.values_mut() {
             page.home = page.last() - usize::from(page.newest().doubtful && page.last() > 0);
@@ -391,20 +395,20 @@ impl PageHistory {
         }
     }
 
-    /// How often pages were read and changed.
+    /// Numbers of reads and changes of pages.
     pub fn counts(&self) -> (u64, u64) {
         (self.reads, self.writes)
     }
 
-    /// How much is wrong so far, also beyond what is kept in full.
+    /// Number of violations so far, including those not kept in full.
     pub fn violation_count(&self) -> u64 {
         self.violations.count()
     }
 
-    /// The judgement.
+    /// The verdict.
     ///
     /// # Errors
-    /// Everything that is wrong, the first violations in full.
+    /// All violations, the first ones in full.
     pub fn finish(self) -> Result<(), Vec<PageViolation>> {
         self.violations.judge(())
     }
@@ -413,7 +417,7 @@ impl PageHistory {
         self.pages.get_mut(&page).expect("a page that was created")
     }
 
-    /// The content, if it is the whole of one version of this page.
+    /// The content, if it is exactly one version of this page.
     fn whole(&mut self, asked: Asked, got: Got) -> Option<Content> {
         let Asked { who, page, .. } = asked;
         let version = got.version;
@@ -448,7 +452,7 @@ impl PageHistory {
     }
 }
 
-/// Somebody got another version than the newest state of a page.
+/// A worker got a version other than the newest state of a page.
 fn too_old(page: &Page, who: Who, version: u64) -> PageFault {
     let newest = page.newest().to_string();
     match page.newest().may_be_lost {
@@ -465,7 +469,7 @@ fn too_old(page: &Page, who: Who, version: u64) -> PageFault {
     }
 }
 
-/// The states from `floor` on, in words.
+/// The states from `floor` on, as text.
 fn known(page: &Page, floor: usize) -> String {
     let states = page.states[floor.min(page.last())..]
         .iter()

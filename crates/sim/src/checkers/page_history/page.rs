@@ -1,33 +1,33 @@
-//! The history of one page: a line of states, each the newest for a while.
+//! The history of one page: a sequence of states, each the newest for a while.
 
 use super::{PageStamp, Who};
 use core::fmt;
 use rackweave_base::Instant;
 
-/// What the bytes of a page say; nothing: it was never written.
+/// The content of a page; `None`: it was never written.
 pub(super) type Content = Option<PageStamp>;
 
 /// A state of a page.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Nothing if nobody has seen it yet: it is not less than `least`.
+    /// `None` if it has not been seen yet: it is at least `least`.
     pub version: Option<u64>,
     pub least: u64,
-    /// What it may contain: one thing, or several until somebody has seen it.
+    /// The possible contents: one, or several until it has been seen.
     pub contents: Vec<Content>,
-    /// Who made it; nothing: the home.
+    /// The writer; `None` for the home.
     pub writer: Option<Who>,
-    /// Somebody else has seen it, or its writer was told that it was taken.
+    /// Another worker has seen it, or its writer was notified that it was taken.
     pub certain: bool,
-    /// Its writer died before it was certain: it may never have been.
+    /// Its writer died before it was certain: it may never have existed.
     pub doubtful: bool,
-    /// Its writer died, and nobody knows that it had reached the home.
+    /// Its writer died, and it is not known to have reached the home.
     pub may_be_lost: bool,
-    /// The directory was made again since: it may be known by a higher version number, too.
+    /// The directory was rebuilt since: it may also be known by a higher version number.
     pub renumbered: bool,
 }
 
-/// Who has a page exclusively, since when.
+/// The worker that has a page exclusively, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub who: Who,
@@ -38,20 +38,21 @@ pub(super) struct Holder {
 pub(super) struct Page {
     pub states: Vec<State>,
     pub holder: Option<Holder>,
-    /// When the last holder died whose latch nobody has got since.
+    /// When the last holder died whose latch no other worker has got since.
     pub orphaned: Option<Instant>,
     /// The oldest state that the home may have.
     pub home: usize,
-    /// A node may be asked whether it has the newest state; nobody gets the page before it answers.
+    /// A node may be asked whether it has the newest state; no worker gets the page before it
+    /// answers.
     pub in_doubt: bool,
-    /// The loss that was reported and not accepted yet.
+    /// The reported loss that was not accepted yet.
     pub lost: Option<u64>,
     /// The newest states at the times of all reports.
     pub reported: Vec<usize>,
 }
 
 impl State {
-    /// A state that nobody has seen: at least this version, with one of these contents.
+    /// A state that has not been seen: at least this version, with one of these contents.
     pub fn unseen(least: u64, contents: Vec<Content>) -> Self {
         Self {
             version: None,
@@ -73,7 +74,7 @@ impl State {
         version_fits && self.contents.contains(&content)
     }
 
-    /// Somebody has seen it.
+    /// Records that it has been seen.
     pub fn settle(&mut self, version: u64, content: Content) {
         self.version = Some(match self.version {
             Some(known) if self.renumbered => known.min(version),
@@ -125,14 +126,14 @@ impl Page {
         &self.states[self.last()]
     }
 
-    /// The newest state that is beyond doubt: nobody who asks from now on may get an older one.
+    /// The newest certain state: no later request may get an older one.
     pub fn floor(&self) -> usize {
         let certain = self.states.iter().rposition(|state| state.certain);
         certain.unwrap_or(0)
     }
 
-    /// The states since `floor` that may be the newest of a moment: that before the newest, too, as
-    /// long as nobody knows that the newest was taken.
+    /// The states since `floor` that may be the newest at some moment: also the second newest, as
+    /// long as it is unknown whether the newest was taken.
     fn candidates(&self, floor: usize) -> core::ops::RangeInclusive<usize> {
         let last = self.last();
         let uncertain = !self.newest().certain || self.newest().doubtful;
@@ -144,13 +145,13 @@ impl Page {
         floor.min(from)..=last
     }
 
-    /// Whether the newest state may be that of a dead node, and be gone, or may have been at some
-    /// time since `floor` was the newest.
+    /// Whether the newest state may be a lost one of a dead node, or may have been at some time
+    /// since `floor` was the newest.
     pub fn may_be_lost(&self, floor: usize) -> bool {
         self.candidates(floor).any(|at| self.states[at].may_be_lost)
     }
 
-    /// Whether this version may be the one that is lost now.
+    /// Whether this version may be the lost one.
     pub fn may_be_lost_as(&self, version: u64) -> bool {
         self.candidates(self.last()).any(|at| {
             let state = &self.states[at];
@@ -158,14 +159,14 @@ impl Page {
             let fits = |known| {
                 known == version
                     || state.doubtful && known == version + 1
-                    // Nobody knows the number of what nobody has.
+                    // The version number of a state that no node has is unknown.
                     || state.renumbered
             };
             state.may_be_lost && state.version.is_none_or(fits)
         })
     }
 
-    /// A loss was reported, of what was the newest then.
+    /// Records that a loss was reported, of the newest state at that time.
     pub fn report_lost(&mut self, version: u64) {
         self.lost = Some(version);
         self.reported.push(self.last());
@@ -177,9 +178,9 @@ impl Page {
         self.reported.iter().any(|&at| at >= from)
     }
 
-    /// Whether this change of a living node was being published when the directory was made again
+    /// Whether this change of a living node was being published when the directory was rebuilt
     /// without knowing what all nodes had, and the page was reported as lost then: it may have been
-    /// published before, and changed again by the node that is silent.
+    /// published before, and changed again by the unresponsive node.
     pub fn lost_on_its_way(&self, node: u16, version: u64) -> bool {
         let is_it = |state: &State| {
             let fits = state.version.is_none_or(|its| its == version);
@@ -191,7 +192,7 @@ impl Page {
         })
     }
 
-    /// Somebody has seen state `at`: it is beyond doubt, and so is everything before it.
+    /// Records that state `at` was seen: it and everything before it are certain.
     pub fn seen(&mut self, at: usize, version: u64, content: Content) {
         self.in_doubt = false;
         self.states[at].settle(version, content);
@@ -201,7 +202,7 @@ impl Page {
         }
     }
 
-    /// A change that its writer's death hid did not happen.
+    /// Drops a change hidden by its writer's death: it did not happen.
     pub fn drop_doubtful(&mut self) {
         if self.newest().doubtful && self.states.len() > 1 {
             self.states.pop();
@@ -209,7 +210,8 @@ impl Page {
         }
     }
 
-    /// The directory was lost and made again. If it is `partial`, nobody knows what was the newest.
+    /// Records that the directory was lost and rebuilt. If it is `partial`, the newest state is
+    /// unknown.
     pub fn renumber(&mut self, partial: bool) {
         let last = self.last();
         for state in &mut self.states[last.saturating_sub(1)..] {
@@ -218,7 +220,7 @@ impl Page {
         }
     }
 
-    /// The page goes on from what is at home, which is one of the states since `home`.
+    /// Continues the page from its home version, which is one of the states since `home`.
     pub fn rebase(&mut self, least: u64) {
         let mut contents: Vec<Content> = Vec::new();
         for state in &self.states[self.home..] {

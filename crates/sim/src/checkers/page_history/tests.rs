@@ -28,7 +28,7 @@ fn got(version: u64, content: Option<PageStamp>) -> Got {
     }
 }
 
-/// A history whose page has been changed by A, to version 1 and 2, and was seen so by B.
+/// A history whose page was changed by A, to versions 1 and 2, and seen so by B.
 struct Story {
     history: PageHistory,
     now: u64,
@@ -226,7 +226,7 @@ fn a_loss_reported_and_accepted() {
     story.is_lost(B);
     story.history.accept(PAGE, 2);
     story.read(B, got(3, None));
-    // From now on it is this one for everybody.
+    // From now on every worker sees this one.
     story.change(C, got(3, None), 4);
     story.passes();
 }

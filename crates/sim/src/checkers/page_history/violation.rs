@@ -1,9 +1,9 @@
-//! What can be wrong with the history of a page.
+//! Violations in the history of a page.
 
 use super::{PageStamp, Torn, Who};
 use rackweave_base::Duration;
 
-/// What is wrong with a page store.
+/// A violation by a page store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("page {page:#x}: {fault}")]
 pub struct PageViolation {
@@ -16,12 +16,12 @@ pub struct PageViolation {
 /// What is wrong with a page.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageFault {
-    /// Two have a page exclusively.
+    /// Two workers have a page exclusively.
     #[error("{who} got it exclusively while {holder} has it")]
     TwoHolders {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// Who had it.
+        /// The worker that had it.
         holder: Who,
     },
     /// An exclusive fix got a version that is not the newest: an update would be lost.
@@ -30,56 +30,56 @@ pub enum PageFault {
          {newest}"
     )]
     NotNewest {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// The version it was told.
+        /// The reported version.
         version: u64,
-        /// What was in the page; nothing: zeroes.
+        /// The content of the page; `None`: zeroes.
         content: Option<PageStamp>,
-        /// What it should have got.
+        /// The version that it should have got.
         newest: String,
     },
     /// A shared fix got a version that had been replaced before the fix began.
     #[error("{who} read version {version}; when it asked, {oldest} had replaced it")]
     Stale {
-        /// Who read.
+        /// The reader.
         who: Who,
         /// The version it read.
         version: u64,
-        /// The oldest that it could have got.
+        /// The oldest permitted version.
         oldest: String,
     },
-    /// After a node's death a page came back in an older version, and nobody had accepted that.
+    /// After a node's death a page came back in an older version without the loss being accepted.
     #[error(
         "{who} got version {version}; {newest} went down with its node, and nobody \
          was told"
     )]
     SilentlyOld {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
         /// The version it got.
         version: u64,
-        /// What was lost.
+        /// The lost version.
         newest: String,
     },
     /// A version and a content that never belonged together.
     #[error("{who} got version {version} with {content:?}; known: {known}")]
     Unknown {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// The version it was told.
+        /// The reported version.
         version: u64,
-        /// What was in the page; nothing: zeroes.
+        /// The content of the page; `None`: zeroes.
         content: Option<PageStamp>,
-        /// What it could have got.
+        /// The possible results.
         known: String,
     },
     /// The bytes are not those of one version.
     #[error("{who} got version {version} torn: {error}")]
     Torn {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// The version it was told.
+        /// The reported version.
         version: u64,
         /// What is wrong with the bytes.
         error: Torn,
@@ -87,49 +87,49 @@ pub enum PageFault {
     /// The bytes are those of another page.
     #[error("{who} got {content:?} instead")]
     OtherPage {
-        /// Who got it.
+        /// The worker that got it.
         who: Who,
-        /// What was there.
+        /// The actual content.
         content: PageStamp,
     },
-    /// A page was reported lost whose newest version no dead node had to itself.
+    /// A page was reported lost although its newest version was not only at a dead node.
     #[error("reported lost without cause; the newest is {newest}")]
     LostWithoutCause {
-        /// What is there.
+        /// The actual newest version.
         newest: String,
     },
-    /// The loss of another version was reported than could be lost.
+    /// The reported loss names a version other than the one that could be lost.
     #[error("version {version} was reported lost; the newest is {newest}")]
     WrongLoss {
-        /// What was reported.
+        /// The reported version.
         version: u64,
-        /// What is there.
+        /// The actual newest version.
         newest: String,
     },
-    /// A fix was refused because of a loss that nobody reported.
+    /// A fix was refused because of a loss that was not reported.
     #[error("{who} was told that it is lost, and no loss was reported")]
     LossUnreported {
-        /// Who was told.
+        /// The refused worker.
         who: Who,
     },
     /// The latch of a dead node was not given to others in time.
     #[error("{who} waited {waited} for the latch of a node that is dead")]
     LatchNotReleased {
-        /// Who waited.
+        /// The waiting worker.
         who: Who,
         /// How long, since the death or its own request.
         waited: Duration,
     },
-    /// The harness gave back what it did not have.
+    /// The harness released a page that it did not hold.
     #[error("{who} gave back what it does not have")]
     NotHeld {
-        /// Who gave it back.
+        /// The worker that released it.
         who: Who,
     },
-    /// A change was reported as not taken that was, or whose writer was never taken for dead.
+    /// A change was reported as not taken that was taken, or whose writer was never declared dead.
     #[error("the change to version {version} by {who} was not taken, without cause")]
     ChangeRefused {
-        /// Who made it.
+        /// The writer.
         who: Who,
         /// Its version.
         version: u64,

@@ -1,12 +1,12 @@
-//! What must hold of all calls for numbers of one sequencer.
+//! Requirements on all calls for numbers of one sequencer.
 
 use super::{Asked, Call, Gap, Sequence, SequenceSummary, SequenceViolation};
 use core::ops::Range;
 
-/// Violations of each kind and sequencer that are told; what is behind them is no news.
+/// Maximum violations of each kind and sequencer that are reported; further ones are redundant.
 const TOLD_MAX: usize = 3;
 
-/// A call that was given numbers.
+/// A call that returned numbers.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     asked: &'a Asked,
@@ -14,14 +14,14 @@ struct Given<'a> {
     range: &'a Range<u64>,
 }
 
-/// Judges one sequencer.
+/// Checks one sequencer.
 pub(super) struct Judge<'a> {
     pub name: u32,
     pub sequence: &'a Sequence,
 }
 
 impl Judge<'_> {
-    /// Adds to `summary` what its calls come to, and to `violations` what must not be.
+    /// Adds the results of its calls to `summary`, and violations to `violations`.
     pub fn judge(
         &self,
         calls: &[Call],
@@ -53,7 +53,7 @@ impl Judge<'_> {
         summary.missing += self.missing(&given, unreturned, violations);
     }
 
-    /// Ranges are as long as was asked for, and not below the first number.
+    /// Ranges have the requested length, and are not below the first number.
     fn shapes(&self, given: &[Given<'_>], violations: &mut Vec<SequenceViolation>) {
         let wrong = given.iter().filter_map(|given| {
             let (asked, got) = (given.asked.clone(), given.range.clone());
@@ -78,7 +78,7 @@ impl Judge<'_> {
         violations.extend(wrong.take(TOLD_MAX));
     }
 
-    /// Who begins after another has ended gets higher numbers.
+    /// A call that begins after another has ended gets higher numbers.
     fn order(&self, given: &[Given<'_>], violations: &mut Vec<SequenceViolation>) {
         let mut begun: Vec<_> = given.to_vec();
         begun.sort_by_key(|given| given.asked.begun);
@@ -102,7 +102,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What was said about places where it went on is true.
+    /// The stated restart positions are true.
     fn statements(&self, given: &[Given<'_>], violations: &mut Vec<SequenceViolation>) {
         let sequencer = self.name;
         for &Gap { when, at, .. } in &self.sequence.gaps {
@@ -153,7 +153,8 @@ impl Judge<'_> {
         }
     }
 
-    /// How many numbers nobody has, stated gaps included. `given` is in the order of numbers.
+    /// How many numbers were not handed out, including stated gaps. `given` is in the order of
+    /// numbers.
     fn missing(
         &self,
         given: &[Given<'_>],

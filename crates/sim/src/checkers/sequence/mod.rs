@@ -1,10 +1,10 @@
-//! The judge of sequencers: no number twice, ranges of the right length, in real-time order, and no
-//! number missing without a reason.
+//! The checker of sequencers: no number twice, ranges of the right length, in real-time order, and
+//! no number missing without a reason.
 //!
-//! It is told of every call when it is begun and when it ends, in the order in which that happens.
-//! A call that ends in an error, or never, may have used up as many numbers as it asked for.
-//! Beyond that, numbers may only be missing where somebody has stated that a sequencer went on at a
-//! higher number, and no more of them than were stated.
+//! Each call is reported when it begins and when it ends, in the order in which that happens. A
+//! call that ends in an error, or never, may have used up as many numbers as it requested. Beyond
+//! that, numbers may only be missing where a sequencer was stated to have continued at a higher
+//! number, and no more of them than were stated.
 
 mod judge;
 #[cfg(test)]
@@ -16,24 +16,24 @@ use judge::Judge;
 use std::collections::BTreeMap;
 pub use violation::{Asked, SequenceViolation};
 
-/// A call, by the order in which calls were begun.
+/// A call, numbered in the order in which calls were begun.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CallId(usize);
 
-/// What a history without violations comes to.
+/// The summary of a history without violations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SequenceSummary {
-    /// Calls that were given numbers.
+    /// Calls that returned numbers.
     pub ranges: u64,
     /// Numbers handed out.
     pub numbers: u64,
     /// Calls that ended in an error or never.
     pub unreturned: u64,
-    /// Numbers below the highest ones that nobody has.
+    /// Numbers below the highest ones that were not handed out.
     pub missing: u64,
 }
 
-/// All that was asked of all sequencers, and what came of it.
+/// All calls to all sequencers, with their results.
 #[derive(Debug, Default)]
 pub struct SequenceHistory {
     sequencers: BTreeMap<u32, Sequence>,
@@ -44,7 +44,7 @@ pub struct SequenceHistory {
 #[derive(Debug)]
 struct Call {
     asked: Asked,
-    /// When it ended with numbers, and with which.
+    /// When it ended with numbers, and the numbers.
     got: Option<(u64, Range<u64>)>,
 }
 
@@ -54,7 +54,7 @@ struct Sequence {
     gaps: Vec<Gap>,
 }
 
-/// A sequencer went on at a higher number.
+/// A sequencer continued at a higher number.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     when: u64,
@@ -64,7 +64,7 @@ struct Gap {
 }
 
 impl SequenceHistory {
-    /// Nothing has happened yet.
+    /// An empty history.
     pub fn new() -> Self {
         Self::default()
     }
@@ -74,14 +74,14 @@ impl SequenceHistory {
         self.events
     }
 
-    /// There is a sequencer now, and this is its first number. No two have the same name.
+    /// Records a new sequencer and its first number. Names are unique.
     pub fn create(&mut self, sequencer: u32, first: u64) {
         let gaps = Vec::new();
         self.sequencers.insert(sequencer, Sequence { first, gaps });
     }
 
-    /// A sequencer has lost its place and goes on at `at`. Up to `lost_max` numbers below that may
-    /// never have been handed out, and will not be.
+    /// Records that a sequencer has lost its position and continues at `at`. Up to `lost_max`
+    /// numbers below that may never have been handed out, and will not be.
     pub fn went_on(&mut self, sequencer: u32, at: u64, lost_max: u64) {
         let when = self.tick();
         if let Some(sequence) = self.sequencers.get_mut(&sequencer) {
@@ -89,7 +89,7 @@ impl SequenceHistory {
         }
     }
 
-    /// A client asks for numbers.
+    /// Records that a client requests numbers.
     pub fn begin(&mut self, sequencer: u32, client: u32, count: u64) -> CallId {
         let begun = self.tick();
         let asked = Asked {
@@ -101,17 +101,17 @@ impl SequenceHistory {
         CallId(self.calls.len() - 1)
     }
 
-    /// A call was given numbers. One that is never ended may have used its numbers up, as one
-    /// that failed.
+    /// Records that a call returned numbers. A call that is never ended may have used up its
+    /// numbers, like a failed one.
     pub fn end(&mut self, call: CallId, got: Range<u64>) {
         let now = self.tick();
         self.calls[call.0].1.got = Some((now, got));
     }
 
-    /// All is over: what is to be said of it.
+    /// The verdict at the end of the run.
     ///
     /// # Errors
-    /// Everything that must not be.
+    /// All violations.
     pub fn finish(self) -> Result<SequenceSummary, Vec<SequenceViolation>> {
         let mut violations = Vec::new();
         let mut summary = SequenceSummary::default();

@@ -1,4 +1,4 @@
-//! Histories, sound and planted: the judge must tell them apart.
+//! Correct and planted histories: the checker must distinguish them.
 
 use super::*;
 
@@ -11,7 +11,7 @@ enum Do {
     End(usize, u64),
     /// Call number, range.
     EndWith(usize, u64, u64),
-    /// Where, how many may be lost.
+    /// Position, maximum number of lost numbers.
     WentOn(u64, u64),
 }
 
@@ -59,7 +59,7 @@ fn sound_histories_pass() {
     let steps = [
         Begin(0, 7, 3),
         Begin(1, 8, 2),
-        // Calls under way at the same time may have any order.
+        // Concurrent calls may have any order.
         End(1, 10),
         End(0, 12),
         Begin(2, 7, 1),
@@ -100,7 +100,7 @@ fn a_number_handed_out_twice_is_seen() {
         End(2, 4),
     ];
     assert_eq!(planted(0, &steps), ["Twice"]);
-    // A long range reaches over its neighbours.
+    // A long range overlaps its neighbours.
     let steps = [
         Begin(0, 7, 9),
         Begin(1, 8, 1),
@@ -121,7 +121,7 @@ fn real_time_order_is_seen() {
     // It holds for one client as for two.
     let steps = [Begin(0, 7, 2), End(0, 1), Begin(1, 7, 1), End(1, 0)];
     assert_eq!(planted(0, &steps), ["Order"]);
-    // A call in between that was given high numbers and ended late proves nothing.
+    // A call in between that got high numbers and ended late proves nothing.
     let steps = [Begin(0, 7, 2), Begin(1, 8, 3), End(1, 0), End(0, 3)];
     sound(0, &steps);
 }
@@ -199,7 +199,7 @@ fn going_back_is_seen() {
         End(1, 1),
     ];
     assert_eq!(planted(0, &lost), ["Lost"]);
-    // A call from before may end after it, with a number of before.
+    // An earlier call may end after it, with an earlier number.
     let late = [Begin(0, 7, 1), WentOn(16, 16), End(0, 0)];
     sound(0, &late);
 }

@@ -1,14 +1,14 @@
-//! What is wrong with the numbers of a sequencer, and whose calls show it.
+//! Violations by the numbers of a sequencer, and the calls that show them.
 
 use core::fmt;
 use core::ops::Range;
 
-/// Who asked for what, and when, counted in events of the history.
+/// A request: client, count and time, the latter counted in events of the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Which client.
+    /// The client.
     pub client: u32,
-    /// How many numbers.
+    /// The requested number of numbers.
     pub count: u64,
     /// When it was begun.
     pub begun: u64,
@@ -28,40 +28,40 @@ impl fmt::Display for Asked {
     }
 }
 
-/// What is wrong with the numbers of a sequencer.
+/// A violation by the numbers of a sequencer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SequenceViolation {
-    /// A sequencer that the history was not told of.
+    /// A sequencer that was not reported to the history.
     #[error("{asked} asked sequencer {sequencer}, which does not exist")]
     NoSequencer {
         /// The sequencer.
         sequencer: u32,
-        /// Who asked.
+        /// The request.
         asked: Asked,
     },
-    /// A call was given another number of numbers than it asked for.
+    /// A call returned another number of numbers than it requested.
     #[error("sequencer {sequencer}: {asked} was given {got:?}")]
     Length {
         /// The sequencer.
         sequencer: u32,
-        /// Who asked.
+        /// The request.
         asked: Asked,
-        /// What it was given.
+        /// The returned numbers.
         got: Range<u64>,
     },
-    /// A call was given numbers below the sequencer's first.
+    /// A call returned numbers below the sequencer's first.
     #[error("sequencer {sequencer}: {asked} was given {got:?}; the first number is {first}")]
     BelowFirst {
         /// The sequencer.
         sequencer: u32,
-        /// Who asked.
+        /// The request.
         asked: Asked,
-        /// What it was given.
+        /// The returned numbers.
         got: Range<u64>,
-        /// The first number that there is.
+        /// The sequencer's first number.
         first: u64,
     },
-    /// Two calls were given the same number.
+    /// Two calls returned the same number.
     #[error(
         "sequencer {sequencer}: {number} was handed out twice, with {first:?} to {a} and with \
          {second:?} to {b}"
@@ -73,47 +73,47 @@ pub enum SequenceViolation {
         number: u64,
         /// One of the two ranges.
         first: Range<u64>,
-        /// Who was given it.
+        /// Its request.
         a: Asked,
         /// The other range.
         second: Range<u64>,
-        /// Who was given it.
+        /// Its request.
         b: Asked,
     },
-    /// A call was given lower numbers than one that had ended before it was begun.
+    /// A call returned lower numbers than one that had ended before it began.
     #[error(
         "sequencer {sequencer}: {later} was given {low:?}, but {high} had been handed out before"
     )]
     Order {
         /// The sequencer.
         sequencer: u32,
-        /// Who was given too low numbers.
+        /// The request that got too low numbers.
         later: Asked,
         /// Its numbers.
         low: Range<u64>,
         /// The highest number handed out before it was begun.
         high: u64,
     },
-    /// A sequencer is said to have gone on where numbers had been handed out already.
+    /// A sequencer is stated to have continued at numbers that had been handed out already.
     #[error("sequencer {sequencer} went on at {at}, but {high} had been handed out before")]
     WentBack {
         /// The sequencer.
         sequencer: u32,
-        /// Where it went on.
+        /// Where it continued.
         at: u64,
         /// The highest number handed out before.
         high: u64,
     },
-    /// A call was given numbers that were said to be lost before it was begun.
+    /// A call returned numbers that were stated to be lost before it began.
     #[error("sequencer {sequencer}: {asked} was given {got:?} after it had gone on at {at}")]
     Lost {
         /// The sequencer.
         sequencer: u32,
-        /// Who asked.
+        /// The request.
         asked: Asked,
-        /// What it was given.
+        /// The returned numbers.
         got: Range<u64>,
-        /// Where the sequencer went on.
+        /// Where the sequencer continued.
         at: u64,
     },
     /// More numbers are missing than there are reasons for.
@@ -124,11 +124,11 @@ pub enum SequenceViolation {
     Missing {
         /// The sequencer.
         sequencer: u32,
-        /// Numbers that nobody has, without those of stated gaps.
+        /// Numbers that were not handed out, without those of stated gaps.
         missing: u64,
         /// The end of the highest range.
         below: u64,
-        /// Numbers that calls without a result asked for.
+        /// Numbers requested by calls without a result.
         unreturned: u64,
     },
 }

@@ -1,46 +1,46 @@
-//! The area of double writes: where it lies, and what a header says.
+//! The area of double writes: its location, and the format of its headers.
 //!
-//! The area is the last blocks of a medium, in two halves. A half is a header of one block and the
-//! data of one batch, command after command. Numbers in headers are little-endian:
+//! The area is the last blocks of a medium, in two halves. A half is a header of one block followed
+//! by the data of one batch, command after command. Numbers in headers are little-endian:
 //!
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | `RWdblwr1` |
-//! | 8 | 8 | checksum of everything behind it in the block |
+//! | 8 | 8 | checksum of everything after it in the block |
 //! | 16 | 8 | sequence number of the batch; zero: none |
-//! | 24 | 8 | blocks in front of the area |
+//! | 24 | 8 | blocks before the area |
 //! | 32 | 4 | blocks of a half |
 //! | 36 | 4 | bytes of a block |
 //! | 40 | 4 | commands |
 //! | 44 | 4 | zero |
 //! | 48 | 24 each | command: first block, 8; blocks, 4; 1 for data, 0 for zeroes, 4; checksum, 8 |
 //!
-//! Checksums are those of [`rackweave_base::checksum`]: over the header as it is, over a command's
-//! data with the batch's sequence number in front.
+//! Checksums are those of [`rackweave_base::checksum`]: over the header as it is, and over a
+//! command's data prefixed with the batch's sequence number.
 
 use rackweave_base::checksum::checksum;
 
-/// What a header begins with.
+/// The first bytes of a header.
 const MAGIC: &[u8; 8] = b"RWdblwr1";
-/// Where the commands begin.
+/// Offset of the first command.
 const COMMANDS_AT: usize = 48;
 /// Bytes of a command.
 const COMMAND_BYTES: usize = 24;
-/// Bytes of the area of stores.
+/// Bytes of a store's area.
 const BYTES: u64 = 8 << 20;
 
-/// Where the area of double writes lies in a medium.
+/// The location of the area of double writes in a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DoubleWriteArea {
     /// Bytes of a block.
     pub block_size: u32,
-    /// Blocks in front of the area, which are what others see.
+    /// Blocks before the area; these are visible to users of the device.
     pub home_blocks: u64,
-    /// Blocks of each half, its header among them; at least two.
+    /// Blocks of each half, including its header; at least two.
     pub half_blocks: u32,
 }
 
-/// What a batch has for one command.
+/// A batch's entry for one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) home: u64,
@@ -49,22 +49,22 @@ pub(super) struct Entry {
     pub(super) data: Option<u64>,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Header {
-    /// Zero if there was no batch yet.
+    /// Zero if there has been no batch yet.
     pub(super) sequence: u64,
     pub(super) entries: Vec<Entry>,
 }
 
 impl DoubleWriteArea {
-    /// Blocks that the area of a store takes: 8 MiB.
+    /// Blocks of a store's area: 8 MiB.
     pub const fn usual_blocks(block_size: u32) -> u64 {
         BYTES / block_size as u64
     }
 
-    /// The area at the end of `blocks` blocks, of which it takes `area_blocks`, an even number.
-    /// Nothing if there is not one block left in front of it, or a half has no room for data.
+    /// The area in the last `area_blocks` of `blocks` blocks, an even number. `None` if no block is
+    /// left before it, or a half has no space for data.
     pub fn at_end(block_size: u32, blocks: u64, area_blocks: u64) -> Option<Self> {
         let home_blocks = blocks.checked_sub(area_blocks)?;
         let half_blocks = u32::try_from(area_blocks / 2).ok()?;
@@ -76,23 +76,23 @@ impl DoubleWriteArea {
         })
     }
 
-    /// The block where the header of half 0 or 1 lies; its data follows.
+    /// The block with the header of half 0 or 1; its data follows.
     pub fn header_block(&self, half: usize) -> u64 {
         self.home_blocks + half as u64 * u64::from(self.half_blocks)
     }
 
-    /// Whether the bytes of a block, 512 at least, begin as the header of some area does. An area
-    /// that was in use once has headers in both halves, whatever happened to its power.
+    /// Whether the bytes of a block, at least 512, begin like an area's header. An area that has
+    /// been in use has headers in both halves, regardless of power failures.
     pub fn is_header(bytes: &[u8]) -> bool {
         bytes.starts_with(MAGIC)
     }
 
-    /// Blocks of data of a batch at most, and so of a command.
+    /// Maximum blocks of data of a batch, and so of a command.
     pub fn data_blocks(&self) -> u32 {
         self.half_blocks - 1
     }
 
-    /// Commands of a batch at most.
+    /// Maximum commands of a batch.
     pub(super) fn commands_max(&self) -> usize {
         (self.block_size as usize - COMMANDS_AT) / COMMAND_BYTES
     }
@@ -101,7 +101,7 @@ impl DoubleWriteArea {
         self.half_blocks as usize * self.block_size as usize
     }
 
-    /// The bytes of a header's block.
+    /// The bytes of a header block.
     pub(super) fn emit(&self, header: &Header) -> Vec<u8> {
         debug_assert!(header.entries.len() <= self.commands_max());
         let mut bytes = vec![0; self.block_size as usize];
@@ -124,7 +124,7 @@ impl DoubleWriteArea {
         bytes
     }
 
-    /// The header in the bytes of a block; nothing if it is none of this area's, or was torn.
+    /// The header in the bytes of a block; `None` if it is not of this area, or was torn.
     pub(super) fn parse(&self, bytes: &[u8]) -> Option<Header> {
         let long = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let short = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));

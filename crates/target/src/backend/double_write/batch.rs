@@ -1,4 +1,4 @@
-//! The way of a batch: to the area, flushed, home.
+//! The steps of a batch: copy to the area, flush, write home.
 
 use super::area::{Entry, Header};
 use super::{Bug, DoubleWrite, State, Work};
@@ -10,7 +10,7 @@ use rackweave_base::checksum::checksum_shared;
 pub(super) struct Batch {
     sequence: u64,
     commands: Vec<Io>,
-    /// Requests of its step that the inner backend has not ended.
+    /// Requests of its step that the inner backend has not completed.
     left: usize,
     /// The first error of its step.
     error: Option<IoError>,
@@ -19,7 +19,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// A request of steps 1 and 2 has ended.
+    /// Handles the completion of a request of steps 1 and 2.
     pub(super) fn landed(&mut self, result: Result<(), IoError>) {
         self.left -= 1;
         self.error = self.error.or(result.err());
@@ -36,7 +36,7 @@ fn overlap(a: &Io, b: &Io) -> bool {
 }
 
 impl<B: Backend> DoubleWrite<B> {
-    /// Takes all steps of batches that can be taken.
+    /// Takes all possible steps of batches.
     pub(super) fn advance_batches(&mut self) {
         let at_rest = |batch: &mut Batch| batch.left == 0;
         if let Some(mut batch) = self.copying.take_if(at_rest) {
@@ -46,14 +46,14 @@ impl<B: Backend> DoubleWrite<B> {
                         self.state = State::Failed;
                     }
                     self.fail(batch.commands, error);
-                    // No batch can take the place of their copies.
+                    // No batch can replace their copies.
                     self.report_failed(u64::MAX);
                 }
                 None => {
                     let flushed = batch.flushing || self.has(Bug::NoFlush);
                     let homes_written = self.homing.is_none();
                     if flushed && homes_written {
-                        // The batch before the last is not in the area any more.
+                        // The batch before the last is no longer in the area.
                         self.report_failed(batch.sequence - 1);
                         self.go_home(batch);
                     } else {
@@ -75,13 +75,12 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// Whether there is anything to be done with a batch. Writes that failed need two, as a rule:
-    /// each half is used in turn.
+    /// Whether a batch is needed. Failed writes usually need two: the halves are used alternately.
     pub(super) fn wants_batch(&self) -> bool {
         !self.waiting.is_empty() || self.homing.is_none() && !self.failed.is_empty()
     }
 
-    /// Reports writes that failed, of batches before this one.
+    /// Reports failed writes of batches before this one.
     fn report_failed(&mut self, sequence: u64) {
         let ended = &mut self.ended;
         self.failed.retain(|(of, done)| {
@@ -97,7 +96,7 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// Makes a batch of what waits, as much as fits, and copies it to the area.
+    /// Makes a batch of as many waiting writes as fit, and copies it to the area.
     fn begin(&mut self) {
         let mut header = Header {
             sequence: self.sequence,
@@ -149,7 +148,7 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// A write of the header of a half. No other is under way.
+    /// A write of the header of a half. No other one is in flight.
     pub(super) fn header_write(&self, half: usize, bytes: &[u8]) -> Io {
         let header = &self.headers[half];
         header.write(0, bytes);
@@ -182,7 +181,7 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// The home of a command is written, or cannot be.
+    /// Handles the completion of a command's home write.
     pub(super) fn landed_home(&mut self, at: usize, result: Result<(), IoError>) {
         let batch = self.homing.as_mut().expect("it was sent for one");
         batch.left -= 1;

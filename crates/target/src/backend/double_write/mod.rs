@@ -1,51 +1,52 @@
-//! Writes that are whole or not there, however the power fails: each goes to the medium twice.
+//! Writes that are applied wholly or not at all under power failure: each goes to the medium twice.
 //!
 //! [`DoubleWrite`] makes every Write and Write Zeroes of the [`Backend`] under it atomic under
 //! power failure, up to [`DoubleWrite::write_max`] blocks (NVMe's AWUPF), and durable before it is
 //! answered. The last blocks of the medium are its area, of two halves ([`DoubleWriteArea`]).
 //!
-//! **A batch** is what waits when the one before has left the area. It takes three steps:
+//! **A batch** is the set of writes that wait when the previous batch has left the area. It takes
+//! three steps:
 //!
-//! 1. The data of its commands goes to one half of the area, with a header that lists the commands
-//!    and has checksums of the data and of itself.
+//! 1. The data of its commands is written to one half of the area, with a header that lists the
+//!    commands and has checksums of the data and of itself.
 //! 2. A flush.
-//! 3. The data goes home. A command is answered when its home is written.
+//! 3. The data is written home. A command is answered when its home is written.
 //!
-//! The next batch uses the other half. Its first step may run during the third one of the batch
-//! before, its flush begins only when that has ended. So one flush per batch makes the new copies
-//! durable and the homes of the batch before too, and a half is written again only after a flush
-//! that began when all homes of its batch had been written.
+//! The next batch uses the other half. Its first step may overlap the third step of the previous
+//! batch, but its flush begins only when that step has ended. So one flush per batch makes both the
+//! new copies and the homes of the previous batch durable, and a half is rewritten only after a
+//! flush that began when all homes of its batch had been written.
 //!
 //! **Why nothing is lost or torn.** A batch's homes are touched only when its half is durable and
 //! complete, and the half stays so until the homes are durable. A power cut therefore finds for
 //! each command (a) homes untouched, or (b) a durable copy, or (c) durable homes. Recovery
 //! (`recovery`) flushes, writes complete batches home again in the order of their sequence numbers,
 //! and flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may
-//! be left, and writing it home again changes nothing: the copies that are left are those of the
-//! last two batches, a newer one to the same blocks could only be in the later of both, and that
-//! one is written last. An incomplete batch is ignored: its flush had not ended, so its homes are
+//! remain, and writing it home again changes nothing: the remaining copies are those of the last
+//! two batches, a newer copy of the same blocks could only be in the later of the two, and that one
+//! is written last. An incomplete batch is ignored: its flush had not ended, so its homes are
 //! untouched, as in (a); or it was being replaced, as in (c).
 //!
 //! **Order.** Commands of a batch do not overlap: one that would overlap waits for the next batch.
 //! The homes of a batch are written when those of the batch before have been. So overlapping writes
-//! take effect in the order of their coming, here as in recovery.
+//! take effect in the order of their arrival, in recovery too.
 //!
-//! **Flush** is answered at once. Whatever has been answered has a durable copy by (b) or (c), and
-//! a flush promises nothing about commands that have not been answered when it comes. What reads
-//! show is durable as well, since homes change after the copy is durable.
+//! **Flush** is answered at once. Every answered command has a durable copy by (b) or (c), and a
+//! flush guarantees nothing about commands not yet answered when it arrives. Data that reads return
+//! is durable as well, since homes change after the copy is durable.
 //!
-//! **Errors.** If the area cannot be written the commands of the batch fail, their homes untouched
-//! unless recovery finds that the copy was complete all the same. If a home cannot be written its
-//! command fails alone, and not before another batch, without commands if need be, has taken the
-//! place of its copy: what reads show after a failed write, recovery does not change later. If a
-//! flush fails the batch fails, and so does every later write and flush until the medium is opened
-//! again: it is not known what the medium has dropped (a kernel may mark pages as clean that it
-//! could not write). What was answered before has a copy in the half that was not being written,
-//! and recovery takes it from there. If recovery fails, be it for one home that cannot be written,
-//! every request fails: what is there may be an older version than what was answered.
+//! **Errors.** If the area cannot be written, the commands of the batch fail; their homes are
+//! untouched unless recovery later finds that the copy was complete. If a home cannot be written,
+//! only its command fails, and not before another batch, empty if necessary, has replaced its copy:
+//! recovery does not later change what reads show after a failed write. If a flush fails, the batch
+//! fails, and so does every later write and flush until the medium is opened again: it is not known
+//! what the medium has dropped (a kernel may mark pages as clean that it could not write). Commands
+//! answered before have a copy in the half that was not being written, and recovery restores them
+//! from there. If recovery fails, even for one home that cannot be written, every request fails:
+//! the homes may be older than versions already answered.
 //!
-//! **The cost** is a second write of the data and one flush per batch; the more writes are under
-//! way the more share a flush.
+//! **Cost:** a second write of the data and one flush per batch; the more writes are in flight, the
+//! more share a flush.
 
 mod area;
 mod batch;
@@ -61,7 +62,7 @@ use rackweave_base::{Block, Instant, Memory};
 use recovery::Recovery;
 use std::collections::VecDeque;
 
-/// Writes that may wait for a batch.
+/// Maximum writes that wait for a batch.
 const WAITING_MAX: usize = 4096;
 
 /// Why a medium cannot have double writes.
@@ -73,13 +74,13 @@ const WAITING_MAX: usize = 4096;
 pub struct DoubleWriteError {
     /// Bytes of a block.
     pub block_size: u32,
-    /// The medium's blocks.
+    /// Blocks of the medium.
     pub blocks: u64,
-    /// Blocks that the area takes.
+    /// Blocks of the area.
     pub area_blocks: u64,
 }
 
-/// A backend whose writes are atomic under power failure; the module says how.
+/// A backend whose writes are atomic under power failure, as described in the module documentation.
 #[derive(Debug)]
 pub struct DoubleWrite<B> {
     inner: B,
@@ -89,7 +90,7 @@ pub struct DoubleWrite<B> {
     sequence: u64,
     /// The half that the next batch uses.
     half: usize,
-    /// A header's bytes on their way, for each half.
+    /// The header bytes being written, for each half.
     headers: [Block; 2],
     /// Writes that wait for a batch, in order.
     waiting: VecDeque<Io>,
@@ -97,14 +98,14 @@ pub struct DoubleWrite<B> {
     copying: Option<Batch>,
     /// The batch in step 3.
     homing: Option<Batch>,
-    /// Commands whose homes could not be written, and their batches.
+    /// Commands whose homes could not be written, with their batches.
     failed: Vec<(u64, IoDone)>,
-    /// The tags of reads under way; others are free.
+    /// The tags of reads in flight; the rest are free.
     reads: Vec<u64>,
     reads_free: Vec<u32>,
-    /// What the inner backend had no room for.
+    /// Requests that the inner backend had no capacity for.
     outbox: VecDeque<Io>,
-    /// What has ended and was not fetched.
+    /// Completions not yet polled.
     ended: Vec<IoDone>,
     inner_ended: Vec<IoDone>,
     now: Instant,
@@ -117,44 +118,44 @@ enum State {
     /// Nothing is accepted yet.
     Recovering(Recovery),
     Open,
-    /// A flush has failed: what is read is right, nothing more is written.
+    /// A flush has failed: reads are valid, but no more writes are accepted.
     Failed,
-    /// Recovery has failed at this time: what is at home is not known. Who waited for it fails; a
-    /// later request has it begin anew, since what a medium cannot do now it may do then.
+    /// Recovery failed at this time: the content of the homes is unknown. Requests that waited for
+    /// it fail; a later request restarts it, since the error of the medium may be transient.
     Lost(Instant),
 }
 
-/// What tests plant, to prove that they find it.
+/// Bugs that tests plant to prove that they detect them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bug {
     /// Homes are written before the copy is durable.
     NoFlush,
-    /// A flush begins before the homes of the batch before have been written.
+    /// A flush begins before the homes of the previous batch have been written.
     EarlyFlush,
     /// All batches use the same half.
     OneHalf,
-    /// Recovery takes a copy whose data is not all there.
+    /// Recovery accepts a copy with incomplete data.
     NoChecksum,
     /// Recovery writes the newer batch home first.
     NewestFirst,
-    /// After recovery the next batch takes the place of the newest.
+    /// After recovery the next batch overwrites the newest.
     NewestReplaced,
     /// Recovery writes homes before the copies are durable.
     UnflushedCopies,
-    /// The copy of a write that failed stays in the area.
+    /// The copy of a failed write stays in the area.
     KeptCopy,
 }
 
-/// What a request to the inner backend was for; packed into its tag.
+/// The purpose of a request to the inner backend; packed into its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
-    /// A read; its place among those.
+    /// A read, with its index in `reads`.
     Read(u32),
-    /// Data or header of a batch goes to the area.
+    /// Data or header of a batch is written to the area.
     Copy,
     /// The flush of a batch.
     Flush,
-    /// The data of this command of a batch goes home.
+    /// The data of this command of a batch is written home.
     Home(u32),
     /// A step of recovery.
     Recover,
@@ -184,11 +185,11 @@ impl Work {
 }
 
 impl<B: Backend> DoubleWrite<B> {
-    /// The same blocks but the last 8 MiB, which are the area. What the area has is recovered
-    /// before anything is accepted; a blank one is fine.
+    /// The blocks of `inner` without the last 8 MiB, which are the area. The area's content is
+    /// recovered before anything is accepted; a blank area is valid.
     ///
     /// # Errors
-    /// If the medium has no blocks beside these.
+    /// If the medium has no blocks besides these.
     pub fn new(inner: B) -> Result<Self, DoubleWriteError> {
         let blocks = DoubleWriteArea::usual_blocks(inner.block_size());
         Self::with_area(inner, blocks)
@@ -197,7 +198,7 @@ impl<B: Backend> DoubleWrite<B> {
     /// The same with an area of `area_blocks` blocks: an even number, at least four.
     ///
     /// # Errors
-    /// If the medium has no blocks beside these, or they make no area.
+    /// If the medium has no blocks besides these, or they do not make an area.
     pub fn with_area(inner: B, area_blocks: u64) -> Result<Self, DoubleWriteError> {
         let (block_size, blocks) = (inner.block_size(), inner.blocks());
         let area = DoubleWriteArea::at_end(block_size, blocks, area_blocks);
@@ -231,18 +232,18 @@ impl<B: Backend> DoubleWrite<B> {
         })
     }
 
-    /// The most blocks of a Write; larger ones fail. Write Zeroes has no limit.
+    /// Maximum blocks of a Write; larger ones fail. Write Zeroes has no limit.
     pub fn write_max(&self) -> u32 {
         self.area.data_blocks()
     }
 
-    /// Whether what the area had is home, so that requests are accepted.
+    /// Whether the area's content has been written home, so that requests are accepted.
     pub fn is_recovered(&self) -> bool {
         matches!(self.state, State::Open | State::Failed)
     }
 
-    /// Whether writes fail: until the medium is opened again, since a flush failed, or because
-    /// recovery did.
+    /// Whether writes fail. They do until the medium is opened again after a failed flush, or while
+    /// recovery has failed.
     pub fn is_failed(&self) -> bool {
         matches!(self.state, State::Failed | State::Lost(_))
     }
@@ -261,7 +262,7 @@ impl<B: Backend> DoubleWrite<B> {
         self.ended.push(IoDone { tag, result });
     }
 
-    /// To the inner backend, behind what it had no room for.
+    /// Sends a request to the inner backend, after those it had no capacity for.
     fn send(&mut self, work: Work, mut io: Io) {
         io.tag = work.pack();
         let refused = match self.outbox.is_empty() {
@@ -280,7 +281,7 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// Why a request cannot be carried out at all.
+    /// Why a request cannot be carried out.
     fn refusal(&self, io: &Io) -> Option<IoError> {
         let end = io.block.checked_add(io.blocks.into());
         let moves = matches!(io.kind, IoKind::Read | IoKind::Write);
@@ -319,7 +320,7 @@ impl<B: Backend> DoubleWrite<B> {
         })
     }
 
-    /// The inner backend has ended a request.
+    /// Handles a completion of the inner backend.
     fn landed(&mut self, done: IoDone) {
         match Work::unpack(done.tag) {
             Work::Read(at) => {
@@ -338,7 +339,7 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// Takes all steps that can be taken.
+    /// Takes all possible steps.
     fn advance(&mut self) {
         if matches!(self.state, State::Recovering(_)) {
             self.recover();
@@ -388,7 +389,7 @@ impl<B: Backend> Backend for DoubleWrite<B> {
     }
 
     fn peek(&self, block: u64, bytes: &mut [u8]) -> bool {
-        // Before that, the newest of a block may be in the area.
+        // Before recovery, the newest version of a block may be in the area.
         self.is_recovered() && self.inner.peek(block, bytes)
     }
 

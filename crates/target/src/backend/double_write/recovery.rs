@@ -1,16 +1,17 @@
-//! What was under way when the power failed is written home before anything is accepted.
+//! Recovery: batches that were in flight when the power failed are written home before anything is
+//! accepted.
 //!
-//! Both halves of the area are read. A half whose header and data bear their checksums has a
+//! Both halves of the area are read. A half whose header and data match their checksums has a
 //! complete batch; its commands are written home, one after the other, the older batch first. A
-//! half that has none gets the header of a batch without commands, so that what it has is never
-//! taken for a batch later on. Then comes a flush. A power cut on the way changes neither half's
-//! batch, so recovery begins again with the same.
+//! half without a complete batch gets the header of an empty batch, so that its content is never
+//! taken for a batch later. A flush follows. A power cut during recovery changes neither half's
+//! batch, so recovery starts again with the same.
 //!
-//! If it was not the power that failed, but the target's process that died, what is read of the
-//! area may be in the drive's cache only. So a flush comes before the homes, too.
+//! If the target's process died rather than the power, the content read from the area may be in the
+//! drive's cache only. So a flush precedes the writes to homes, too.
 //!
-//! The next batch uses the half that does not have the newest one: else the older one would be
-//! written home over the newest after another power cut.
+//! The next batch uses the half that does not have the newest batch; otherwise, after another power
+//! cut, the older batch would be written home over the newest.
 
 use super::area::{DoubleWriteArea, Header};
 use super::batch::flush;
@@ -21,15 +22,15 @@ use rackweave_base::checksum::checksum;
 use rackweave_base::{Block, Memory};
 use std::collections::VecDeque;
 
-/// Recovery under way: one request after the other.
+/// Recovery in progress: one request after the other.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    /// What the halves have.
+    /// The content of the halves.
     halves: [Block; 2],
     steps: VecDeque<Io>,
-    /// Whether a request is under way.
+    /// Whether a request is in flight.
     running: bool,
-    /// Whether the halves were looked at.
+    /// Whether the halves have been examined.
     planned: bool,
     error: Option<IoError>,
 }
@@ -64,14 +65,14 @@ impl Recovery {
         self.error = self.error.or(result.err());
     }
 
-    /// Whether it can go on at once.
+    /// Whether it can continue at once.
     pub(super) fn is_due(&self) -> bool {
         !self.running
     }
 }
 
 impl<B: Backend> DoubleWrite<B> {
-    /// Takes the next step of recovery, if the one before has ended.
+    /// Takes the next step of recovery if the previous one has completed.
     pub(super) fn recover(&mut self) {
         let State::Recovering(recovery) = &mut self.state else {
             return;
@@ -101,14 +102,14 @@ impl<B: Backend> DoubleWrite<B> {
         self.recover();
     }
 
-    /// What is to be done about the halves, in order.
+    /// The requests that the halves require, in order.
     fn plan(&mut self, halves: &[Block; 2]) -> VecDeque<Io> {
         let mut steps = VecDeque::new();
         let mut complete = Vec::new();
         for (half, block) in halves.iter().enumerate() {
             let bytes = block.bytes(0, self.area.half_bytes()).to_vec();
             let header = self.area.parse(&bytes[..self.area.block_size as usize]);
-            // A batch that was not complete has used its number, too.
+            // An incomplete batch has used its number, too.
             let sequence = header.as_ref().map_or(0, |header| header.sequence);
             self.sequence = self.sequence.max(sequence + 1);
             let whole = |header: &Header| {
@@ -160,7 +161,7 @@ fn is_complete(area: &DoubleWriteArea, header: &Header, half: &[u8]) -> bool {
     })
 }
 
-/// The writes that bring a complete batch home.
+/// The writes that apply a complete batch to its homes.
 fn homes(area: &DoubleWriteArea, header: &Header, half: &Block) -> Vec<Io> {
     let mut offset = area.block_size as usize;
     let entries = header.entries.iter();

@@ -1,14 +1,14 @@
 //! Blocks in a file or block device.
 //!
-//! Two engines do the I/O. *io_uring* hands requests to the kernel, with `O_DIRECT` where the file
-//! system allows it, so that data moves between the medium and the transfer buffer with no copy and
-//! no thread. *Positional* reads and writes (`pread`, `pwrite`) in a few worker threads of its own;
-//! it is for systems that forbid io_uring. Neither ever blocks who polls.
+//! Two engines do the I/O. *io_uring* submits requests to the kernel, with `O_DIRECT` where the
+//! file system allows it, so that data moves between the medium and the transfer buffer with no
+//! copy and no thread. *Positional* reads and writes (`pread`, `pwrite`) in a few worker threads;
+//! it is for systems that forbid io_uring. Neither ever blocks the polling thread.
 //!
-//! What was never written reads as zeroes: a created file is sparse, and durable before it is used.
-//! A block device cannot be created, only opened.
+//! Blocks never written read as zeroes: a created file is sparse, and durable before it is used. A
+//! block device cannot be created, only opened.
 //!
-//! Flushes share syncs, and fail for good after the first that failed (`syncs`).
+//! Flushes share syncs; after the first failed sync every flush fails (`syncs`).
 
 mod open;
 mod positional;
@@ -27,30 +27,30 @@ use std::path::Path;
 use syncs::{Flush, Syncs};
 use uring::Uring;
 
-/// How soon to look again whether a request has ended: less than any device takes.
+/// Interval of polling for completions: less than any device takes.
 const POLL_INTERVAL: Duration = Duration::from_micros(5);
 
 /// How a file is read and written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// io_uring if the system has it and allows it, else positional.
+    /// io_uring if the system has it and allows it, otherwise positional.
     #[default]
     Auto,
-    /// io_uring or nothing.
+    /// io_uring only.
     Uring,
     /// `pread` and `pwrite` in worker threads.
     Positional,
 }
 
-/// Choices about a file; the default suits.
+/// Options of a file backend; the defaults suit most uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileOptions {
-    /// How it is read and written.
+    /// The engine.
     pub engine: Engine,
-    /// Whether to go past the page cache (`O_DIRECT`) where the file system allows it for blocks of
-    /// this size.
+    /// Whether to bypass the page cache (`O_DIRECT`) where the file system allows it for this block
+    /// size.
     pub direct: bool,
-    /// Requests under way at most, 1 to 4096.
+    /// Maximum requests in flight, 1 to 4096.
     pub depth: u32,
     /// Worker threads of the positional engine, at least one.
     pub workers: u32,
@@ -67,14 +67,14 @@ impl Default for FileOptions {
     }
 }
 
-/// A buffer that direct I/O takes.
+/// A buffer that satisfies direct I/O.
 #[repr(align(4096))]
 struct Aligned([u8; 4096]);
 
 /// Blocks in a file.
 #[derive(Debug)]
 pub struct FileBackend {
-    /// The same file as the engine's, to look into.
+    /// The engine's file, for `peek`.
     file: std::fs::File,
     block_size: u32,
     blocks: u64,
@@ -82,7 +82,7 @@ pub struct FileBackend {
     depth: u32,
     runner: Runner,
     syncs: Syncs,
-    /// Flushes that failed at once.
+    /// Flushes that failed immediately.
     refused: Vec<IoDone>,
     now: Instant,
 }
@@ -94,11 +94,11 @@ enum Runner {
 }
 
 impl FileBackend {
-    /// Makes a file of `blocks` blocks of zeroes. It takes no room on the medium before it is
+    /// Creates a file of `blocks` zero blocks. Blocks take no space on the medium until they are
     /// written.
     ///
     /// # Errors
-    /// If there is a file already, the sizes are impossible, or the system refuses.
+    /// If the file exists already, the sizes are invalid, or the system refuses.
     pub fn create(
         path: &Path,
         block_size: u32,
@@ -109,10 +109,11 @@ impl FileBackend {
         Self::open(path, block_size, Some(blocks), options)
     }
 
-    /// Opens a file or block device. Without a number of blocks it has as many as are there.
+    /// Opens a file or block device. Without a number of blocks it has as many as exist.
     ///
     /// # Errors
-    /// If it has fewer blocks than that, is no whole number of blocks long, or the system refuses.
+    /// If it has fewer blocks than that, its length is not a whole number of blocks, or the system
+    /// refuses.
     pub fn open(
         path: &Path,
         block_size: u32,
@@ -151,7 +152,7 @@ impl FileBackend {
         })
     }
 
-    /// The engine at work: never `Auto`.
+    /// The engine in use: never `Auto`.
     pub fn engine(&self) -> Engine {
         match self.runner {
             Runner::Uring(_) => Engine::Uring,
@@ -159,12 +160,12 @@ impl FileBackend {
         }
     }
 
-    /// Whether the page cache is left out.
+    /// Whether the page cache is bypassed.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Syncs of the file that flushes have begun; several flushes may share one.
+    /// Syncs of the file started by flushes; several flushes may share one.
     pub fn syncs(&self) -> u64 {
         self.syncs.begun()
     }
@@ -233,7 +234,7 @@ impl Backend for FileBackend {
         let buffer = &mut buffer.0[..4096.min(self.block_size as usize)];
         let count = bytes.len().min(buffer.len());
         match rustix::io::pread(&self.file, &mut *buffer, offset) {
-            // Behind the end of the file there are zeroes.
+            // Past the end of the file there are zeroes.
             Ok(_) => bytes[..count].copy_from_slice(&buffer[..count]),
             Err(_) => return false,
         }

@@ -1,4 +1,4 @@
-//! Making and opening the file.
+//! Creating and opening the file.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -6,16 +6,16 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How transfer buffers are aligned: what `O_DIRECT` asks of addresses must divide this.
+/// Alignment of transfer buffers: the address alignment that `O_DIRECT` requires must divide this.
 const BUFFER_ALIGNMENT: u32 = 4096;
 
-/// Why a file is no backend.
+/// Why a file cannot be used as a backend.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// There is one already, which may hold data.
+    /// The file exists already and may hold data.
     #[error("{} exists already; open it, or remove it first", .0.display())]
     Exists(PathBuf),
-    /// Shorter than it should be: it was truncated, or is another store's.
+    /// Shorter than it should be: it was truncated, or belongs to another store.
     #[error(
         "{}: {found} bytes, {expected} expected; it was truncated, or made with other sizes",
         path.display()
@@ -23,22 +23,22 @@ pub enum FileError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes that the blocks take.
+        /// Expected bytes.
         expected: u64,
-        /// Bytes that are there.
+        /// Actual bytes.
         found: u64,
     },
-    /// Its length is no whole number of blocks.
+    /// Its length is not a whole number of blocks.
     #[error("{}: {len} bytes are no whole number of blocks of {block_size} bytes", path.display())]
     NotBlocks {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Its length in bytes.
         len: u64,
         /// Bytes of a block.
         block_size: u32,
     },
-    /// No file can be like this.
+    /// Invalid sizes.
     #[error(
         "{blocks} blocks of {block_size} bytes; the size of a block is a power of two from 512 \
          on, there is at least one, and all together are less than 2^63 bytes"
@@ -46,26 +46,26 @@ pub enum FileError {
     Sizes {
         /// Bytes of a block.
         block_size: u32,
-        /// Their number.
+        /// The number of blocks.
         blocks: u64,
     },
     /// Neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device", .0.display())]
     Kind(PathBuf),
-    /// io_uring was demanded and is not to be had.
+    /// io_uring was requested and is not available.
     #[error("no io_uring: {source}; choose the engine auto or positional")]
     NoUring {
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused something else.
+    /// Another operation of the system failed.
     #[error("cannot {action} {}: {source}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -80,14 +80,14 @@ impl FileError {
     }
 }
 
-/// An open file with room for its blocks.
+/// An open file that is large enough for its blocks.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) blocks: u64,
     pub(super) direct: bool,
 }
 
-/// Bytes of so many blocks.
+/// Bytes of `blocks` blocks.
 fn bytes(block_size: u32, blocks: u64) -> Result<u64, FileError> {
     let sound = block_size.is_power_of_two() && block_size >= 512 && blocks > 0;
     let bytes = blocks.checked_mul(block_size.into());
@@ -95,7 +95,7 @@ fn bytes(block_size: u32, blocks: u64) -> Result<u64, FileError> {
     bytes.ok_or(FileError::Sizes { block_size, blocks })
 }
 
-/// Makes a sparse file.
+/// Creates a sparse file.
 pub(super) fn create(path: &Path, block_size: u32, blocks: u64) -> Result<(), FileError> {
     let len = bytes(block_size, blocks)?;
     let created = File::options().write(true).create_new(true).open(path);
@@ -107,20 +107,20 @@ pub(super) fn create(path: &Path, block_size: u32, blocks: u64) -> Result<(), Fi
         .map_err(|source| FileError::system(path, "extend", source))
         .and_then(|()| make_durable(path, &file));
     if made.is_err() {
-        // A file of another length would only be refused later.
+        // A file with a wrong length would only be refused later.
         let _left_over = std::fs::remove_file(path);
     }
     made
 }
 
-/// Has a file that was made, or got another length, survive a power cut: its length and its name.
+/// Makes the length and name of a new or resized file survive a power cut.
 fn make_durable(path: &Path, file: &File) -> Result<(), FileError> {
     let system = |source: io::Error| FileError::system(path, "make durable", source);
     file.sync_all().map_err(system)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(system)?;
     match folder.sync_all() {
-        // The file system has nothing to sync in folders.
+        // The file system does not sync folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         synced => synced.map_err(system),
     }
@@ -143,7 +143,7 @@ pub(super) fn open(
     if kind != FileType::RegularFile && kind != FileType::BlockDevice {
         return Err(FileError::Kind(path.to_owned()));
     }
-    // A block device's status has no length; its end has a place.
+    // The metadata of a block device has no length; seeking to its end finds it.
     let len = rustix::fs::seek(&cached, SeekFrom::End(0)).map_err(system("measure"))?;
     let blocks = match blocks {
         Some(blocks) => blocks,
@@ -176,8 +176,9 @@ pub(super) fn open(
     })
 }
 
-/// Whether blocks of this size, from buffers like the target's, meet the alignment that the file
-/// wants for `O_DIRECT`. Systems before Linux 6.1 do not say; pages suit every device known.
+/// Whether blocks of this size, in buffers like the target's, meet the alignment that the file
+/// requires for `O_DIRECT`. Systems before Linux 6.1 do not report it; pages suit every known
+/// device.
 fn direct_suits(file: impl std::os::fd::AsFd, block_size: u32) -> bool {
     let asked = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let told = asked.ok().filter(|stat| {
@@ -185,7 +186,7 @@ fn direct_suits(file: impl std::os::fd::AsFd, block_size: u32) -> bool {
         mask.contains(StatxFlags::DIOALIGN)
     });
     match told {
-        // Zeroes mean that the file has no direct I/O.
+        // Zeroes mean that the file does not support direct I/O.
         Some(stat) => {
             let (memory, offset) = (stat.stx_dio_mem_align, stat.stx_dio_offset_align);
             memory > 0

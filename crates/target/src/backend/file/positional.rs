@@ -1,4 +1,4 @@
-//! The engine of systems without io_uring: `pread` and `pwrite` in a few threads.
+//! The engine for systems without io_uring: `pread` and `pwrite` in a few threads.
 
 use super::requests::{ZEROES, error, filled, given, has_no_holes, is_passing, range};
 use crate::{Io, IoDone, IoError, IoKind};
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Worker threads and what they have to do.
+/// Worker threads and their requests.
 #[derive(Debug)]
 pub(super) struct Positional {
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a worker does until the engine closes.
+    /// The loop of a worker thread until the engine closes.
     fn work(&self) {
         let mut state = self.state();
         loop {
@@ -109,7 +109,7 @@ impl Positional {
 
 impl Drop for Positional {
     fn drop(&mut self) {
-        // What is under way ends; what nobody has begun does not begin.
+        // Running requests complete; queued ones do not start.
         self.shared.state().closed = true;
         self.shared.ready.notify_all();
         for worker in self.workers.drain(..) {
@@ -118,7 +118,7 @@ impl Drop for Positional {
     }
 }
 
-/// Carries out a request, however long it takes.
+/// Executes a request, blocking as long as it takes.
 fn execute(file: &File, block_size: u32, io: &Io) -> Result<(), IoError> {
     let (offset, len) = range(io, block_size);
     match (io.kind, &io.buffer) {
@@ -126,8 +126,8 @@ fn execute(file: &File, block_size: u32, io: &Io) -> Result<(), IoError> {
         (IoKind::WriteZeroes, _) => zero(file, offset, len as u64),
         (IoKind::Read, Some(place)) => {
             let mut view = filled(place, len);
-            // SAFETY: the buffer is this request's until it has ended: the NIC gets at it before or
-            // after, and no peer has a key of it.
+            // SAFETY: the buffer belongs to this request until it has completed: the NIC accesses
+            // it only before or after, and no peer has a key of it.
             read(file, offset, unsafe { view.as_mut_slice() })
         }
         (IoKind::Write, Some(place)) => {
@@ -147,7 +147,7 @@ fn patiently<R>(mut call: impl FnMut() -> Result<R, Errno>) -> Result<R, Errno> 
     }
 }
 
-/// Reads; behind the end of the file there are zeroes.
+/// Reads; past the end of the file there are zeroes.
 fn read(file: &File, offset: u64, bytes: &mut [u8]) -> Result<(), IoError> {
     let mut at = 0;
     while at < bytes.len() {
@@ -158,7 +158,7 @@ fn read(file: &File, offset: u64, bytes: &mut [u8]) -> Result<(), IoError> {
                 break;
             }
             Ok(count) => at += count,
-            // What is left begins at the end of the file, which direct I/O finds unaligned.
+            // The rest begins at the end of the file, which direct I/O rejects as unaligned.
             Err(Errno::INVAL) if at > 0 => {
                 bytes[at..].fill(0);
                 break;

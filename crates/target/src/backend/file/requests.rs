@@ -1,4 +1,5 @@
-//! What both engines make of a request: where its bytes are, what an error means.
+//! Parts of a request that both engines share: its location in the file, its buffer, the meaning of
+//! errors.
 
 use crate::{Io, IoError, Place};
 use rackweave_base::memory::{SharedBytes, SharedBytesMut};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 pub(super) struct Zeroes(pub(super) [u8; 64 << 10]);
 pub(super) static ZEROES: Zeroes = Zeroes([0; 64 << 10]);
 
-/// Where a request is in the file: offset and length in bytes.
+/// The location of a request in the file: offset and length in bytes.
 pub(super) fn range(io: &Io, block_size: u32) -> (u64, usize) {
     let size = u64::from(block_size);
     (io.block * size, (u64::from(io.blocks) * size) as usize)
@@ -25,7 +26,7 @@ pub(super) fn given(place: &Place, len: usize) -> SharedBytes<'_> {
     place.block.bytes(place.offset, len)
 }
 
-/// What an error of the system means.
+/// Translates an error of the system.
 pub(super) fn error(errno: Errno) -> IoError {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => IoError::NoSpace,
@@ -34,8 +35,8 @@ pub(super) fn error(errno: Errno) -> IoError {
     }
 }
 
-/// Whether the same request may well succeed at once: it was interrupted, or cancelled because the
-/// thread that submitted it has ended.
+/// Whether an immediate retry of the same request may succeed: it was interrupted, or cancelled
+/// because the thread that submitted it has ended.
 pub(super) fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::INTR | Errno::AGAIN | Errno::CANCELED)
 }

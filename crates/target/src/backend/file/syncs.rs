@@ -1,22 +1,22 @@
-//! Flushes of a file: one `fdatasync` for all that wait, and none after one that failed.
+//! Flushes of a file: one `fdatasync` for all waiting ones, and none after one that failed.
 //!
-//! While a sync runs, flushes that come wait, since it may have passed what they are to cover. When
-//! it has ended, one more is made for all of them.
+//! Flushes that arrive while a sync runs wait, since the sync may have passed the writes that they
+//! cover. When it has completed, one more sync is made for all of them.
 //!
 //! After a failed sync the kernel may have marked pages as clean that it could not write; the next
-//! sync succeeds and says nothing about them. So every flush fails from then on, until the file is
-//! opened again: only then does what is read come from the medium.
+//! sync succeeds and does not report them. So every flush fails from then on, until the file is
+//! opened again: only then do reads come from the medium.
 
 use crate::{IoDone, IoError};
 
 /// The flushes of a file.
 #[derive(Default, Debug)]
 pub(super) struct Syncs {
-    /// The flushes that the sync under way is for. It bears the tag of the first.
+    /// The flushes covered by the sync in flight. It has the tag of the first.
     running: Vec<u64>,
-    /// The flushes that came since it began.
+    /// The flushes that arrived since it began.
     waiting: Vec<u64>,
-    /// Syncs that have begun.
+    /// Syncs begun.
     begun: u64,
     failed: bool,
     /// Fault of tests: syncs fail.
@@ -24,19 +24,19 @@ pub(super) struct Syncs {
     pub(super) broken: bool,
 }
 
-/// What becomes of a flush.
+/// How a flush is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flush {
     /// A sync is to be made for it.
     Begin,
-    /// It waits for the next one.
+    /// It waits for the next sync.
     Wait,
     /// It fails.
     Fail,
 }
 
 impl Syncs {
-    /// What becomes of a flush that has come.
+    /// How a new flush is handled.
     pub(super) fn come(&self) -> Flush {
         match (self.failed, self.running.is_empty()) {
             (true, _) => Flush::Fail,
@@ -45,7 +45,7 @@ impl Syncs {
         }
     }
 
-    /// A sync with the tag of this flush has begun.
+    /// Records that a sync with the tag of this flush has begun.
     pub(super) fn begin(&mut self, tag: u64) {
         self.running.push(tag);
         self.begun += 1;
@@ -60,14 +60,14 @@ impl Syncs {
         self.waiting.len()
     }
 
-    /// Syncs that have begun.
+    /// Syncs begun.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Looks for the end of the sync under way in what has ended from `from` on, and appends the
-    /// ends of the other flushes that it was for. Returns the tag of the sync that is to be made
-    /// next, if there is one.
+    /// Looks for the completion of the sync in flight in `done`, starting at `from`, and appends
+    /// the completions of the other flushes that it covered. Returns the tag of the next sync to
+    /// make, if there is one.
     pub(super) fn end(&mut self, done: &mut Vec<IoDone>, from: usize) -> Option<u64> {
         let tag = *self.running.first()?;
         let ended = done[from..].iter_mut().find(|ended| ended.tag == tag)?;

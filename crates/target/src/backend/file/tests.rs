@@ -1,4 +1,4 @@
-//! Files under both engines: contents, ends, limits, and files that are refused.
+//! Files under both engines: contents, file ends, limits, and files that are refused.
 
 use super::requests::error;
 use super::*;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const SIZE: u32 = 4096;
 
-/// A path that nobody else has; whatever is there goes at the end.
+/// A unique path; the file there is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -106,7 +106,7 @@ fn blocks_keep_what_they_are_given() {
         expect[3 * SIZE as usize..23 * SIZE as usize].fill(0);
         assert!(bytes(&memory, expect.len()) == expect, "{options:?}");
         assert_eq!(file.poll_timeout(), None);
-        // Opened again, everything is where it was.
+        // After reopening, everything is where it was.
         drop(file);
         let mut file = FileBackend::open(&path.0, SIZE, None, &options).unwrap();
         assert_eq!(file.blocks(), 300);
@@ -159,7 +159,7 @@ fn an_engine_can_go_while_it_works() {
         }
         file.poll(Instant::ZERO, &mut Vec::new());
         drop(file);
-        // Nothing is written to the memory any more: the engine has waited.
+        // Nothing writes to the memory any more: the engine has waited.
         memory.write(0, &[9; SIZE as usize]);
         assert_eq!(bytes(&memory, SIZE as usize), [9; SIZE as usize]);
     }
@@ -191,7 +191,7 @@ fn a_thread_that_submits_may_end() {
     }
 }
 
-/// Flushes that are all submitted at once, and how they end.
+/// Submits these flushes at once and returns their results.
 fn flushes(file: &mut FileBackend, tags: std::ops::Range<u64>) -> Vec<Result<(), IoError>> {
     let memory = block(SIZE as usize);
     let count = tags.clone().count();
@@ -212,7 +212,7 @@ fn flushes_that_come_together_share_a_sync() {
         assert_eq!(file.syncs(), 2, "one for the first, one for the rest");
         assert_eq!(flushes(&mut file, 20..21), [Ok(())]);
         assert_eq!(file.syncs(), 3);
-        // They do not grow without bound.
+        // Files do not grow without bound.
         let bound = FileOptions {
             depth: 2,
             ..options
@@ -239,7 +239,7 @@ fn after_a_failed_sync_every_flush_fails() {
         let memory = block(SIZE as usize);
         file.syncs.broken = true;
         let mut ended = flushes(&mut file, 0..3);
-        // The one that failed says why; those that waited for the next fail for that.
+        // The failed flush reports its cause; those that waited for the next fail because of it.
         let (full, media) = (Err(IoError::NoSpace), Err(IoError::MediaError));
         assert_eq!(ended.remove(0), full);
         assert_eq!(ended, [media, media]);

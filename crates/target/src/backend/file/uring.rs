@@ -1,10 +1,9 @@
-//! The engine that hands requests to the kernel through io_uring.
+//! The engine that submits requests to the kernel through io_uring.
 //!
-//! A request is put into the ring when it is submitted and told to the kernel when the engine is
-//! next polled, so that several share a system call. Buffers and file are not registered: the
-//! transfer buffers are many and belong to the target. A rack may be driven by changing threads,
-//! and the kernel cancels what a thread submitted when that thread ends; such requests are put in
-//! again.
+//! A request enters the ring when it is submitted and reaches the kernel when the engine is next
+//! polled, so that several share a system call. Buffers and file are not registered: the transfer
+//! buffers are many and belong to the target. A rack may be driven by changing threads, and the
+//! kernel cancels the requests of a thread that ends; such requests are submitted again.
 
 use super::requests::{ZEROES, error, filled, given, has_no_holes, is_passing, range};
 use crate::{Io, IoDone, IoError, IoKind};
@@ -15,26 +14,26 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The ring and what is in it.
+/// The ring and its requests.
 pub(super) struct Uring {
     ring: IoUring,
     file: File,
     block_size: u32,
-    /// By the number that the kernel gives back.
+    /// Requests in flight, by the number that the kernel returns.
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
-    /// Entries in the ring that the kernel has not been told of.
+    /// Entries in the ring not yet submitted to the kernel.
     untold: u32,
 }
 
-/// A request under way. It holds the buffer's block, so that the memory stays while the kernel has
-/// its address.
+/// A request in flight. It holds the buffer's memory block, so that the memory stays while the
+/// kernel has its address.
 #[derive(Debug)]
 struct Flight {
     io: Io,
-    /// Bytes that are done.
+    /// Bytes completed.
     done: usize,
-    /// Zeroes are written, since a hole cannot be punched.
+    /// Whether zeroes are written because a hole cannot be punched.
     no_hole: bool,
 }
 
@@ -46,7 +45,7 @@ impl core::fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// A ring for `file`, which comes back if the system has none to give.
+    /// Creates a ring for `file`, which is returned if the system cannot provide one.
     pub(super) fn start(
         file: File,
         block_size: u32,
@@ -90,7 +89,7 @@ impl Uring {
         self.reap(done);
     }
 
-    /// Tells the kernel of what is in the ring. If it is too busy now, the next poll tells it.
+    /// Submits the entries in the ring to the kernel. If it is too busy, the next poll retries.
     fn tell(&mut self) {
         if self.untold > 0
             && let Ok(told) = self.ring.submit()
@@ -120,8 +119,8 @@ impl Uring {
         self.ring.completion().next()
     }
 
-    /// The kernel has ended a request with this result: how it ended, or nothing if there is more
-    /// to do.
+    /// Handles the completion of a request with this result. Returns its outcome, or nothing if
+    /// more has to be done.
     fn landed(&mut self, number: u32, result: i32) -> Option<Result<(), IoError>> {
         let flight = self.flights[number as usize].as_mut();
         let flight = flight.expect("a completion is of something under way");
@@ -148,7 +147,7 @@ impl Uring {
             IoKind::WriteZeroes if !flight.no_hole => Some(Ok(())),
             IoKind::Write | IoKind::WriteZeroes if moved == 0 => Some(Err(IoError::Other)),
             IoKind::Read if moved == 0 || is_end(&self.file, offset, flight.done + moved, len) => {
-                // Behind the end of the file there are zeroes.
+                // Past the end of the file there are zeroes.
                 let at = flight.done + moved;
                 if let Some(place) = &flight.io.buffer
                     && at < len
@@ -164,7 +163,7 @@ impl Uring {
         }
     }
 
-    /// Puts what is left of a request into the ring.
+    /// Puts the rest of a request into the ring.
     fn push(&mut self, number: u32) {
         let flight = self.flights[number as usize].as_ref();
         let flight = flight.expect("what is pushed is under way");
@@ -172,9 +171,9 @@ impl Uring {
         let entry = entry(fd, flight, self.block_size).user_data(number.into());
         // SAFETY: the entry's buffer is in the block that the flight holds, or is static, and the
         // flight stays until the kernel has completed the entry (`landed`, `drop`). Meanwhile no
-        // other thread has a reason to touch these bytes: the NIC gets at them before or after.
+        // other thread accesses these bytes: the NIC does so only before or after.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            // There are as many entries as flights, but the kernel may not have taken some.
+            // There are as many entries as flights, but the kernel may not have consumed some.
             self.tell();
         }
         self.untold += 1;
@@ -182,7 +181,7 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// Waits for what is under way: the kernel must not write into memory that others have.
+    /// Waits for requests in flight: the kernel must not write into memory that is reused.
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.is_busy() {
@@ -192,7 +191,7 @@ impl Drop for Uring {
     }
 }
 
-/// A ring of a system that knows all that we ask for.
+/// A ring, if the system supports all required operations.
 fn ring(depth: u32) -> io::Result<IoUring> {
     let ring = IoUring::new(depth.next_power_of_two())?;
     let mut probe = Probe::new();
@@ -210,14 +209,14 @@ fn ring(depth: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Whether a read of `done` bytes from `offset` on, of `len`, came to the end of the file.
+/// Whether a read that returned `done` of `len` bytes at `offset` reached the end of the file.
 fn is_end(file: &File, offset: u64, done: usize, len: usize) -> bool {
     done < len
         && rustix::fs::fstat(file)
             .is_ok_and(|stat| stat.st_size > 0 && offset + done as u64 >= stat.st_size as u64)
 }
 
-/// What the kernel is to do for the part of a request that is not done.
+/// The kernel operation for the part of a request that is not done.
 fn entry(fd: types::Fd, flight: &Flight, block_size: u32) -> squeue::Entry {
     let (offset, len) = range(&flight.io, block_size);
     let at = offset + flight.done as u64;
@@ -247,7 +246,7 @@ fn entry(fd: types::Fd, flight: &Flight, block_size: u32) -> squeue::Entry {
             let sync = opcode::Fsync::new(fd);
             sync.flags(types::FsyncFlags::DATASYNC).build()
         }
-        // The trait demands a buffer; without one nothing is done, and that is reported.
+        // The trait requires a buffer; a request without one does nothing, and that is reported.
         (IoKind::Read | IoKind::Write, None) => opcode::Nop::new().build(),
     }
 }

@@ -1,30 +1,30 @@
-//! The blocks that clones of a backend in memory share, and the cache in front of them.
+//! The blocks that clones of a memory backend share, and the cache in front of them.
 
 use rackweave_base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a drive writes whole even if the power goes, in bytes.
+/// Bytes that a drive writes atomically under power failure.
 pub(super) const SECTOR: usize = 512;
 
-/// Versions of a block that the cache holds; older ones are written out, as a full cache does.
+/// Maximum versions of a block in the cache; older ones are written out, as by a full cache.
 const VERSIONS_MAX: usize = 8;
 
-/// What a block has; nothing is zeroes that take no room.
+/// A block's content; `None` means zeroes and takes no memory.
 type Content = Option<Box<[u8]>>;
 
 /// Blocks, and the faults planned for them.
 #[derive(Default, Debug)]
 pub(super) struct Medium {
     block_size: usize,
-    /// What survives a power cut.
+    /// Content that survives a power cut.
     durable: BTreeMap<u64, Box<[u8]>>,
-    /// What does not, if there is a volatile cache.
+    /// Content that does not, if there is a volatile cache.
     cache: Option<Cache>,
     pub(super) broken: BTreeSet<u64>,
-    /// How many more blocks may come to life.
+    /// How many more blocks may be written for the first time.
     pub(super) room: Option<u64>,
     pub(super) flushes: u64,
-    /// How often the power was cut.
+    /// Number of power cuts.
     pub(super) power_cuts: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Medium {
 struct Cache {
     /// By block: versions with the number of the write that made them, ascending.
     blocks: BTreeMap<u64, Vec<(u64, Content)>>,
-    /// Writes that have ended.
+    /// Writes completed.
     writes: u64,
 }
 
@@ -53,12 +53,12 @@ impl Medium {
         self.cache.get_or_insert_default();
     }
 
-    /// How many writes have ended: what a flush that begins now makes durable.
+    /// Writes completed: a flush that begins now makes these durable.
     pub(super) fn writes(&self) -> u64 {
         self.cache.as_ref().map_or(0, |cache| cache.writes)
     }
 
-    /// What a block has, as reads see it.
+    /// A block's content, as reads see it.
     pub(super) fn get(&self, block: u64) -> Option<&[u8]> {
         let versions = self.cache.as_ref().and_then(|it| it.blocks.get(&block));
         match versions.and_then(|versions| versions.last()) {
@@ -67,14 +67,14 @@ impl Medium {
         }
     }
 
-    /// Begins a write; blocks that are put after this are of it.
+    /// Begins a write; blocks put after this belong to it.
     pub(super) fn begin(&mut self) {
         if let Some(cache) = &mut self.cache {
             cache.writes += 1;
         }
     }
 
-    /// Has `fill` write a whole block.
+    /// Writes a whole block with `fill`.
     pub(super) fn write(&mut self, block: u64, fill: impl FnOnce(&mut [u8])) {
         let size = self.block_size;
         let zeroes = || vec![0; size].into_boxed_slice();
@@ -86,7 +86,7 @@ impl Medium {
         self.put(block, Some(bytes));
     }
 
-    /// Has a block read as zeroes.
+    /// Makes a block read as zeroes.
     pub(super) fn clear(&mut self, block: u64) {
         self.put(block, None);
     }
@@ -120,7 +120,8 @@ impl Medium {
         });
     }
 
-    /// Empties the cache. Each sector of its blocks keeps what is durable, or any of its versions.
+    /// Empties the cache. Each sector of its blocks keeps its durable content or any of its
+    /// versions.
     pub(super) fn cut_power(&mut self, rng: &mut Rng) {
         self.power_cuts += 1;
         let Some(cache) = &mut self.cache else {
@@ -146,7 +147,7 @@ impl Medium {
         }
     }
 
-    /// Replaces a block behind everybody's back, in cache and medium.
+    /// Replaces a block outside any request, in cache and medium.
     pub(super) fn damage(&mut self, block: u64, content: Content) {
         if let Some(cache) = &mut self.cache {
             cache.blocks.remove(&block);

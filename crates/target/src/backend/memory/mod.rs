@@ -1,10 +1,10 @@
-//! Blocks in memory, with faults that a test plans.
+//! Blocks in memory, with faults for tests.
 //!
-//! Without further ado what has ended is there for good. With a *volatile cache*
-//! ([`MemoryBackend::with_volatile_cache`]) writes end in the cache, which reads see; a flush makes
-//! durable what had ended before the flush was submitted, and nothing else does. When the power is
-//! cut ([`MemoryBackend::power_cut`]) each sector of 512 bytes that was written and not flushed
-//! keeps any of the versions that it had since.
+//! By default every completed write is durable. With a *volatile cache*
+//! ([`MemoryBackend::with_volatile_cache`]) writes complete in the cache, which reads see; a flush
+//! makes durable exactly the writes that had completed before the flush was submitted. When the
+//! power is cut ([`MemoryBackend::power_cut`]) each sector of 512 bytes that was written and not
+//! flushed keeps any of the versions that it had since.
 
 mod medium;
 #[cfg(test)]
@@ -16,22 +16,22 @@ use rackweave_base::{Instant, Rng};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Blocks in memory; those never written take none. Clones share the blocks and the faults, so a
-/// clone that is kept back can look at them, break them, and outlives a target.
+/// Blocks in memory; blocks never written take none. Clones share the blocks and the faults, so a
+/// retained clone can inspect and break them, and outlives a target.
 #[derive(Debug)]
 pub struct MemoryBackend {
     block_size: u32,
     blocks: u64,
-    /// Requests under way at most.
+    /// Maximum requests in flight.
     depth: usize,
     medium: Arc<Mutex<Medium>>,
-    /// What this clone was given and has not ended.
+    /// Requests submitted to this clone and not completed.
     pending: VecDeque<Pending>,
     now: Instant,
 }
 
 impl Clone for MemoryBackend {
-    /// The same blocks; requests under way are not doubled.
+    /// Shares the blocks; requests in flight are not duplicated.
     fn clone(&self) -> Self {
         Self {
             block_size: self.block_size,
@@ -44,13 +44,13 @@ impl Clone for MemoryBackend {
     }
 }
 
-/// A request that has not ended.
+/// A request that has not completed.
 #[derive(Debug)]
 struct Pending {
     io: Io,
-    /// Writes that had ended when it came.
+    /// Writes completed when it was submitted.
     writes: u64,
-    /// How often the power had been cut by then.
+    /// Power cuts by then.
     power_cuts: u64,
 }
 
@@ -67,31 +67,31 @@ impl MemoryBackend {
         }
     }
 
-    /// The same, but refusing more than `depth` requests at a time.
+    /// The same, but refuses more than `depth` requests at a time.
     #[must_use]
     pub fn with_depth(mut self, depth: usize) -> Self {
         self.depth = depth.max(1);
         self
     }
 
-    /// The same with a volatile cache: what was not flushed does not survive [`Self::power_cut`].
-    /// All clones share the cache.
+    /// Adds a volatile cache: unflushed writes do not survive [`Self::power_cut`]. All clones share
+    /// the cache.
     #[must_use]
     pub fn with_volatile_cache(self) -> Self {
         self.medium().set_volatile();
         self
     }
 
-    /// Fault: the power fails and is back. Each sector of 512 bytes that was written and not
-    /// flushed keeps any of its versions since the last flush, or the one of before, as `rng` says.
-    /// Requests that were submitted before fail and do nothing; drop a target before the power of
-    /// its medium is cut, so that what it had under way may have reached the medium or not. Without
-    /// a volatile cache nothing is lost but what is under way.
+    /// Fault: the power fails and returns. Each sector of 512 bytes that was written and not
+    /// flushed keeps any of its versions since the last flush, or the one before, as chosen by
+    /// `rng`. Requests submitted before fail without effect; drop a target before cutting the power
+    /// of its medium, so that its requests in flight may or may not have reached the medium.
+    /// Without a volatile cache only requests in flight are lost.
     pub fn power_cut(&self, rng: &mut Rng) {
         self.medium().cut_power(rng);
     }
 
-    /// Fault: a block reads as zeroes, durably, whatever was there.
+    /// Fault: a block reads as zeroes, durably, whatever its content was.
     pub fn zero_block(&self, block: u64) {
         self.medium().damage(block, None);
     }
@@ -109,7 +109,7 @@ impl MemoryBackend {
         self.medium().damage(block, Some(bytes.into_boxed_slice()));
     }
 
-    /// Fault: reads and writes of `block` fail from now on, or no longer.
+    /// Fault: reads and writes of `block` fail from now on; `false` ends the fault.
     pub fn set_broken(&self, block: u64, broken: bool) {
         let mut medium = self.medium();
         if broken {
@@ -120,7 +120,7 @@ impl MemoryBackend {
     }
 
     /// Fault: only `room` blocks that were never written can be written from now on; `Some(0)` is a
-    /// full device, none ends the fault.
+    /// full device, `None` ends the fault.
     pub fn set_room(&self, room: Option<u64>) {
         self.medium().room = room;
     }
@@ -133,7 +133,7 @@ impl MemoryBackend {
         }
     }
 
-    /// How many flushes there were.
+    /// Number of flushes.
     pub fn flushes(&self) -> u64 {
         self.medium().flushes
     }
@@ -161,7 +161,7 @@ impl MemoryBackend {
             (IoKind::Flush, _) => medium.flush(pending.writes),
             (IoKind::WriteZeroes, _) => {
                 medium.begin();
-                // What was never written reads as zeroes.
+                // Blocks never written read as zeroes.
                 for block in range {
                     if medium.get(block).is_none() {
                         continue;
@@ -198,8 +198,7 @@ impl MemoryBackend {
 }
 
 impl Drop for MemoryBackend {
-    /// What was written to a volatile cache and has not ended may have reached the cache all the
-    /// same.
+    /// A write to a volatile cache that has not completed may have reached the cache nevertheless.
     fn drop(&mut self) {
         if self.pending.is_empty() || !self.medium().is_volatile() {
             return;

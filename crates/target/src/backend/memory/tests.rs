@@ -1,4 +1,4 @@
-//! A medium that loses power.
+//! A medium under power loss.
 
 use super::*;
 use crate::Place;

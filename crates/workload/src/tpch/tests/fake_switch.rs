@@ -6,7 +6,8 @@ use rackweave_wire::fabric::ring::{
     self, ByteOrder, ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
 };
 
-/// A flow from some producers to some consumers, with a ring for each pair on the producers' side.
+/// A flow from several producers to several consumers, with one ring per pair on the producers'
+/// side.
 pub struct FakeFlow {
     layout: RingLayout,
     /// By producer, then consumer.
@@ -15,7 +16,7 @@ pub struct FakeFlow {
     state: SwitchState,
 }
 
-/// A ring, and the counter that the switch keeps of it.
+/// A ring, and the switch's counter of it.
 struct Ring {
     block: Block,
     layout: RingLayout,
@@ -31,7 +32,7 @@ impl Ring {
             layout,
             counter: 0,
         };
-        // Memory that nobody has written yet is no word.
+        // Memory that was never written is not a valid word.
         let bytes = layout.order.to_bytes(UnitWord::default().into());
         ring.block.write(UNIT_WORD as usize, &bytes);
         ring.say(SwitchState::Open);
@@ -53,7 +54,7 @@ impl Ring {
         UnitWord::try_from(self.layout.order.from_bytes(bytes)).unwrap()
     }
 
-    /// Where the item of this counter lies.
+    /// Offset of the item with this counter.
     fn slot(&self, counter: u32) -> usize {
         let slot = counter & (self.layout.slots - 1);
         ITEMS as usize + slot as usize * self.layout.item_size as usize
@@ -94,7 +95,7 @@ impl FakeFlow {
         Consumer::new(&self.targets[consumer].block, self.layout).unwrap()
     }
 
-    /// Moves some items from one producer, drawn by chance, to each consumer.
+    /// Moves some items from one randomly chosen producer to each consumer.
     pub fn turn(&mut self, rng: &mut Rng) {
         if self.state != SwitchState::Open {
             return;
@@ -131,7 +132,7 @@ impl FakeFlow {
         target.say(self.state);
     }
 
-    /// Breaks the flow off.
+    /// Aborts the flow.
     pub fn abort(&mut self) {
         self.state = SwitchState::Aborted;
         for ring in self.sources.iter().flatten().chain(&self.targets) {
@@ -139,7 +140,7 @@ impl FakeFlow {
         }
     }
 
-    /// Puts an item in front of a consumer, as a broken producer might.
+    /// Delivers an item to a consumer, as a broken producer might send it.
     pub fn deliver(&mut self, consumer: usize, item: &[u8]) {
         let ring = &mut self.targets[consumer];
         ring.block.write(ring.slot(ring.counter), item);
@@ -147,7 +148,7 @@ impl FakeFlow {
         ring.say(SwitchState::Open);
     }
 
-    /// Says that nothing more will come to a consumer.
+    /// Marks the end of a consumer's stream.
     pub fn end(&mut self, consumer: usize) {
         self.targets[consumer].say(SwitchState::Ended);
     }

@@ -16,7 +16,7 @@ fn rows(factor: f64, part: Part) -> [Vec<u8>; 2] {
     ]
 }
 
-/// Moves everything from `source` to `sink`, in an order that the seed draws.
+/// Moves everything from `source` to `sink`, in an order drawn from the seed.
 fn move_all(
     flow: &mut FakeFlow,
     source: &mut TableWorker,
@@ -64,7 +64,7 @@ fn a_replica_says_what_it_saw() {
     let seen = sink.into_result().unwrap();
     assert_eq!(seen, source.digest());
     assert_eq!(seen.rows, expected_rows(scale(0.002)).orders);
-    // Other orders and other rows are told apart.
+    // Other orders and other rows have different digests.
     let digest = |rows: Vec<u8>| {
         TableWorker::orders(rows, FakeFlow::new(1, 1, ITEM_BYTES, 4).producer(0, 0)).digest()
     };

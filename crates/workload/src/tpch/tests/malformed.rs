@@ -7,7 +7,7 @@ use crate::tpch::*;
 use proptest::prelude::*;
 use rackweave_endpoint::flow::ITEM_HEADER;
 
-/// What an item of rows begins with.
+/// The first bytes of an item of rows.
 const ITEM_MAGIC: [u8; 4] = *b"RWit";
 
 fn order_row() -> OrderRow {
@@ -31,7 +31,7 @@ fn item_of(rows: u32, bytes: &[u8]) -> Vec<u8> {
     item
 }
 
-/// Delivers a bad item; the worker must give up with `expect` and leave both flows.
+/// Delivers a malformed item; the worker must give up with `expect` and leave both flows.
 fn check_refused(table: &'static str, item: &[u8], expect: &str) {
     let (mut orders, mut lineitem) = (flow(), flow());
     let mut worker = ComputeWorker::new(orders.consumer(0), lineitem.consumer(0));

@@ -1,4 +1,4 @@
-//! Partial results travel as JSON, exactly.
+//! Partial results survive JSON exactly.
 
 use super::*;
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ proptest! {
         join in proptest::collection::vec(join_row(), 0..6),
     ) {
         let result = ComputeResult { rows: RowCounts { orders, lineitem }, q1, join };
-        // By way of a `Value`, as on control connections: its numbers are 64 bits long at most.
+        // Through a `Value`, as on control connections: its numbers have at most 64 bits.
         let value = serde_json::to_value(&result).unwrap();
         let text = value.to_string();
         let back: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Rows against the text that the generator prints, and against themselves.
+//! Rows compared to the text that the generator prints, and round trips.
 
 use super::scale;
 use crate::tpch::rows::{lineitem, order};
@@ -22,8 +22,8 @@ fn columns_cover_their_rows() {
     }
 }
 
-/// Packets' payloads begin with rows. Wireshark takes a payload for an encapsulated packet if an
-/// Ethernet type and two zeros are in front, and then calls the packet malformed.
+/// Packets' payloads begin with rows. Wireshark takes a payload that begins with an Ethernet type
+/// and two zeros for an encapsulated packet, and then calls the packet malformed.
 #[test]
 fn the_codes_in_bytes_2_and_3_are_never_zero() {
     assert_eq!((order::STATUS, order::PRIORITY), (2, 3));
@@ -231,7 +231,7 @@ proptest! {
         mut bytes in proptest::array::uniform(any::<u8>()), order in any_order(),
         (at, value) in (0..OrderRow::BYTES, any::<u8>()),
     ) {
-        // So that some of them are rows.
+        // This makes some of them valid rows.
         bytes[lineitem::RETURN_FLAG] = b'R';
         bytes[lineitem::LINE_STATUS] = b'O';
         if let Ok(row) = LineitemRow::decode(&bytes) {

@@ -1,4 +1,4 @@
-//! Workers against a switch that the test fakes, and against the reference.
+//! Workers with a fake switch, compared to the reference.
 
 use super::fake_switch::FakeFlow;
 use super::{flow, scale};
@@ -6,7 +6,7 @@ use crate::tpch::worker::{LINEITEM, ORDERS};
 use crate::tpch::*;
 use rackweave_base::Rng;
 
-/// A rack in which everything happens in an order that the seed draws.
+/// A rack in which everything happens in an order drawn from the seed.
 struct Rack {
     orders: FakeFlow,
     lineitem: FakeFlow,
@@ -42,7 +42,8 @@ impl Rack {
         }
     }
 
-    /// Runs until all workers are done or have given up, or `rounds` are over. What each said last.
+    /// Runs until all workers are done or have given up, or `rounds` are over. Returns the last
+    /// step of each.
     fn run(&mut self, rounds: usize) -> Vec<WorkerStep> {
         let is_over = |step: &WorkerStep| matches!(step, WorkerStep::Done | WorkerStep::Aborted);
         let mut last = Vec::new();
@@ -89,7 +90,7 @@ fn workers_over_flows_answer_as_the_reference_does() {
                 match prepared {
                     0 => {}
                     1 => worker.prepare(),
-                    // Some of the orders only; then the rest is generated as it goes out.
+                    // Only some of the orders; the rest is generated while pushing.
                     _ => rows_prepared += worker.prepare_step(700).unwrap(),
                 }
             }
@@ -152,7 +153,7 @@ fn a_row_that_found_no_room_is_not_lost_by_preparing() {
     let expect = reference(scale(0.001));
     let mut rack = Rack::new(0.001, 1, 1, (128, 2));
     while rack.storage[0].step(1) != WorkerStep::Blocked {}
-    // One row is held back. Nothing is prepared of the other table by this.
+    // One row is held back. This prepares nothing of the other table.
     assert_eq!(rack.storage[0].prepare_step(5), Some(5));
     rack.storage[0].prepare();
     assert_eq!(rack.storage[0].prepare_step(5), None);
@@ -261,7 +262,7 @@ fn results_are_not_given_before_the_end() {
     );
 }
 
-/// About three seconds in a debug build, most of them in the generator.
+/// Takes about three seconds in a debug build, most of them in the generator.
 #[test]
 fn q1_at_scale_factor_1_is_the_published_answer() {
     let expect = reference(scale(1.0));

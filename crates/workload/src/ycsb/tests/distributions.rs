@@ -1,4 +1,4 @@
-//! Ranks are drawn as often as they should be, and scattering loses none.
+//! Ranks are drawn with the correct frequencies, and scattering loses none.
 
 use super::super::{Scatter, Zipf, ZipfError};
 use super::{check_masses, chi_square, zipf_masses};
@@ -37,8 +37,8 @@ fn a_slightly_different_skew_is_told_apart() {
     }
 }
 
-/// Ranks in groups that double, so that the far end is judged too. The masses of groups far out
-/// are integrals by the midpoint rule, whose relative error is below 1e-7 there.
+/// Ranks in groups that double in size, so that the tail is checked too. The masses of groups far
+/// out are integrals by the midpoint rule, whose relative error is below 1e-7 there.
 #[test]
 fn many_ranks_have_their_masses_in_groups() {
     const ONE_BY_ONE: u64 = 1 << 12;
@@ -48,7 +48,8 @@ fn many_ranks_have_their_masses_in_groups() {
                 1.0 => x.ln(),
                 _ => x.powf(1.0 - theta) / (1.0 - theta),
             };
-            // Group g has the ranks 2^g - 1 .. 2^(g+1) - 1, so as terms of the sum 2^g .. 2^(g+1).
+            // Group g has the ranks 2^g - 1 .. 2^(g+1) - 1, which are the terms 2^g .. 2^(g+1) of
+            // the sum.
             let masses: Vec<f64> = (0..bits)
                 .map(|group| match 1u64 << group {
                     first if first < ONE_BY_ONE => {
@@ -74,7 +75,7 @@ fn many_ranks_have_their_masses_in_groups() {
 #[test]
 fn frequencies_fall_with_the_rank() {
     for theta in [0.5, 0.99, 1.0, 1.3] {
-        // Groups of ten ranks: their masses lie many deviations apart.
+        // Groups of ten ranks: their masses are many standard deviations apart.
         let counts = counts(&Zipf::new(100, theta).unwrap(), 3, 200_000);
         let groups: Vec<u64> = counts.chunks(10).map(|group| group.iter().sum()).collect();
         assert!(groups.is_sorted_by(|a, b| a > b), "{theta}: {groups:?}");
@@ -151,7 +152,7 @@ proptest! {
 
 #[test]
 fn scattered_ranks_are_spread_evenly() {
-    // Where do the hottest 64 ranks lie, and where do neighbours? Over all seeds: everywhere.
+    // The hottest 64 ranks, and neighbours, are anywhere when taken over all seeds.
     let (size, cells) = (1 << 20, 32);
     let (mut places, mut gaps) = (vec![0; cells], vec![0; cells]);
     for seed in 0..500 {

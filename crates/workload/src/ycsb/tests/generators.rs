@@ -1,4 +1,4 @@
-//! Workers get the operations that their workload has, on the keys that its distribution has.
+//! Workers get the operations of their workload, on keys of its distribution.
 
 use super::super::{Distribution, Generator, Mix, Operation, Workload, YcsbOptions};
 use super::{check_masses, zipf_masses};
@@ -22,7 +22,7 @@ fn generator(options: &YcsbOptions) -> Generator {
     Generator::new(options, 0).expect("valid options")
 }
 
-/// How often each key below `inserted` is asked for.
+/// How often each key below `inserted` is drawn.
 fn key_counts(options: &YcsbOptions, inserted: u64) -> Vec<u64> {
     let mut generator = generator(options);
     let mut counts = vec![0; inserted as usize];
@@ -94,7 +94,7 @@ fn scrambling_keeps_every_mass() {
     let mut counts = key_counts(&scrambled, RECORDS);
     let hottest = counts.iter().max().expect("there are keys");
     assert_ne!(counts[0], *hottest, "the hottest record is elsewhere");
-    // The same draws unscrambled: the multiset of counts must be the same to the last one.
+    // The same draws unscrambled: the multiset of counts must be exactly equal.
     let zipfian = options(Workload::C, Distribution::Zipfian, 1.1);
     let mut unscrambled = key_counts(&zipfian, RECORDS);
     counts.sort_unstable();

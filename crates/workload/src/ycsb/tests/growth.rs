@@ -1,4 +1,4 @@
-//! Inserts get numbers of their own, and no reader meets a hole.
+//! Inserts get unique numbers, and no reader meets a gap.
 
 use super::super::{InsertCounter, InsertError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +58,7 @@ fn workers_that_insert_at_once_share_the_numbers() {
             scope.spawn(|| {
                 let mut seen = 0;
                 for _ in 0..EACH {
-                    // One that has a number and no core holds the others up.
+                    // A worker that has a number but no core blocks the others.
                     let key = loop {
                         match counter.begin() {
                             Ok(key) => break key,

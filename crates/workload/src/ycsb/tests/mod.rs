@@ -1,7 +1,7 @@
-//! Tests of YCSB, and the test of statistics that several of them use.
+//! Tests of YCSB, and the statistical test that several of them use.
 //!
-//! Draws come from fixed seeds, so a test that passes passes always. Bounds are those of a
-//! chi-square test at four standard deviations: one right sampler in 30 000 would be refused.
+//! Draws come from fixed seeds, so tests are deterministic. Bounds are those of a chi-square test
+//! at four standard deviations: one correct sampler in 30 000 would be rejected.
 
 mod distributions;
 mod generators;
@@ -16,8 +16,8 @@ use std::fmt;
 /// Four standard deviations of a normal distribution.
 const DEVIATIONS: f64 = 4.0;
 
-/// The chi-square statistic of `counts` against `masses`, and what it may be at most. Neighbouring
-/// cells are joined until five draws are expected in each.
+/// The chi-square statistic of `counts` against `masses`, and its upper bound. Neighbouring cells
+/// are joined until five draws are expected in each.
 fn chi_square(counts: &[u64], masses: &[f64]) -> (f64, f64) {
     assert_eq!(counts.len(), masses.len());
     let draws = counts.iter().sum::<u64>() as f64;
@@ -70,6 +70,6 @@ fn the_test_refuses_what_is_slightly_wrong() {
     check_masses(&[2_500, 2_550, 2_480, 2_470], &masses, "even");
     let (statistic, bound) = chi_square(&[2_700, 2_300, 2_600, 2_400], &masses);
     assert!(statistic > bound);
-    // Cells that nothing is expected in are joined with their neighbours.
+    // Cells with an expectation of zero are joined with their neighbours.
     assert_eq!(chi_square(&[10, 0, 0], &[1.0, 0.0, 0.0]), (0.0, 0.0));
 }

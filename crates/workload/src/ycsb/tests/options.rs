@@ -1,4 +1,4 @@
-//! Names and options: what is refused, and with which words.
+//! Names and options: which ones are refused, and the messages.
 
 use super::super::{
     Distribution, Generator, HeapError, HeapLayout, OptionsError, Place, Workload, YcsbOptions,

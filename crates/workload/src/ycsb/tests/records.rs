@@ -1,4 +1,4 @@
-//! Records that are whole are taken, and nothing else is.
+//! Valid records are accepted, and nothing else.
 
 use super::super::{RecordError, RecordView, Stamp, verify_record, write_record};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn sizes_that_records_do_not_have_are_refused() {
     }
 }
 
-/// Computed apart from this code, from the layout that the module describes.
+/// Computed independently of this code, from the layout in the module documentation.
 #[test]
 fn the_layout_does_not_change() {
     let bytes = record(48, 7, 2, STAMP);
@@ -97,7 +97,7 @@ fn a_record_torn_at_any_byte_is_found() {
         sequence: 1,
     };
     for size in [32, 40, 1000] {
-        // Versions as they follow each other, the same version by two writers, and far apart.
+        // Consecutive versions, the same version by two writers, and distant ones.
         for (before, after) in [(5, 6), (6, 6), (255, 256), (1, 1 << 40)] {
             let old = record(size, 12, before, STAMP);
             let new = record(size, 12, after, other);
@@ -156,14 +156,14 @@ fn records_of_others_and_of_nobody_are_told_apart() {
     assert_eq!(verify_record(&bytes, 12), Err(error));
     let error = RecordError::Unwritten { key: 12 };
     assert_eq!(verify_record(&[0; 64], 12), Err(error));
-    // Record 0 in version 0 of writer 0 has a zero head, and is a record.
+    // Record 0 in version 0 of writer 0 has a zero head, and is valid.
     let first = record(64, 0, 0, Stamp::default());
     assert!(verify_record(&first, 0).is_ok());
     assert_eq!(
         verify_record(&[0; 64], 0),
         Err(RecordError::Unwritten { key: 0 })
     );
-    // The end of a longer record is no end of a shorter one.
+    // The end of a longer record is not a valid end of a shorter one.
     let mut cut = record(72, 12, 2, STAMP);
     cut.truncate(64);
     cut[56..].copy_from_slice(&record(72, 12, 2, STAMP)[64..]);

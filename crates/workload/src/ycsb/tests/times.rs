@@ -1,4 +1,4 @@
-//! Operations start when a Poisson process says, and their waiting is counted.
+//! Operations start by a Poisson process, and their waiting time is counted.
 
 use super::super::{LatencyRecorder, LatencySummary, PoissonSchedule, RateError};
 use super::check_masses;
@@ -56,7 +56,7 @@ fn nothing_starts_early_and_the_late_start_one_after_the_other() {
     let before = Instant::from_nanos(due.as_nanos() - 1);
     assert_eq!(schedule.take(before), None);
     assert_eq!(schedule.take(due), Some(due));
-    // A millisecond late: about a thousand are to be caught up, each with its intended start.
+    // A millisecond late: about a thousand operations are due, each with its intended start.
     let now = due + Duration::from_millis(1);
     let mut last = due;
     let mut late = 0;

@@ -1,4 +1,4 @@
-//! What is right is never called stale, and what is stale always is.
+//! Valid versions are never called stale, and stale ones always are.
 
 use super::super::{Expectations, Floor, StaleRead, UpdateError};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn a_read_sees_what_was_committed_before_it() {
     let early = expectations.before_read(2);
     update(&expectations, 2, 1);
     update(&expectations, 2, 2);
-    // One that began before them may see any of the three versions, and later reads may not.
+    // A read that began before them may see any of the three versions, later reads may not.
     expectations.after_read(2, 0, early).unwrap();
     let floor = expectations.before_read(2);
     assert_eq!(
@@ -48,10 +48,10 @@ fn a_read_may_see_an_update_under_way_and_then_all_must() {
     expectations.begin_update(0).unwrap();
     expectations.after_read(0, 0, early).unwrap();
     expectations.after_read(0, 1, early).unwrap();
-    // It is not committed yet, but somebody has seen it.
+    // It is not committed yet, but a worker has seen it.
     let floor = expectations.before_read(0);
     assert!(expectations.after_read(0, 0, floor).is_err());
-    // Nor can the one update under way have made two versions.
+    // Nor can the one pending update have made two versions.
     assert!(expectations.after_read(0, 2, early).is_err());
     expectations.commit_update(0, 1).unwrap();
     expectations.settled().unwrap();
@@ -104,7 +104,7 @@ fn updates_may_commit_in_any_order_and_each_only_once() {
 
 #[test]
 fn a_lost_update_is_found_whoever_commits_first() {
-    // Two updates under way read version 1 and both write version 2; a third makes version 3.
+    // Two concurrent updates read version 1 and both write version 2; a third makes version 3.
     for order in [[2, 2, 3], [2, 3, 2], [3, 2, 2]] {
         let expectations = Expectations::new(1, 1);
         update(&expectations, 0, 1);
@@ -125,7 +125,7 @@ fn a_lost_update_is_found_whoever_commits_first() {
 fn an_update_that_nobody_knows_of_stays_possible() {
     let expectations = Expectations::new(1, 1);
     expectations.begin_update(0).unwrap();
-    // Its worker crashed. Others go on with it or without it.
+    // Its worker crashed. Others continue with or without its update.
     let floor = expectations.before_read(0);
     expectations.after_read(0, 0, floor).unwrap();
     expectations.begin_update(0).unwrap();
@@ -138,7 +138,7 @@ fn an_update_that_nobody_knows_of_stays_possible() {
         missing: 1,
     };
     assert_eq!(error, expected);
-    // It was seen, so it cannot be taken back; the record can be looked at anew.
+    // It was seen, so it cannot be cancelled; the record can be reset.
     assert!(expectations.cancel_update(0).is_err());
     expectations.reset(0, 7);
     expectations.settled().unwrap();
@@ -223,7 +223,7 @@ fn workers_under_a_latch_are_never_blamed() {
 
 #[test]
 fn workers_without_a_latch_are_blamed() {
-    // Read, let the other go on, and write: updates are lost.
+    // Read, let the other thread run, and write: updates are lost.
     let expectations = Expectations::new(1, 1);
     let record = AtomicU64::new(0);
     let blamed = AtomicU64::new(0);
@@ -243,12 +243,12 @@ fn workers_without_a_latch_are_blamed() {
             });
         }
     });
-    // Either nothing was lost (the scheduler never mixed them), or somebody was blamed.
+    // Either nothing was lost (the scheduler never interleaved them), or an error was reported.
     let lost = record.load(Ordering::SeqCst) < 2000;
     assert_eq!(lost, blamed.load(Ordering::SeqCst) > 0);
 }
 
-/// One step of the model below; what has nothing to act on is skipped.
+/// One step of the model below; steps that cannot be applied are skipped.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Begin,
@@ -283,8 +283,8 @@ fn remove<T>(items: &mut VecDeque<T>, at: usize) -> Option<T> {
 
 proptest! {
     /// A record whose updates and reads each take effect at one moment between start and end: no
-    /// order of starts, moments and ends is ever blamed, and a read that is one version behind what
-    /// was known when it started, or one ahead of all updates, always is.
+    /// order of starts, moments and ends is ever reported as an error, and a read that is one
+    /// version behind the version known when it started, or one ahead of all updates, always is.
     #[test]
     fn histories_in_one_order_are_never_blamed(steps in prop::collection::vec(step(), 1..300)) {
         let expectations = Expectations::new(1, 1);

@@ -1,4 +1,4 @@
-//! Balanced flows: what the dead may take with them, and what may come again.
+//! Balanced flows: items that may be lost with dead consumers, and items that may be redelivered.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn the_dead_take_no_more_than_is_reported() {
     };
     dead(&[2]).check(&[0], &[]);
     dead(&[1, 1]).check(&[0], &[]);
-    // The dead one may have popped more than the flow had heard of.
+    // The dead consumer may have popped more than the flow knew of.
     dead(&[3]).check(&[0], &[]);
     let unreported = |reported| Violation::LostUnreported {
         missing: 2,
@@ -96,7 +96,7 @@ fn redelivered_items_come_again_only_of_the_dead() {
         story.pop(1, &[(0, 0), (0, 2)]);
         story.pop(0, &[(0, 1), (0, 4)]);
         story.0.abandon_consumer(1);
-        // Numbers 2 and 3 come behind 4: they were with the dead one.
+        // Numbers 2 and 3 come after 4: the dead consumer had them.
         let again: Vec<_> = again.iter().map(|&sequence| (0, sequence)).collect();
         story.pop(0, &again);
         story

@@ -1,4 +1,5 @@
-//! Consumers and producers that come and go: each rule broken once, and each lawful way accepted.
+//! Joining and leaving consumers and producers: each rule broken once, and each permitted behaviour
+//! accepted.
 
 mod balanced;
 mod replicated;
@@ -7,7 +8,7 @@ use super::*;
 
 const SEED: u64 = 11;
 
-/// A history and how to speak to it: items are (producer, sequence), all of ring 0.
+/// A history with helpers: items are (producer, sequence), all of ring 0.
 struct Story(FlowHistory);
 
 impl Story {
@@ -34,7 +35,7 @@ impl Story {
         }
     }
 
-    /// All producers close, all consumers named see the end; what is wrong?
+    /// Closes all producers, ends all named consumers, and checks the violations.
     #[track_caller]
     fn check(mut self, ended: &[u16], expect: &[Violation]) {
         let producers: BTreeSet<u16> = self.0.rings.keys().map(|key| key.0).collect();
@@ -72,7 +73,7 @@ fn early(consumer: u16, producer: u16, left: u64) -> Violation {
     }
 }
 
-/// Two producers, and the one order in which their items came.
+/// Items of two producers, in their global order.
 const ORDER: [(u16, u64); 6] = [(0, 0), (1, 0), (1, 1), (0, 1), (1, 2), (0, 2)];
 
 #[test]

@@ -1,8 +1,8 @@
-//! Replicated flows: one order, and consumers that see a part of it.
+//! Replicated flows: one order, and consumers that see part of it.
 
 use super::*;
 
-/// Consumer 0 saw all of [`ORDER`]; consumer 1 joined and sees what `later` says.
+/// Consumer 0 saw all of [`ORDER`]; consumer 1 joined and sees `later`.
 fn joiner(later: &[(u16, u64)]) -> Story {
     let mut story = Story::new(Shape::Replicated, 1);
     story.push(&ORDER);
@@ -21,7 +21,7 @@ fn a_joiner_sees_a_suffix_of_the_order() {
 
 #[test]
 fn a_joiner_that_misses_an_item_is_found() {
-    // Number (1, 2) comes behind its first item.
+    // Number (1, 2) comes after its first item.
     let differs = Violation::OrderDiffers {
         consumer: 1,
         index: 4,
@@ -32,10 +32,10 @@ fn a_joiner_that_misses_an_item_is_found() {
     let story = joiner(&[(0, 1), (0, 2)]);
     assert_eq!(story.0.violation_count(), 1, "known at once");
     story.check(&[0, 1], &found);
-    // The last item, which the joiner's own order does not show.
+    // The last item, which the joiner's own order does not contain.
     let found = [early(1, 0, 1), lost(0, Some(1), 2, 1, 3)];
     joiner(&[(0, 1), (1, 2)]).check(&[0, 1], &found);
-    // Of a ring of which it saw nothing, what comes behind its first item.
+    // In a ring of which it saw nothing: the items after its first item.
     let mut story = joiner(&[(0, 1)]);
     story.0.abandon_producer(0);
     let found = [
@@ -74,7 +74,7 @@ fn a_joiner_may_be_ahead_of_all_others() {
     story.0.join();
     story.pop(3, &ORDER[4..5]);
     story.pop(2, &ORDER[3..4]);
-    // The one behind meets the one ahead, and goes beyond it.
+    // The consumer behind catches up with the one ahead, and passes it.
     story.pop(2, &ORDER[4..]);
     story.pop(3, &ORDER[5..]);
     story.pop(1, &ORDER);
@@ -98,7 +98,7 @@ fn a_joiner_ahead_is_judged_when_the_others_get_there() {
         expect: stamp((0, 2)),
     }];
     assert_eq!(story.0.violations(), found);
-    // One who jumps over the joiner's first item.
+    // A consumer that skips the joiner's first item.
     let mut story = Story::new(Shape::Replicated, 1);
     story.push(&ORDER);
     story.0.join();
@@ -160,7 +160,7 @@ fn one_that_left_saw_a_prefix_from_its_start() {
         stamp: stamp((0, 1)),
     };
     story.check(&[0], &[after]);
-    // A hole before it left, and in what it was told that it would see.
+    // A gap before it left, and a gap in the items that it was promised.
     let mut story = Story::new(Shape::Replicated, 1);
     story.0.join();
     story.0.joined(1);

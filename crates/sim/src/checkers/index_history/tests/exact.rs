@@ -1,10 +1,10 @@
-//! The search against one that tries all lines, on small histories of all kinds.
+//! The search against an exhaustive one, on small histories of all kinds.
 
 use super::super::search::{Call, Failure, Needs, State, search};
 use super::value;
 use rackweave_base::Rng;
 
-/// Whether there is a line, by trying: which call is next, of those that nothing must precede.
+/// Whether a sequence exists, by exhaustion: tries each call that nothing must precede as the next.
 fn exists(state: State, left: &[Call]) -> bool {
     let must_precede = |one: &Call, other: &Call| one.ended.is_some_and(|end| end < other.begun);
     if left.iter().all(|call| !call.certain) {
@@ -12,7 +12,7 @@ fn exists(state: State, left: &[Call]) -> bool {
     }
     (0..left.len()).any(|at| {
         let call = left[at];
-        // A call that need not be taken holds no other back.
+        // A call that need not be taken does not hold back others.
         let mut others = left.iter();
         if others.any(|other| other.certain && must_precede(other, &call)) {
             return false;
@@ -26,7 +26,7 @@ fn exists(state: State, left: &[Call]) -> bool {
         if !fits {
             return false;
         }
-        // One that was taken too late for those that it should have preceded is not taken at all.
+        // A call taken too late for those that it should have preceded is not taken at all.
         let rest = left
             .iter()
             .enumerate()
@@ -113,8 +113,8 @@ fn the_search_is_exact() {
     );
 }
 
-/// A register that is used by several at a time, each call done at some moment of its own: never
-/// wrong, however much overlaps; and one result changed is nearly always wrong.
+/// A register with concurrent users, each call taking effect at some moment of its own: never a
+/// violation, however much overlaps; with one result changed there nearly always is one.
 #[test]
 fn long_histories_are_judged() {
     let mut missed = 0;
@@ -129,7 +129,7 @@ fn long_histories_are_judged() {
         let Needs::Exactly(stamp) = calls[read].needs else {
             unreachable!("chosen for it");
         };
-        // What was there a while before.
+        // A value from some time before.
         let older = calls.iter().filter(|call| {
             call.certain && call.ended.is_some_and(|end| end + 40 < calls[read].begun)
         });
@@ -156,7 +156,7 @@ impl<I: Iterator> Positions for I {}
 
 fn honest(rng: &mut Rng, count: u32, at_once: usize) -> Vec<Call> {
     let (mut calls, mut state) = (Vec::<Call>::new(), None);
-    // Begun and not done; done and not ended.
+    // Begun but without effect yet; with effect but not ended.
     let (mut waiting, mut done): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut event = 0;
     while calls.len() < count as usize || !waiting.is_empty() || !done.is_empty() {
@@ -194,7 +194,7 @@ fn honest(rng: &mut Rng, count: u32, at_once: usize) -> Vec<Call> {
             }
             2 if !done.is_empty() => {
                 let at = done.swap_remove(rng.below(done.len() as u64) as usize);
-                // Some never hear of it.
+                // Some callers never get a result.
                 if calls[at].makes.is_some() && rng.chance(0.01) {
                     calls[at].certain = false;
                     if calls[at].needs == Needs::Any && rng.chance(0.3) {

@@ -1,4 +1,4 @@
-//! Each kind of violation, planted, and honest histories beside it.
+//! Each kind of violation, planted, and correct histories beside it.
 
 mod exact;
 mod scans;
@@ -11,7 +11,7 @@ fn value(number: u32) -> ValueStamp {
     ValueStamp::new(number)
 }
 
-/// A history told in a few words. Each event is a nanosecond after the one before.
+/// A history in short form. Each event is a nanosecond after the previous one.
 #[derive(Default)]
 pub(super) struct Story {
     pub history: IndexHistory,
@@ -39,7 +39,7 @@ impl Story {
         self.history.lost(now, id);
     }
 
-    /// An operation with nothing beside it.
+    /// An operation without concurrency.
     pub fn done(&mut self, operation: Operation, outcome: Outcome) {
         let id = self.begin(0, operation);
         self.end(id, outcome);
@@ -60,7 +60,7 @@ impl Story {
     }
 }
 
-/// The key, what could not be, and the states.
+/// Checks the key, the impossible operation, and the states.
 #[track_caller]
 fn out_of_line(story: Story, expect: &str, expect_states: &str) {
     match story.wrong() {
@@ -221,13 +221,13 @@ fn an_unknown_result_is_one_or_the_other() {
         story.found(Some(1));
         story.right();
     }
-    // Not this and then that.
+    // Not first one and then the other.
     let mut story = Story::default();
     story.begin(1, Operation::Put(value(1)));
     story.found(Some(1));
     story.found(None);
     out_of_line(story, "Get", "value 1");
-    // Once lost, it is not done any more.
+    // Once lost, it no longer takes effect.
     let mut story = Story::default();
     let lost = story.begin(1, Operation::Put(value(1)));
     story.found(None);
@@ -254,7 +254,7 @@ fn many_unknown_results_stay_few_configurations() {
             let seen = story.begin(0, Operation::Get);
             story.end(seen, Outcome::Found(Some(value(number - 2))));
         }
-        // Room for more: these were done long ago or are never done.
+        // Frees capacity: these took effect long ago or never will.
         for id in 0..story.history.points.len() {
             let point = &story.history.points[id];
             let stays = point.begun.number + 40 > story.history.events;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Keys 1 to 5 with the values 1 to 5; what a scan of 1 to 5 returns, and what is wrong with that.
+/// Keys 1 to 5 with the values 1 to 5; the result of a scan of 1 to 5, and its violations.
 fn scan(order: ScanOrder, entries: &[(u64, u32)], whole: bool) -> Result<IndexCounts, String> {
     let mut story = Story::default();
     for key in 1..=5 {

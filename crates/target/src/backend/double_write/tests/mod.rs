@@ -1,4 +1,4 @@
-//! Double writes: the order of steps, limits, errors, and what a header is.
+//! Double writes: order of steps, limits, errors, and the header format.
 
 mod power;
 
@@ -9,7 +9,7 @@ use rackweave_base::{Duration, Rng};
 use std::sync::{Arc, Mutex};
 
 pub(super) const SIZE: u32 = 1024;
-/// Blocks that others see.
+/// Blocks visible to users.
 pub(super) const HOMES: u64 = 24;
 /// Two halves of a header and seven blocks.
 pub(super) const AREA: u64 = 16;
@@ -36,7 +36,7 @@ pub(super) fn filled(memory: &Memory, tag: u64, block: u64, blocks: u32, byte: u
     io
 }
 
-/// Notes what comes to a disk, and holds back what it is told to.
+/// Records the requests to a disk, and holds back or fails them on demand.
 #[derive(Clone)]
 struct Noting {
     disk: MemoryBackend,
@@ -148,7 +148,7 @@ fn a_batch_goes_to_a_half_is_flushed_and_goes_home() {
         filled(&memory, 1, 3, 2, 1),
         io(&memory, 2, WriteZeroes, 10, 14),
         filled(&memory, 3, 7, 3, 3),
-        // It would overlap: the next batch.
+        // It would overlap, so it goes into the next batch.
         filled(&memory, 4, 9, 1, 4),
         // It may not pass that one.
         filled(&memory, 5, 0, 1, 5),
@@ -156,7 +156,7 @@ fn a_batch_goes_to_a_half_is_flushed_and_goes_home() {
     let ended = run(&mut double, ios);
     assert!(ended.iter().all(|(_, result)| result.is_ok()), "{ended:?}");
     let expect = [
-        // The first half: five blocks of data behind the header, which is written last.
+        // The first half: five blocks of data after the header, which is written last.
         (Write, 25, 2),
         (Write, 27, 3),
         (Write, 24, 1),
@@ -164,7 +164,7 @@ fn a_batch_goes_to_a_half_is_flushed_and_goes_home() {
         (Write, 3, 2),
         (WriteZeroes, 10, 14),
         (Write, 7, 3),
-        // The second half, beside these homes; the flush is for both.
+        // The second half, concurrently with these homes; the flush covers both.
         (Write, 33, 1),
         (Write, 34, 1),
         (Write, 32, 1),
@@ -175,11 +175,11 @@ fn a_batch_goes_to_a_half_is_flushed_and_goes_home() {
     assert_eq!(noting.noted(), expect);
     assert_eq!(noting.disk.bytes(9), [4; SIZE as usize]);
     assert_eq!(noting.disk.bytes(10), [0; SIZE as usize]);
-    // A flush has nothing to do, and a read goes through.
+    // A flush is answered without I/O, and a read passes through.
     let ios = vec![io(&memory, 77, Flush, 0, 0), io(&memory, 78, Read, 3, 2)];
     assert_eq!(run(&mut double, ios), [(77, Ok(())), (78, Ok(()))]);
     assert_eq!(noting.noted(), [(Read, 3, 2)]);
-    // The first half again; the newest batch stays where it is.
+    // The first half again; the newest batch stays in place.
     run(&mut double, vec![filled(&memory, 6, 0, 1, 6)]);
     assert_eq!(noting.noted()[0], (Write, 25, 1));
 }
@@ -207,7 +207,7 @@ fn what_the_area_has_goes_home_again() {
     }
     run(&mut double, vec![filled(&memory, 4, 0, 1, 4)]);
     assert_eq!(noting.noted()[0].1, 25, "the place of the older batch");
-    // A torn half is void from now on.
+    // A torn half is invalid from now on.
     drop(double);
     noting.disk.zero_block(25);
     noting.noted();
@@ -243,7 +243,7 @@ fn errors_fail_whom_they_concern() {
     let range = Err(IoError::OutOfRange);
     let ended = run(&mut double, beyond.into());
     assert_eq!(ended, [(7, range), (8, range), (9, Err(IoError::Other))]);
-    // A failed flush is the end of writing, and not of reading.
+    // After a failed flush writes fail, but reads continue.
     *noting.failing.lock().unwrap() = Some(IoKind::Flush);
     assert_eq!(run(&mut double, vec![write(10, 4)]), [(10, full)]);
     *noting.failing.lock().unwrap() = None;
@@ -258,14 +258,14 @@ fn errors_fail_whom_they_concern() {
     noting.disk.set_broken(5, false);
     let mut double = open(&noting);
     assert_eq!(run(&mut double, vec![write(14, 4)]), [(14, Ok(()))]);
-    // An area that cannot be read may have what homes lack.
+    // An area that cannot be read may have changes that homes lack.
     noting.disk.set_broken(HOMES + 3, true);
     drop(double);
     let mut double = open(&noting);
     assert!(double.is_failed() && !double.is_recovered());
     let rest = vec![io(&memory, 15, IoKind::Read, 4, 1), write(16, 4)];
     assert_eq!(run(&mut double, rest), [(15, media), (16, media)]);
-    // Later on it may be read again.
+    // It may be readable later.
     let mut at = Instant::ZERO;
     for is_broken in [true, false] {
         noting.disk.set_broken(HOMES + 3, is_broken);
@@ -284,8 +284,8 @@ fn errors_fail_whom_they_concern() {
     assert!(double.is_recovered());
 }
 
-/// A block that cannot be written is found, and repaired; what was to be written there must not
-/// come back after a host has gone on with what it read since.
+/// A block that cannot be written is detected and repaired; the failed write must not reappear
+/// after a host has continued from what it read since.
 fn what_a_failed_write_leaves(planted: Option<Bug>) -> u8 {
     let noting = Noting::new();
     let memory = Memory::new(1 << 20);
@@ -307,7 +307,7 @@ fn what_a_failed_write_leaves(planted: Option<Bug>) -> u8 {
     let mut double = open(&noting);
     assert_eq!(noting.disk.bytes(4), [3; SIZE as usize]);
     let left = noting.disk.bytes(5)[0];
-    // Both halves are as good as before.
+    // Both halves work as before.
     for tag in 5..9 {
         assert_eq!(run(&mut double, vec![write(tag, 5)]), [(tag, Ok(()))]);
     }
@@ -367,7 +367,7 @@ fn headers_are_parsed_as_they_were_made_and_no_other_way() {
         };
         assert_eq!(area.parse(&area.emit(&header)), None);
     }
-    // It is a format: stores are opened years later.
+    // The format is fixed: stores are opened years later.
     let fixed = area.emit(&Header::default());
     assert_eq!(fixed[..8], *b"RWdblwr1");
     assert_eq!(fixed[8..16], [26, 58, 21, 178, 30, 180, 209, 76]);

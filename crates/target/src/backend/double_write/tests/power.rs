@@ -1,4 +1,4 @@
-//! Power cuts at every step, on a medium that keeps any sectors it likes of what was not flushed.
+//! Power cuts at every step, on a medium that keeps an arbitrary subset of the unflushed sectors.
 
 use super::*;
 use crate::backend::shuffling::Shuffling;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const SECTOR: usize = 512;
 const COMMANDS: u64 = 60;
 
-/// What a write makes of its blocks: every sector names its command. Zero is zeroes.
+/// The content that a write gives its blocks: every sector names its command. Zero means zeroes.
 fn stamp(block: u64, sector: usize, command: u64) -> Vec<u8> {
     let mut bytes = vec![0; SECTOR];
     if command != 0 {
@@ -26,7 +26,7 @@ struct Unanswered {
     blocks: u32,
 }
 
-/// A run: what was answered, by block, and what was not.
+/// A run: the answered content by block, and unanswered writes.
 struct Run {
     disk: MemoryBackend,
     double: DoubleWrite<Shuffling>,
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Submits a command that overlaps no write in flight, as a target does it.
+    /// Submits a command that overlaps no write in flight, as a target does.
     fn submit(&mut self) {
         let block = self.rng.below(HOMES);
         let blocks = 1 + self.rng.below((HOMES - block).min(7)) as u32;
@@ -126,7 +126,7 @@ impl Run {
         Ok(())
     }
 
-    /// A read that met no write shows what was answered.
+    /// A read that overlapped no write shows the answered content.
     fn check_read(&self, io: &Io) -> Result<(), String> {
         let place = io.buffer.as_ref().expect("a read has one");
         for number in 0..u64::from(io.blocks) {
@@ -150,8 +150,8 @@ impl Run {
         Ok(())
     }
 
-    /// The power fails, or only the process dies, and the medium is opened again; it may fail on
-    /// the way.
+    /// Cuts the power, or only kills the process, and opens the medium again; the power may fail
+    /// again during recovery.
     fn cut_power(&mut self) -> Result<(), String> {
         loop {
             self.cuts += 1;
@@ -176,11 +176,12 @@ impl Run {
         }
     }
 
-    /// Every command that was answered is there, and every other one wholly or not at all.
+    /// Checks that every answered command is present, and every other one wholly or not at all.
     fn check(&mut self) -> Result<(), String> {
         for (_, write) in core::mem::take(&mut self.flight) {
             let mut range = write.block..write.block + u64::from(write.blocks);
-            // The first block in which it differs from what was there says whether it took place.
+            // The first block that differs from the previous content decides whether the write took
+            // place.
             let differs = |block: &u64| self.model[*block as usize] != write.stamp;
             let Some(tells) = range.clone().find(differs) else {
                 continue;
@@ -238,7 +239,7 @@ fn stamps(block: u64, blocks: u32, command: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The first seed of so many that goes wrong.
+/// The first failing one of this many seeds.
 fn first_failure(seeds: u64, planted: Option<Bug>) -> Option<(u64, String)> {
     let mut cuts = 0;
     for seed in 0..seeds {
