@@ -204,7 +204,8 @@ impl Receiver {
     ///
     /// # Errors
     /// If the connection is closed and everything that arrived before has been released, or the
-    /// peer is found to lie. That stays so, whatever the peer writes afterwards.
+    /// peer is found to break the protocol. The error is permanent, whatever the peer writes
+    /// afterwards.
     pub fn peek(&mut self) -> Result<Arrived<'_>, Closed> {
         if self.finished {
             return Ok(Arrived::Finished);
