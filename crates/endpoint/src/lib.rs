@@ -1,20 +1,20 @@
-//! What a database links against.
+//! The library that a database links against.
 //!
 //! - [`flow`]: producers and consumers of zero-sided flows.
-//! - [`page_store`]: pages of all nodes and SSDs behind one buffer pool for each node.
-//! - [`btree`]: a B+tree in a region, changed by local threads and read from afar.
+//! - [`page_store`]: the pages of all nodes and SSDs behind one buffer pool per node.
+//! - [`btree`]: a B+tree in a memory region, modified by local threads and read remotely.
 //! - `index`: that tree over the endpoints of storage nodes, by RPC and by one-sided READs.
-//! - [`rpc`]: calls from node to node over SEND and RECV.
-//! - [`sequencer`]: ranges of numbers that nobody gets twice.
-//! - `messaging`: messages between units, by one-sided WRITEs.
+//! - [`rpc`]: calls between nodes over SEND and RECV.
+//! - [`sequencer`]: ranges of numbers, each handed out at most once.
+//! - `messaging`: messages between compute and storage units, by one-sided WRITEs.
 //!
 //! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
-//! switch, the controller or the kind of rack: a flow's ends are rings in local memory, and
-//! whoever waits helps through [`rackweave_verbs::Progress`].
+//! switch, the controller or the kind of rack: the ends of a flow are rings in local memory, and a
+//! waiting thread drives the rack through [`rackweave_verbs::Progress`].
 
 pub mod btree;
 pub mod flow;
-// The models of `btree` have its words and not its block.
+// The models of `btree` provide its words but not its block.
 #[cfg(not(any(loom, shuttle)))]
 pub mod index;
 #[cfg(not(any(loom, shuttle)))]

@@ -1,4 +1,4 @@
-//! Memory and queues that an endpoint has at its NIC: all that it needs, or nothing.
+//! Memory and queues of an endpoint at its NIC. Allocation is all or nothing.
 
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Memory, Qpn};
@@ -6,24 +6,24 @@ use rackweave_verbs::{
     Access, CqError, CqId, PdId, QpCapabilities, QpError, Region, RegisterError, Verbs,
 };
 
-/// What the memory or the NIC has no room for.
+/// Why memory or a queue could not be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// No memory for the buffers.
+    /// The buffers could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The buffers could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// No completion queue could be made.
+    /// The completion queue could not be created.
     #[error(transparent)]
     Cq(#[from] CqError),
-    /// No queue pair could be made.
+    /// The queue pair could not be created.
     #[error(transparent)]
     Qp(#[from] QpError),
 }
 
-/// A registered block, and a completion queue for what is done with it.
+/// A registered block, and a completion queue for the operations on it.
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub region: Region,
@@ -31,7 +31,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Registers so many bytes and makes a completion queue of so many entries.
+    /// Registers a block of the given size and creates a completion queue of the given capacity.
     pub fn new(
         verbs: &mut dyn Verbs,
         memory: &Memory,
@@ -46,7 +46,7 @@ impl Resources {
         Ok(Self { region, cq })
     }
 
-    /// The same with a queue pair that completes there, for bytes that no peer reaches.
+    /// As `new`, with a queue pair that completes there; peers have no access to the block.
     pub fn with_qp(
         verbs: &mut dyn Verbs,
         memory: &Memory,
@@ -65,9 +65,9 @@ impl Resources {
         }
     }
 
-    /// Gives both back. Queue pairs that complete there go first.
+    /// Destroys both. Queue pairs that complete there must be destroyed first.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
-        // A NIC that no longer knows it, as after a restart, has nothing to give back.
+        // If the NIC no longer knows the queue, as after a restart, there is nothing to destroy.
         let _gone = verbs.destroy_cq(self.cq);
         verbs.deregister(&self.region);
     }

@@ -1,5 +1,5 @@
-//! Nodes with soft NICs, joined by a network that may lose, double and delay packets: what tests of
-//! endpoints run on.
+//! Nodes with soft NICs, connected by a network that may lose, duplicate and delay packets: the
+//! environment of endpoint tests.
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Packet, Rng};
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 const LATENCY: Duration = Duration::from_micros(1);
 
-/// How bad the network is, each as a probability.
+/// Faults of the network, each as a probability.
 #[derive(Clone, Copy, Default)]
 pub struct Faults {
     pub loss: f64,
@@ -23,9 +23,9 @@ pub struct Network {
     pub memory: Memory,
     pub nics: Vec<Nic>,
     pub faults: Faults,
-    /// Nodes whose packets all vanish.
+    /// Nodes whose packets are all dropped.
     pub dead: Vec<usize>,
-    /// Nodes whose acknowledgements all vanish.
+    /// Nodes whose acknowledgements are all dropped.
     pub mute: Vec<usize>,
     pub rng: Rng,
     flight: BTreeMap<(Instant, u64), (usize, Packet)>,
@@ -47,7 +47,7 @@ pub fn nic_config(node: usize) -> NicConfig {
 }
 
 impl Network {
-    /// Everything random comes from `seed`.
+    /// All randomness comes from `seed`.
     pub fn new(nodes: usize, seed: u64) -> Self {
         let memory = Memory::new(256 << 20);
         let mut rng = Rng::new(seed);
@@ -75,7 +75,7 @@ impl Network {
         }
     }
 
-    /// Takes from the NICs what they send.
+    /// Takes the packets that the NICs send.
     pub fn transmit(&mut self) {
         for node in 0..self.nics.len() {
             while let Some(packet) = self.nics[node].poll_transmit(self.now) {
@@ -113,8 +113,8 @@ impl Network {
         }
     }
 
-    /// Moves on to the next thing that happens, be it one of `timers`, but not beyond `limit`.
-    /// False if there is none.
+    /// Advances to the next event, which may be one of `timers`, but not beyond `limit`. False if
+    /// there is none.
     pub fn advance(&mut self, limit: Instant, timers: impl Iterator<Item = Instant>) -> bool {
         self.transmit();
         let arrival = self.flight.first_key_value().map(|((at, _), _)| *at);

@@ -1,4 +1,4 @@
-//! What a unit brings to a connection, and what both agree on.
+//! The configuration of a unit for a connection, and the terms that two units agree on.
 
 use core::fmt;
 use rackweave_base::{Duration, MacAddr};
@@ -8,20 +8,20 @@ use std::net::Ipv4Addr;
 
 pub use rackweave_wire::fabric::message::handshake::{RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN};
 
-/// What sizes of buffers are multiples of.
+/// Sizes of buffers are multiples of this.
 pub const BUFFER_ALIGN: u32 = 64;
 
-/// What a unit is.
+/// The role of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Comes to storage units and asks.
+    /// Connects to storage units and sends requests.
     Compute,
     /// Waits for compute units.
     Storage,
 }
 
 impl Role {
-    /// The other end.
+    /// The opposite role.
     pub const fn peer(self) -> Self {
         match self {
             Self::Compute => Self::Storage,
@@ -39,31 +39,31 @@ impl fmt::Display for Role {
     }
 }
 
-/// How a unit wants its connections. The peer's may be otherwise: sizes and numbers of buffers are
-/// each unit's own, the rest is agreed on.
+/// A unit's configuration of its connections. The peer's may differ: sizes and numbers of buffers
+/// are each unit's own, the rest is negotiated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MessagingConfig {
     /// Receive buffers of a connection, 1 to 7.
     pub receive_buffers: u8,
     /// Bytes of each: a multiple of 64 from 1 KiB to 1 GiB.
     pub receive_bytes: u32,
-    /// Bytes of the send buffer, a multiple of 64; zero: as much as the peer's receive buffers hold
-    /// together, which is what the paper proposes, but at most [`Self::send_bytes_auto_max`].
+    /// Bytes of the send buffer, a multiple of 64; zero: the total size of the peer's receive
+    /// buffers, as the paper proposes, but at most [`Self::send_bytes_auto_max`].
     pub send_bytes: u64,
-    /// The longest message in bytes; the smaller of what both say holds.
+    /// The longest message in bytes; the smaller value of both units applies.
     pub message_max: u64,
-    /// Channels from the compute to the storage unit, 1 to 7: as many threads may send there. The
-    /// smaller of what both say holds.
+    /// Channels from the compute to the storage unit, 1 to 7: this many threads may send there. The
+    /// smaller value of both units applies.
     pub channels_up: u8,
     /// Channels from the storage to the compute unit, 1 to 7.
     pub channels_down: u8,
-    /// How long nothing is heard of a peer before it is asked for a sign of life; zero: never.
+    /// Interval without news of a peer after which a sign of life is requested; zero: never.
     pub keepalive: Duration,
-    /// How long the NIC waits for an acknowledgement before it sends again.
+    /// How long the NIC waits for an acknowledgement before it retransmits.
     pub timeout: Duration,
-    /// How often it sends again, 0 to 7, before the connection is broken.
+    /// How often it retransmits, 0 to 7, before the connection is broken.
     pub retries: u8,
-    /// The protection domain to work in, for those who send from regions of their own; otherwise
+    /// The protection domain to use, for callers that send from regions of their own; otherwise
     /// each connection gets one.
     pub pd: Option<PdId>,
 }
@@ -87,30 +87,30 @@ impl Default for MessagingConfig {
     }
 }
 
-/// Why a configuration makes no sense.
+/// Why a configuration is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Too few or too many receive buffers.
     #[error("{0} receive buffers: a unit has 1 to {RECEIVE_BUFFERS_MAX} in a connection")]
     ReceiveBuffers(u8),
-    /// Receive buffers of an impossible size.
+    /// The size of the receive buffers is not allowed.
     #[error(
         "receive buffers of {0} bytes: give a multiple of {BUFFER_ALIGN} from {RECEIVE_BYTES_MIN} \
          to {RECEIVE_BYTES_MAX}"
     )]
     ReceiveBytes(u32),
-    /// A send buffer of an impossible size.
+    /// The size of the send buffer is not allowed.
     #[error(
         "a send buffer of {bytes} bytes for {channels} channels: give a multiple of {BUFFER_ALIGN}, \
          at least {RECEIVE_BYTES_MIN} per channel, or 0 for what the peer's receive buffers hold"
     )]
     SendBytes {
-        /// What was given.
+        /// The configured size.
         bytes: u64,
         /// Channels that share it.
         channels: u8,
     },
-    /// No channel, or more than there can be receive buffers.
+    /// No channels, or more than there can be receive buffers.
     #[error("{0} channels: there are 1 to {RECEIVE_BUFFERS_MAX} each way")]
     Channels(u8),
     /// A channel needs a receive buffer of its own.
@@ -121,10 +121,10 @@ pub enum ConfigError {
         /// Its receive buffers.
         buffers: u8,
     },
-    /// Messages without bytes only.
+    /// The maximum message length is zero.
     #[error("messages of at most 0 bytes: give a limit of at least 1")]
     MessageMax,
-    /// More retries than a NIC counts.
+    /// More retries than a NIC can count.
     #[error("{0} retries: a NIC sends again 0 to 7 times")]
     Retries(u8),
 }
@@ -135,16 +135,16 @@ impl MessagingConfig {
         u64::from(self.receive_buffers) * u64::from(self.receive_bytes)
     }
 
-    /// The most bytes of a send buffer whose size follows from what the peer says: a peer shall not
-    /// take more of this unit's memory than the unit itself has set aside for it.
+    /// The maximum size of a send buffer whose size is derived from the peer's terms: a peer must
+    /// not take more of this unit's memory than the unit itself has reserved for it.
     pub fn send_bytes_auto_max(&self) -> u64 {
         self.receive_bytes_all().max(1 << 20)
     }
 
-    /// Whether it makes sense, for a unit of either role.
+    /// Checks the configuration, for a unit of either role.
     ///
     /// # Errors
-    /// The first thing that does not.
+    /// The first setting that is not valid.
     pub fn check(&self, role: Role) -> Result<(), ConfigError> {
         if !(1..=RECEIVE_BUFFERS_MAX).contains(&self.receive_buffers) {
             return Err(ConfigError::ReceiveBuffers(self.receive_buffers));
@@ -190,10 +190,10 @@ pub(super) fn is_receive_bytes(bytes: u32) -> bool {
     (RECEIVE_BYTES_MIN..=RECEIVE_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(BUFFER_ALIGN)
 }
 
-/// What a unit says of itself before anything is set up.
+/// A unit's terms, sent before anything is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitTerms {
-    /// Which rack it belongs to; zero: it does not mind.
+    /// The rack that it belongs to; zero: any.
     pub fabric: u64,
     /// Its NIC's IP address.
     pub ip: Ipv4Addr,
@@ -214,7 +214,7 @@ pub struct UnitTerms {
 }
 
 impl UnitTerms {
-    /// What a unit with this configuration says, at this NIC.
+    /// The terms of a unit with this configuration, at this NIC.
     pub fn new(
         config: &MessagingConfig,
         fabric: u64,
@@ -236,50 +236,50 @@ impl UnitTerms {
     }
 }
 
-/// Why two units do not fit together.
+/// Why two units are not compatible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// They belong to different racks.
     #[error("the peer belongs to rack {theirs:#018x}, this unit to {mine:#018x}")]
     ForeignRack {
-        /// This unit's.
+        /// This unit's rack.
         mine: u64,
-        /// The peer's.
+        /// The peer's rack.
         theirs: u64,
     },
     /// The peer has too few or too many receive buffers.
     #[error("the peer says that it has {0} receive buffers; there are 1 to {RECEIVE_BUFFERS_MAX}")]
     ReceiveBuffers(u8),
-    /// The peer's receive buffers have an impossible size.
+    /// The size of the peer's receive buffers is not allowed.
     #[error(
         "the peer says that its receive buffers have {0} bytes; they have a multiple of \
          {BUFFER_ALIGN} from {RECEIVE_BYTES_MIN} to {RECEIVE_BYTES_MAX}"
     )]
     ReceiveBytes(u32),
-    /// The peer wants no channel, or too many.
+    /// The peer wants no channels, or too many.
     #[error("the peer wants {0} channels; there are 1 to {RECEIVE_BUFFERS_MAX} each way")]
     Channels(u8),
     /// A unit has fewer receive buffers than there are channels towards it.
     #[error("{channels} channels towards a unit with {buffers} receive buffers")]
     BuffersForChannels {
-        /// Channels that both want.
+        /// The agreed number of channels.
         channels: u8,
-        /// Receive buffers of the unit that they lead to.
+        /// Receive buffers of the unit at their receiving end.
         buffers: u8,
     },
-    /// The peer takes no messages.
+    /// The peer accepts no messages.
     #[error("the peer takes messages of at most 0 bytes")]
     MessageMax,
 }
 
-/// What two units have agreed on.
+/// The terms that two units have agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreed {
-    /// What this unit is.
+    /// This unit's role.
     pub role: Role,
-    /// What this unit has said.
+    /// This unit's terms.
     pub mine: UnitTerms,
-    /// What the peer has said.
+    /// The peer's terms.
     pub theirs: UnitTerms,
     /// Channels from the compute to the storage unit.
     pub channels_up: u8,
@@ -292,10 +292,10 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// What follows from the terms of both. Both units come to the same.
+    /// The agreement that follows from the terms of both. Both units compute the same.
     ///
     /// # Errors
-    /// If the peer's terms make no sense or do not fit this unit's.
+    /// If the peer's terms are not valid or not compatible with this unit's.
     pub fn new(role: Role, mine: UnitTerms, theirs: UnitTerms) -> Result<Self, Refusal> {
         if mine.fabric != 0 && theirs.fabric != 0 && mine.fabric != theirs.fabric {
             return Err(Refusal::ForeignRack {
@@ -345,7 +345,7 @@ impl Agreed {
         }
     }
 
-    /// Channels on which it receives.
+    /// Channels on which this unit receives.
     pub fn incoming(&self) -> u8 {
         match self.role {
             Role::Compute => self.channels_down,

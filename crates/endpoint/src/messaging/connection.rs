@@ -8,16 +8,16 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::sync::{Arc, Weak};
 
-/// One unit's side of a connection. Take it apart to give the ends to threads.
+/// One unit's side of a connection. Take it apart to distribute the ends to threads.
 #[derive(Debug)]
 pub struct Connection {
-    /// Of the channels that lead to the peer.
+    /// Of the channels to the peer.
     pub senders: Vec<Sender>,
-    /// Of the channels that lead here.
+    /// Of the channels from the peer.
     pub receivers: Vec<Receiver>,
 }
 
-/// Tells whether the memory of a connection is still taken, without keeping it.
+/// Reports whether the memory of a connection is still in use, without keeping it alive.
 #[derive(Clone, Debug)]
 pub struct ConnectionWatch(Weak<Shared>);
 
@@ -29,7 +29,7 @@ impl ConnectionWatch {
 }
 
 impl Connection {
-    /// Tells when the memory of the connection is released, without keeping it alive.
+    /// Returns a watch on the release of the connection's memory, without keeping the memory alive.
     pub fn watch(&self) -> ConnectionWatch {
         let senders = self.senders.iter().map(Sender::shared);
         let shared = senders.chain(self.receivers.iter().map(Receiver::shared));
@@ -71,23 +71,23 @@ impl Connection {
         self.senders.first().and_then(Sender::closed)
     }
 
-    /// Closes the connection for a reason, and tells the peer. [`Self::poll`] gets that done until
-    /// [`Self::is_settled`].
+    /// Closes the connection for a reason, and notifies the peer. Call [`Self::poll`] until
+    /// [`Self::is_settled`] to complete this.
     pub fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
         if let Some(sender) = self.senders.first_mut() {
             sender.close(now, verbs, reason);
         }
-        // It says that it is closed, which is known.
+        // It returns that the connection is closed, which is known.
         let _ = self.poll(now, verbs);
     }
 
-    /// Whether no work request of any end is under way.
+    /// Whether no work request of any end is in flight.
     pub fn is_settled(&self) -> bool {
         self.senders.iter().all(Sender::is_settled)
             && self.receivers.iter().all(Receiver::is_settled)
     }
 
-    /// Gives back everything at the NIC.
+    /// Releases everything at the NIC.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
         for sender in self.senders {
             sender.destroy(verbs);

@@ -1,4 +1,4 @@
-//! The ends of a channel for those who wait: they have a node and drive it meanwhile.
+//! Blocking forms of the ends of a channel: they hold a node and drive it while they wait.
 
 use super::receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 use super::sender::{SendError, Sender, SenderCounters};
@@ -9,29 +9,29 @@ use rackweave_verbs::{NodeAccess, Region, Verbs};
 use rackweave_wire::fabric::message::CloseReason;
 use std::sync::Arc;
 
-/// How long an end that goes away tries to tell the peer why.
+/// How long an end that is dropped tries to tell the peer the reason.
 const FAREWELL: rackweave_base::Duration = rackweave_base::Duration::from_millis(100);
 
-/// Polls without news between two polls of the NIC. What a thread waits for shows in memory; only
-/// the end of a connection shows at the NIC.
+/// Polls without news between two polls of the NIC. The events that a thread waits for show in
+/// memory; only the end of a connection shows at the NIC.
 const ROUNDS_PER_POLL: u32 = 8;
 
 /// How often a waiting thread polls memory before it drives the rack.
 const LOOKS_PER_ROUND: u32 = 2;
 
-/// Sends messages and waits where there is no room. Goes to any thread; dropped, it closes the
-/// connection unless it has finished.
+/// Sends messages, and waits while there is no space. It may move to any thread; dropping it closes
+/// the connection unless it has finished.
 pub struct MessageSender {
     node: Arc<dyn NodeAccess>,
-    /// There until it is dropped.
+    /// Present until it is dropped.
     sender: Option<Sender>,
 }
 
-/// Receives messages and waits for them. Goes to any thread; dropped, it closes the connection
-/// unless the sender has finished.
+/// Receives messages and waits for them. It may move to any thread; dropping it closes the
+/// connection unless the sender has finished.
 pub struct MessageReceiver {
     node: Arc<dyn NodeAccess>,
-    /// There until it is dropped.
+    /// Present until it is dropped.
     receiver: Option<Receiver>,
 }
 
@@ -49,7 +49,7 @@ impl MessageSender {
         self.sender.as_mut().expect("it is not dropped")
     }
 
-    /// What it has done.
+    /// The sender's counters.
     pub fn counters(&self) -> SenderCounters {
         let sender = self.sender.as_ref();
         sender.map(Sender::counters).unwrap_or_default()
@@ -65,7 +65,7 @@ impl MessageSender {
         with(&**node, |now, verbs| sender.poll(now, verbs))
     }
 
-    /// Posts what is ready and drives the rack until `done` says so.
+    /// Posts what is ready and drives the rack until `done` returns a result.
     fn wait<R>(
         &mut self,
         mut done: impl FnMut(&mut Sender) -> Result<Option<R>, SendError>,
@@ -74,12 +74,12 @@ impl MessageSender {
         let sender = sender.as_mut().expect("it is not dropped");
         let mut rounds = 0_u32;
         wait_until(&**node, || {
-            // The NIC may be busy with what is waited for: it is asked when that is of use.
+            // The NIC may be busy with the awaited work: poll it only when that is useful.
             rounds += 1;
             if sender.could_post() || rounds.is_multiple_of(ROUNDS_PER_POLL) || rounds == 1 {
                 let polled = try_with(&**node, |now, verbs| sender.poll(now, verbs));
                 if let Some(Err(closed)) = polled {
-                    // What is waited for may have happened before.
+                    // The awaited event may have happened before.
                     let done = done(sender).transpose();
                     return done.or(Some(Err(closed.into())));
                 }
@@ -88,7 +88,8 @@ impl MessageSender {
         })
     }
 
-    /// Takes a message if there is room for it; sent when polled. False: there is none now.
+    /// Accepts a message if there is space for it; it is sent when polled. False: there is no space
+    /// now.
     ///
     /// # Errors
     /// As for [`Sender::try_send`].
@@ -96,12 +97,12 @@ impl MessageSender {
         self.machine().try_send(opcode, payload)
     }
 
-    /// Sends a message of any length that was agreed on, and waits until the NIC has it: as long as
-    /// there is no room, and no longer. Small messages in great number go faster by
-    /// [`Self::try_send`] and a [`Self::poll`] now and then, when many share a package.
+    /// Sends a message of any length within the agreed limit, and waits until the NIC has it: as
+    /// long as there is no space, and no longer. Many small messages are sent faster by
+    /// [`Self::try_send`] and an occasional [`Self::poll`], since several then share a package.
     ///
     /// # Errors
-    /// If it is too long, the message before unfinished, or the connection closed.
+    /// If it is too long, the previous message is unfinished, or the connection is closed.
     pub fn send(&mut self, opcode: u32, payload: &[u8]) -> Result<(), SendError> {
         if payload.len() <= self.machine().piece_max() {
             while !self.machine().try_send(opcode, payload)? {
@@ -125,13 +126,13 @@ impl MessageSender {
     }
 
     /// Sends `len` bytes at `offset` of a region as a message, without copying them: they must not
-    /// change until [`Self::flush_wait`] has come back.
+    /// change until [`Self::flush_wait`] has returned.
     ///
     /// # Errors
     /// As for [`Self::send`].
     ///
     /// # Panics
-    /// If the region does not reach that far.
+    /// If the region is too short.
     pub fn send_region(
         &mut self,
         opcode: u32,
@@ -166,7 +167,7 @@ impl MessageSender {
         self.wait(|sender| Ok(sender.is_consumed().then_some(())))
     }
 
-    /// Says that nothing follows, and waits until the receiver has released everything.
+    /// Declares that nothing follows, and waits until the receiver has released everything.
     ///
     /// # Errors
     /// If a message is unfinished, or the connection is closed before.
@@ -175,7 +176,7 @@ impl MessageSender {
         self.consumed_wait()
     }
 
-    /// Closes the connection for a reason, which the peer is told.
+    /// Closes the connection for a reason, which is sent to the peer.
     pub fn close(mut self, reason: CloseReason) {
         let sender = self.sender.take().expect("it is not dropped");
         go(&*self.node, sender, Some(reason));
@@ -196,13 +197,13 @@ impl MessageReceiver {
         self.receiver.as_mut().expect("it is not dropped")
     }
 
-    /// What it has taken.
+    /// The receiver's counters.
     pub fn counters(&self) -> ReceiverCounters {
         let receiver = self.receiver.as_ref();
         receiver.map(Receiver::counters).unwrap_or_default()
     }
 
-    /// Tells the sender what is free. True if anything happened.
+    /// Reports free buffers to the sender. True if anything happened.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -220,8 +221,7 @@ impl MessageReceiver {
         self.machine().peek()
     }
 
-    /// The oldest piece that has not been released; waits for one. Nothing: the sender has
-    /// finished.
+    /// Waits for the oldest piece that has not been released. `None`: the sender has finished.
     ///
     /// # Errors
     /// As for [`Receiver::peek`].
@@ -234,20 +234,20 @@ impl MessageReceiver {
         }
     }
 
-    /// Frees the piece last peeked at, and tells the sender if a buffer is free by that.
+    /// Releases the last peeked piece, and notifies the sender if that frees a buffer.
     ///
     /// # Errors
     /// If the connection is closed; the piece is released in any case.
     ///
     /// # Panics
-    /// If none has been peeked at since the last one.
+    /// If no piece has been peeked since the last release.
     pub fn release(&mut self) -> Result<(), Closed> {
         self.machine().release();
         self.tell()
     }
 
-    /// Tells of free buffers. If somebody has the NIC and there is more to receive, it is left to
-    /// the next call: there will be one.
+    /// Reports free buffers. If another thread has the NIC and there is more to receive, this is
+    /// left to the next call, which is certain to come.
     fn tell(&mut self) -> Result<(), Closed> {
         let Self { node, receiver } = self;
         let receiver = receiver.as_mut().expect("it is not dropped");
@@ -278,18 +278,18 @@ impl MessageReceiver {
             }
             rounds += 1;
             if receiver.owes() || rounds.is_multiple_of(ROUNDS_PER_POLL) {
-                // Why it is closed is what the next look finds, behind what has come before.
+                // The next look finds the reason of the close, behind everything that arrived
+                // before it.
                 let _ = try_with(&**node, |now, verbs| receiver.poll(now, verbs));
             }
             None
         })
     }
 
-    /// Waits for a message and copies it behind what is in `target`. Nothing: the sender has
-    /// finished.
+    /// Waits for a message and appends it to `target`. `None`: the sender has finished.
     ///
     /// # Errors
-    /// If the connection is closed and the next message has not arrived whole.
+    /// If the connection is closed and the next message has not arrived completely.
     pub fn receive(&mut self, target: &mut Vec<u8>) -> Result<Option<MessageInfo>, Closed> {
         loop {
             if let Some(info) = self.machine().receive_into(target)? {
@@ -305,12 +305,12 @@ impl MessageReceiver {
         }
     }
 
-    /// What has been received is received even if the connection is closed by now.
+    /// As `tell`, but a closed connection is no error: the message has already been received.
     fn tell_or_later(&mut self) {
         let _ = self.tell();
     }
 
-    /// Closes the connection for a reason, which the peer is told.
+    /// Closes the connection for a reason, which is sent to the peer.
     pub fn close(mut self, reason: CloseReason) {
         let receiver = self.receiver.take().expect("it is not dropped");
         go(&*self.node, receiver, Some(reason));
@@ -329,7 +329,7 @@ impl Drop for MessageSender {
 impl Drop for MessageReceiver {
     fn drop(&mut self) {
         if let Some(mut receiver) = self.receiver.take() {
-            // The sender waits to hear that all is released.
+            // The sender waits for the report that all is released.
             let done = receiver.is_finished() && receiver.closed().is_none();
             if done && receiver.owes() {
                 let _ = with(&*self.node, |now, verbs| receiver.poll(now, verbs));
@@ -350,7 +350,7 @@ fn with<R>(node: &dyn NodeAccess, act: impl FnOnce(Instant, &mut dyn Verbs) -> R
     result.expect("a node acts at once")
 }
 
-/// The same, unless somebody else has the node.
+/// The same, unless another thread has the node.
 fn try_with<R>(node: &dyn NodeAccess, act: impl FnOnce(Instant, &mut dyn Verbs) -> R) -> Option<R> {
     let now = node.now();
     let (mut act, mut result) = (Some(act), None);
@@ -358,7 +358,7 @@ fn try_with<R>(node: &dyn NodeAccess, act: impl FnOnce(Instant, &mut dyn Verbs) 
     result
 }
 
-/// What both ends do when they go.
+/// The operations of both ends when they are dropped.
 trait Leaving {
     fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason);
     fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs);
@@ -374,7 +374,7 @@ macro_rules! leaving {
             }
 
             fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) {
-                // That it is closed is known.
+                // It is known to be closed.
                 let _ = <$end>::poll(self, now, verbs);
             }
 
@@ -392,8 +392,8 @@ macro_rules! leaving {
 leaving!(Sender);
 leaving!(Receiver);
 
-/// An end goes: tells the peer why if there is a reason, waits a little until that has arrived, and
-/// gives back what it has.
+/// Drops an end: sends the reason to the peer if there is one, waits a short time until it has
+/// arrived, and releases its resources.
 fn go<E: Leaving>(node: &dyn NodeAccess, mut end: E, reason: Option<CloseReason>) {
     if let Some(reason) = reason {
         with(node, |now, verbs| end.close(now, verbs, reason));

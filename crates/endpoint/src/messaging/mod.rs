@@ -1,16 +1,16 @@
 //! Messages between a compute unit and a storage unit, by one-sided WRITEs (communication tier).
 //!
-//! A [`Connection`] has channels, each one way from a [`Sender`] to a [`Receiver`]. A sender puts
-//! messages into its part of the send buffer and has the NIC write them, in packages, into receive
-//! buffers of the peer; a word in the peer's buffer info tells it of each. The receiver reads
-//! messages where they lie, or copies them out, and a word in the sender's buffer info tells that a
-//! buffer is free. `wire::fabric::message` has the layouts.
+//! A [`Connection`] has channels, each of which leads one way from a [`Sender`] to a [`Receiver`].
+//! A sender puts messages into its part of the send buffer and has the NIC write them, in packages,
+//! into receive buffers of the peer; a word in the peer's buffer info announces each package. The
+//! receiver reads messages in place, or copies them out, and a word in the sender's buffer info
+//! announces that a buffer is free. `wire::fabric::message` defines the layouts.
 //!
-//! Every queue pair end, buffer and word belongs to one sender or receiver, so they go to any
-//! threads and wait for nobody. They are machines: they read no clock and never block;
-//! [`MessageSender`] and [`MessageReceiver`] wait.
+//! Every queue pair end, buffer and word belongs to one sender or receiver, so these can move to
+//! any threads and never wait for one another. They are machines: they read no clock and never
+//! block; [`MessageSender`] and [`MessageReceiver`] are the blocking forms.
 //!
-//! [`handshake`] connects; `docs/messaging.md` in the repository says what is promised.
+//! [`handshake`] connects; `docs/messaging.md` in the repository states the guarantees.
 
 pub mod columns;
 mod config;

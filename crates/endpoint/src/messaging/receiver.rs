@@ -10,8 +10,8 @@ use rackweave_wire::fabric::message::{
 };
 use std::sync::Arc;
 
-/// How much a vector grows ahead of what has arrived of a message: its announced length is only
-/// what the peer says.
+/// How far a vector may grow beyond the received bytes of a message: its announced length is only a
+/// claim of the peer.
 const AHEAD: u64 = 1 << 20;
 
 /// Receives the messages of one channel, in the order in which they were sent.
@@ -19,32 +19,32 @@ const AHEAD: u64 = 1 << 20;
 pub struct Receiver {
     end: End,
     buffers: Vec<Buffer>,
-    /// The package that is read or waited for. It lies in buffer `package % buffers`.
+    /// The package that is being read or awaited. It is in buffer `package % buffers`.
     package: u64,
     /// `package % buffers`.
     at: usize,
-    /// Bytes in it; nothing: it has not come.
+    /// Bytes in it; `None`: it has not arrived.
     length: Option<usize>,
     /// How far it has been released.
     read: usize,
-    /// Bytes from `read` to the next piece, if the piece there has been looked at.
+    /// Bytes from `read` to the next piece, if the piece there has been peeked.
     peeked: Option<Peeked>,
-    /// The number of the message that comes next or has begun to come.
+    /// The number of the message that comes next or is being received.
     number: u32,
-    /// What has come of it.
+    /// The part of it that has arrived.
     begun: Option<MessageBegun>,
     finished: bool,
-    /// Why nothing comes any more, as it has been said: that is not taken back.
+    /// Why nothing more arrives, as reported before: that is final.
     ended: Option<Closed>,
-    /// Packages whose buffers the sender has been told to be free.
+    /// Packages whose buffers have been reported free to the sender.
     told: u64,
     counters: ReceiverCounters,
 }
 
-/// What a receiver has taken.
+/// Counters of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverCounters {
-    /// Messages released whole.
+    /// Messages completely released.
     pub messages: u64,
     /// Bytes of messages released.
     pub bytes: u64,
@@ -52,20 +52,20 @@ pub struct ReceiverCounters {
     pub pieces: u64,
     /// Packages released.
     pub packages: u64,
-    /// Signs of life asked for.
+    /// Signs of life requested.
     pub pulses: u64,
 }
 
 #[derive(Debug)]
 struct Buffer {
     bytes: ReadSlots,
-    /// Its entry here.
+    /// Its entry in this unit's buffer info.
     entry: usize,
-    /// The raw word last believed.
+    /// The raw word last accepted.
     seen: u64,
-    /// The peer's entry that says that it is free.
+    /// The peer's entry that announces that it is free.
     free_entry: usize,
-    /// Where the word lies that is written there.
+    /// Where the word is that is written there.
     word_at: usize,
 }
 
@@ -83,10 +83,10 @@ struct MessageBegun {
     offset: u64,
 }
 
-/// A part of a message, as it lies in a receive buffer.
+/// A part of a message, in place in a receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece<'a> {
-    /// What the message is, as its sender has it.
+    /// The kind of message, as set by its sender.
     pub opcode: u32,
     /// The message's number on its channel, from zero, modulo 2^32.
     pub message: u32,
@@ -94,8 +94,8 @@ pub struct Piece<'a> {
     pub total: u64,
     /// Bytes of the message before this piece.
     pub offset: u64,
-    /// The bytes, at an address that is a multiple of 32. A peer that does not keep to the protocol
-    /// can change them: what has to be looked at twice is to be copied first.
+    /// The bytes, at an address that is a multiple of 32. A peer that breaks the protocol can
+    /// change them: copy first whatever is read twice.
     pub bytes: SharedBytes<'a>,
 }
 
@@ -106,31 +106,31 @@ impl Piece<'_> {
     }
 }
 
-/// What there is to receive.
+/// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrived<'a> {
     /// A piece.
     Piece(Piece<'a>),
-    /// Nothing now.
+    /// Nothing at present.
     Empty,
-    /// Nothing any more: the sender has finished.
+    /// The sender has finished.
     Finished,
 }
 
-/// A message that was copied out whole.
+/// A message that was copied out completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageInfo {
-    /// What it is.
+    /// The kind of message.
     pub opcode: u32,
     /// Its number on its channel, from zero, modulo 2^32.
     pub message: u32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u64,
 }
 
-/// Where a receiver's things are.
+/// The locations of a receiver's buffers and words.
 pub(super) struct ReceiverPlaces {
-    /// For each buffer its number and where the word lies that says that it is free.
+    /// For each buffer its number and where the word is that announces that it is free.
     pub buffers: Vec<(u8, usize)>,
 }
 
@@ -148,7 +148,7 @@ impl Receiver {
             ),
             entry: own_entry(number),
             seen: 0,
-            // What is an own buffer here is one of the peer's there.
+            // A local buffer here is one of the peer's there.
             free_entry: peer_entry(number),
             word_at,
         });
@@ -183,7 +183,7 @@ impl Receiver {
         self.end.qpn
     }
 
-    /// What it has taken.
+    /// The receiver's counters.
     pub fn counters(&self) -> ReceiverCounters {
         ReceiverCounters {
             pulses: self.end.pulses,
@@ -204,7 +204,8 @@ impl Receiver {
     ///
     /// # Errors
     /// If the connection is closed and everything that arrived before has been released, or the
-    /// peer is found to lie. That stays so, whatever the peer writes afterwards.
+    /// peer is found to break the protocol. The error is permanent, whatever the peer writes
+    /// afterwards.
     pub fn peek(&mut self) -> Result<Arrived<'_>, Closed> {
         if self.finished {
             return Ok(Arrived::Finished);
@@ -213,7 +214,7 @@ impl Receiver {
             return Err(closed);
         }
         if self.length.is_none() {
-            // First whether it is closed: what came before that is seen then.
+            // Check for a close first: what arrived before it is then visible.
             let closed = self.end.shared.closed();
             let found = self.look().map_err(|reason| self.end.shared.lied(reason));
             match (found, closed) {
@@ -252,10 +253,10 @@ impl Receiver {
         }
     }
 
-    /// Frees the piece last peeked at.
+    /// Releases the last peeked piece.
     ///
     /// # Panics
-    /// If none has been peeked at since the last one.
+    /// If no piece has been peeked since the last release.
     pub fn release(&mut self) {
         let peeked = self.peeked.take().expect("a piece is peeked at first");
         self.counters.pieces += 1;
@@ -273,16 +274,16 @@ impl Receiver {
         }
     }
 
-    /// Whether a message has begun to come and is not released whole.
+    /// Whether a message has started to arrive and is not completely released.
     pub fn is_within_message(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Copies what has come of the next message behind what is in `target`, and frees it. The
-    /// message if it is whole now; nothing: go on with the same vector later.
+    /// Appends the received part of the next message to `target`, and releases it. Returns the
+    /// message if it is complete now; `None`: call again later with the same vector.
     ///
     /// # Errors
-    /// As for [`Self::peek`]. What `target` has got is the begin of a message whose rest is lost.
+    /// As for [`Self::peek`]. `target` then contains the start of a message whose rest is lost.
     pub fn receive_into(&mut self, target: &mut Vec<u8>) -> Result<Option<MessageInfo>, Closed> {
         while let Arrived::Piece(piece) = self.peek()? {
             let rest = piece.total - piece.offset;
@@ -306,18 +307,19 @@ impl Receiver {
         self.finished
     }
 
-    /// Whether the package that is read or waited for is there, as far as its word says.
+    /// Whether the package that is being read or awaited has arrived, according to its word.
     pub(super) fn has_package(&self) -> bool {
         let buffer = &self.buffers[self.at];
         self.length.is_some() || self.end.shared.entry(buffer.entry) != buffer.seen
     }
 
-    /// Whether there are free buffers that the sender has not been told of: [`Self::poll`] tells.
+    /// Whether there are free buffers that have not been reported to the sender: [`Self::poll`]
+    /// reports them.
     pub fn owes(&self) -> bool {
         self.told < self.package
     }
 
-    /// Tells the sender of buffers that are free. True if anything happened.
+    /// Reports free buffers to the sender. True if anything happened.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -327,7 +329,8 @@ impl Receiver {
         let count = self.buffers.len() as u64;
         let early = planted(Canary::MessagingEarlyFree) && self.length.is_some();
         let owed = self.package + u64::from(early);
-        // A peer that acknowledges nothing may go on sending: the rest waits until it does.
+        // A peer that acknowledges nothing may continue to send: the rest waits until it
+        // acknowledges.
         while self.told < owed && u64::from(self.end.pending()) < 2 * count {
             let package = self.told;
             let buffer = &self.buffers[(package % count) as usize];
@@ -348,14 +351,14 @@ impl Receiver {
         self.end.due()
     }
 
-    /// Closes the connection for a reason, and tells the peer. [`Self::poll`] gets that done until
-    /// [`Self::is_settled`].
+    /// Closes the connection for a reason, and notifies the peer. Call [`Self::poll`] until
+    /// [`Self::is_settled`] to complete this.
     pub fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
         self.end.shared.close(Closed {
             by: ClosedBy::Local,
             reason,
         });
-        // It says that it is closed, which is known.
+        // It returns that the connection is closed, which is known.
         let _ = self.poll(now, verbs);
     }
 
@@ -364,19 +367,19 @@ impl Receiver {
         self.end.shared.closed()
     }
 
-    /// Whether no work request is under way, and the peer is told if the connection is closed.
+    /// Whether no work request is in flight, and the peer is notified if the connection is closed.
     pub fn is_settled(&self) -> bool {
         self.end.is_settled(self.owes())
     }
 
-    /// Gives back what it has at the NIC. The last end of a connection gives the regions back.
+    /// Releases its resources at the NIC. The last end of a connection releases the regions.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
         self.end.destroy(verbs);
     }
 
     // ---- Packages.
 
-    /// Whether the package that is waited for is there.
+    /// Whether the awaited package has arrived.
     fn look(&mut self) -> Result<bool, CloseReason> {
         let shared = &self.end.shared;
         let buffer = &mut self.buffers[self.at];
@@ -392,7 +395,7 @@ impl Receiver {
         if !is_next && !planted(Canary::MessagingAnySequence) {
             return Err(CloseReason::BadSequence);
         }
-        // Its sender has to know that the buffer is free.
+        // Its sender must have been told that the buffer is free.
         if self.package >= self.told + self.buffers.len() as u64 {
             return Err(CloseReason::BadSequence);
         }
@@ -406,7 +409,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// The piece at which the package is read, checked; nothing: the sender has finished.
+    /// The next piece of the package, checked; `None`: the sender has finished.
     fn piece(&mut self) -> Result<Option<(PieceHeader, Peeked)>, CloseReason> {
         let length = self.length.expect("a package is there");
         let package = self.buffers[self.at].bytes.bytes(0, 1);
@@ -414,13 +417,13 @@ impl Receiver {
         if rest.len() < PIECE_HEADER_LEN {
             return Err(CloseReason::BadHeader);
         }
-        // One copy, which is checked and then believed.
+        // One copy, which is checked and then trusted.
         let header: PieceHeader = zerocopy::transmute!(rest.array::<PIECE_HEADER_LEN>(0));
         let rest = rest.slice(PIECE_HEADER_LEN..);
         let piece = header.length.get() as usize;
         let (total, offset) = (header.total.get(), header.offset.get());
         if header.flags.get() == FLAG_FINISHED {
-            // It belongs to no message, and nothing comes behind it.
+            // It belongs to no message, and nothing follows it.
             let alone = rest.is_empty() && piece == 0 && total == 0 && self.begun.is_none();
             return if alone {
                 Ok(None)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Sender {
     end: End,
-    /// Parts of the send buffer, for one package each.
+    /// Parts of the send buffer, each for one package.
     slots: Vec<Slot>,
     /// The peer's receive buffers of this channel.
     buffers: Vec<RemoteBuffer>,
@@ -27,15 +27,15 @@ pub struct Sender {
     arriving: u64,
     /// Bytes in the package that is being filled.
     filled: usize,
-    /// Where the last header in it is, if bytes of its piece may follow.
+    /// Offset of the last header in it, if bytes may still be added to its piece.
     open_piece: Option<usize>,
     message: Option<Message>,
-    /// The number of the next message, or of the one begun.
+    /// The number of the next message, or of the current one.
     number: u32,
     flush: bool,
     ending: Ending,
     slot_bytes: usize,
-    /// `filling % slots`, which every message asks for.
+    /// `filling % slots`, needed for every message.
     slot_at: usize,
     counters: SenderCounters,
 }
@@ -44,39 +44,39 @@ pub struct Sender {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Open,
-    /// None, and the receiver has to be told.
+    /// No more messages; the receiver is yet to be notified.
     Owed,
-    /// None, and the last package says so.
+    /// No more messages, as the last package states.
     Written,
 }
 
-/// What a sender has done.
+/// Counters of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SenderCounters {
-    /// Messages given to it whole.
+    /// Messages completely accepted.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Pieces that they were cut into.
+    /// Pieces into which they were cut.
     pub pieces: u64,
     /// Packages posted.
     pub packages: u64,
-    /// Polls at which a package was ready and the peer had no receive buffer free.
+    /// Polls at which a package was ready and no receive buffer of the peer was free.
     pub waits_for_buffer: u64,
-    /// Signs of life asked for.
+    /// Signs of life requested.
     pub pulses: u64,
 }
 
 #[derive(Debug)]
 struct Slot {
     bytes: WriteSlots,
-    /// Where it begins in the send region.
+    /// Its offset in the send region.
     at: u64,
-    /// Where the word that tells of its package begins there.
+    /// Offset there of the word that announces its package.
     word_at: usize,
     /// Bytes of the package in it.
     len: usize,
-    /// Bytes of a region of the user's that follow.
+    /// Bytes of a caller's region that follow.
     tail: Option<Segment>,
 }
 
@@ -87,9 +87,9 @@ struct RemoteBuffer {
     entry: usize,
     /// The entry here that says whether it is free.
     free_entry: usize,
-    /// The raw word last seen there.
+    /// The raw word last read there.
     seen: u64,
-    /// The package last posted to it, and whether it is there still.
+    /// The package last posted to it, if it is still there.
     holds: Option<u64>,
 }
 
@@ -100,10 +100,10 @@ struct Message {
     offset: u64,
 }
 
-/// Why a sender takes no message.
+/// Why a sender does not accept a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
-    /// It is longer than was agreed with the peer.
+    /// It exceeds the length agreed with the peer.
     #[error("a message of {bytes} bytes; at most {max} were agreed on (message_max)")]
     TooLong {
         /// The length asked for.
@@ -119,13 +119,13 @@ pub enum SendError {
         /// The longest piece.
         max: usize,
     },
-    /// The message before has bytes to come.
+    /// The previous message is not complete.
     #[error("{missing} bytes of the message begun before are still to be written")]
     Unfinished {
-        /// How many.
+        /// The number of missing bytes.
         missing: u64,
     },
-    /// The sender has said that nothing follows.
+    /// The sender has declared that nothing follows.
     #[error("the sender has finished")]
     Finished,
     /// The connection is closed.
@@ -133,9 +133,9 @@ pub enum SendError {
     Closed(#[from] Closed),
 }
 
-/// Where a sender's things are.
+/// The locations of a sender's slots and buffers.
 pub(super) struct SenderPlaces {
-    /// Where each slot and its word begin in the send region.
+    /// Offsets in the send region of each slot and its word.
     pub slots: Vec<(u64, usize)>,
     pub slot_bytes: usize,
     /// The peer's receive buffers, with the numbers of their entries in its buffer info and here.
@@ -189,7 +189,7 @@ impl Sender {
         self.end.shared.agreed.message_max
     }
 
-    /// The most bytes of a message in one piece.
+    /// The maximum number of bytes of a message in one piece.
     pub fn piece_max(&self) -> usize {
         self.slot_bytes - PIECE_HEADER_LEN
     }
@@ -199,12 +199,12 @@ impl Sender {
         self.end.qpn
     }
 
-    /// The protection domain in which regions have to be registered for [`Self::write_region`].
+    /// The protection domain in which regions must be registered for [`Self::write_region`].
     pub fn pd(&self) -> rackweave_verbs::PdId {
         self.end.shared.send.pd
     }
 
-    /// What it has done.
+    /// The sender's counters.
     pub fn counters(&self) -> SenderCounters {
         SenderCounters {
             pulses: self.end.pulses,
@@ -212,10 +212,10 @@ impl Sender {
         }
     }
 
-    /// Begins a message of `total` bytes; they are written afterwards.
+    /// Starts a message of `total` bytes; they are written afterwards.
     ///
     /// # Errors
-    /// If it is too long, another one is under way, or nothing can be sent any more.
+    /// If it is too long, another one is in progress, or nothing can be sent any more.
     pub fn begin(&mut self, opcode: u32, total: u64) -> Result<(), SendError> {
         self.check(total)?;
         let message = Message {
@@ -225,7 +225,7 @@ impl Sender {
         };
         self.message = Some(message);
         if total == 0 {
-            // It has a piece nevertheless; if there is no room now, polling finds some.
+            // It has a piece nevertheless; if there is no space now, a later poll writes it.
             self.write_empty();
         }
         Ok(())
@@ -239,7 +239,7 @@ impl Sender {
             return Err(SendError::Finished);
         }
         if let Some(message) = &self.message {
-            // An empty one misses nothing but its place.
+            // An empty message lacks only its piece.
             let missing = message.total - message.offset;
             return Err(SendError::Unfinished { missing });
         }
@@ -250,20 +250,20 @@ impl Sender {
         Ok(())
     }
 
-    /// Bytes of the message begun that are still to be written.
+    /// Bytes of the current message that are still to be written.
     pub fn remaining(&self) -> u64 {
         self.message
             .as_ref()
             .map_or(0, |message| message.total - message.offset)
     }
 
-    /// Whether a message has been begun and is not yet written whole.
+    /// Whether a message has been started and is not yet completely written.
     pub fn is_writing(&self) -> bool {
         self.message.is_some()
     }
 
-    /// Where the next bytes of the message begun go, in the send buffer itself. Empty: there is no
-    /// room now, or no message.
+    /// The space for the next bytes of the current message, in the send buffer itself. Empty: there
+    /// is no space now, or no message.
     pub fn space(&mut self) -> SharedBytesMut<'_> {
         let remaining = usize::try_from(self.remaining()).unwrap_or(usize::MAX);
         let len = match remaining > 0 && self.open(remaining) {
@@ -277,10 +277,10 @@ impl Sender {
             .into_slice(filled..filled + len)
     }
 
-    /// The first `len` bytes of [`Self::space`] have been written.
+    /// Declares that the first `len` bytes of [`Self::space`] have been written.
     ///
     /// # Panics
-    /// If the space is not that long.
+    /// If the space is shorter than that.
     pub fn commit(&mut self, len: usize) {
         assert!(
             len <= self.space().len(),
@@ -293,7 +293,8 @@ impl Sender {
         }
     }
 
-    /// Copies as many of the next bytes of the message begun as there is room for. How many.
+    /// Copies as many of the next bytes of the current message as there is space for, and returns
+    /// how many.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         loop {
@@ -308,13 +309,12 @@ impl Sender {
         }
     }
 
-    /// The next bytes of the message begun are `len` bytes at `offset` of a region, which is in
-    /// [`Self::pd`]; they are sent from there without being copied. Takes as many as there is room
-    /// for and says how many. They must not change until they have arrived
-    /// ([`Self::is_delivered`]).
+    /// Adds to the current message `len` bytes at `offset` of a region, which is in [`Self::pd`];
+    /// they are sent from there without a copy. Accepts as many as there is space for and returns
+    /// how many. They must not change until they have arrived ([`Self::is_delivered`]).
     ///
     /// # Panics
-    /// If the region does not reach that far.
+    /// If the region is too short.
     pub fn write_region(&mut self, region: &Region, offset: u64, len: u64) -> u64 {
         let end = offset.checked_add(len);
         assert!(
@@ -328,7 +328,8 @@ impl Sender {
             if wanted == 0 || !self.open(wanted) {
                 return taken;
             }
-            // What the slot lacks of a receive buffer, the tail may have: it needs no send buffer.
+            // The tail may fill the part of a receive buffer that exceeds the slot: it needs no
+            // send buffer.
             let room = self.package_bytes() - self.filled;
             let piece = wanted.min(room);
             self.grow_piece(piece);
@@ -340,10 +341,10 @@ impl Sender {
         }
     }
 
-    /// Sends a message whole if there is room for it. False: there is none now.
+    /// Sends a complete message if there is space for it. False: there is no space now.
     ///
     /// # Errors
-    /// As for [`Self::begin`]; and if it does not fit one piece.
+    /// As for [`Self::begin`]; and if it does not fit in one piece.
     pub fn try_send(&mut self, opcode: u32, payload: &[u8]) -> Result<bool, SendError> {
         self.check(payload.len() as u64)?;
         let max = self.piece_max();
@@ -372,7 +373,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Whether a package can be filled: there is a free part of the send buffer.
+    /// Whether a package can be filled: a part of the send buffer is free.
     pub fn has_room(&self) -> bool {
         self.has_slot()
     }
@@ -382,16 +383,16 @@ impl Sender {
         self.ending != Ending::Open
     }
 
-    /// What has been written is posted as soon as there is a receive buffer for it; by itself a
-    /// sender waits for company while packages are under way.
+    /// Posts what has been written as soon as there is a receive buffer for it. Otherwise a sender
+    /// waits for more messages to fill the package while other packages are in flight.
     pub fn flush(&mut self) {
         self.flush = true;
     }
 
-    /// Nothing follows. The receiver is told behind the last message.
+    /// Declares that nothing follows. The receiver is notified after the last message.
     ///
     /// # Errors
-    /// If a message is unfinished, or the connection closed.
+    /// If a message is unfinished, or the connection is closed.
     pub fn finish(&mut self) -> Result<(), SendError> {
         match self.check(0) {
             Err(SendError::Finished) => Ok(()),
@@ -409,20 +410,19 @@ impl Sender {
         self.is_posted() && self.arriving == self.filling
     }
 
-    /// Whether the receiver has released everything written. Poll first to know the latest, also
-    /// when the connection is closed.
+    /// Whether the receiver has released everything written. Poll first to get the latest state,
+    /// also when the connection is closed.
     pub fn is_consumed(&self) -> bool {
         self.is_posted() && self.buffers.iter().all(|buffer| buffer.holds.is_none())
     }
 
-    /// Whether the NIC has everything written.
+    /// Whether everything written has been posted to the NIC.
     pub fn is_posted(&self) -> bool {
         let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
         !gathering && self.posting == self.filling
     }
 
-    /// Posts what is ready, takes notice of what has arrived and been released. True if anything
-    /// happened.
+    /// Posts what is ready, and processes arrivals and releases. True if anything happened.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -439,7 +439,7 @@ impl Sender {
             self.end.set_over();
         }
         if let Err(closed) = self.end.mind(now, verbs, false) {
-            // What was released before it was closed counts.
+            // Buffers released before the close count.
             self.look_for_buffers()?;
             return Err(closed);
         }
@@ -449,9 +449,8 @@ impl Sender {
         Ok(any || freed || posted)
     }
 
-    /// Whether [`Self::poll`] has something to post, as far as can be told without the NIC: a
-    /// package is ready and a receive buffer free for it. What the peer has released is seen in
-    /// memory.
+    /// Whether [`Self::poll`] has something to post, as far as known without the NIC: a package is
+    /// ready and a receive buffer is free for it. The peer's releases are visible in memory.
     pub fn could_post(&mut self) -> bool {
         if self.look_for_buffers().is_err() {
             return true;
@@ -466,14 +465,14 @@ impl Sender {
         self.end.due()
     }
 
-    /// Closes the connection for a reason, and tells the peer. [`Self::poll`] gets that done until
-    /// [`Self::is_settled`].
+    /// Closes the connection for a reason, and notifies the peer. Call [`Self::poll`] until
+    /// [`Self::is_settled`] to complete this.
     pub fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
         self.end.shared.close(Closed {
             by: ClosedBy::Local,
             reason,
         });
-        // It says that it is closed, which is known.
+        // It returns that the connection is closed, which is known.
         let _ = self.poll(now, verbs);
     }
 
@@ -482,12 +481,12 @@ impl Sender {
         self.end.shared.closed()
     }
 
-    /// Whether no work request is under way, and the peer is told if the connection is closed.
+    /// Whether no work request is in flight, and the peer is notified if the connection is closed.
     pub fn is_settled(&self) -> bool {
         self.end.is_settled(false)
     }
 
-    /// Gives back what it has at the NIC. The last end of a connection gives the regions back.
+    /// Releases its resources at the NIC. The last end of a connection releases the regions.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
         self.end.destroy(verbs);
     }

@@ -1,4 +1,4 @@
-//! What a unit makes for a connection, and how the two are joined.
+//! The resources of a unit for a connection, and how two units are connected.
 
 use super::config::{Agreed, MessagingConfig, Role};
 use super::connection::Connection;
@@ -16,36 +16,37 @@ use rackweave_verbs::{
 use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, own_entry, peer_entry};
 use std::sync::Arc;
 
-/// The most packages of a channel that its part of the send buffer is divided into.
+/// Maximum number of packages into which a channel's part of the send buffer is divided.
 const SLOTS_MAX: u64 = 64;
 
-/// Parts of the send buffer for two receive buffers that hold less than this are not halved.
+/// A part of the send buffer with space for less than two receive buffers is not halved if the
+/// halves would be smaller than this.
 const HALVES_MIN: u64 = 64 << 10;
 
-/// A word that is written to the peer has a cache line of its own: its writer may be any thread.
+/// A word that is written to the peer has its own cache line: any thread may write it.
 const WORD_SPACING: usize = 64;
 
-/// Words before those of the channels: the closing word and the pulse.
+/// Words in front of those of the channels: the closing word and the pulse.
 const WORDS_COMMON: usize = 2;
 
-/// Why a connection was not made.
+/// Why a connection was not set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetUpError {
-    /// No memory for the buffers.
+    /// The buffers could not be allocated.
     #[error("no memory for {what}: {error}")]
     Memory {
-        /// Which buffers.
+        /// The buffers concerned.
         what: &'static str,
-        /// Why.
+        /// The cause.
         error: MemoryError,
     },
-    /// The NIC takes no region more.
+    /// The NIC registers no further region.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The NIC makes no completion queue.
+    /// The NIC creates no completion queue.
     #[error(transparent)]
     Cq(#[from] CqError),
-    /// The NIC makes no queue pair.
+    /// The NIC creates no queue pair.
     #[error(transparent)]
     Qp(#[from] QpError),
     /// The NIC does not connect.
@@ -54,22 +55,22 @@ pub enum SetUpError {
     /// The peer names more or fewer queue pairs than there are channels.
     #[error("the peer names {theirs} queue pairs for {channels} channels")]
     QueuePairs {
-        /// How many it names.
+        /// The number that it names.
         theirs: usize,
-        /// How many there are.
+        /// The number of channels.
         channels: usize,
     },
-    /// The peer's buffers would end beyond all addresses, or its words are not aligned.
+    /// The peer's buffers would exceed the address space, or its words are not aligned.
     #[error("the peer's {what} at address {address:#x} cannot be")]
     Address {
-        /// What is there.
+        /// The memory concerned.
         what: &'static str,
         /// The address.
         address: u64,
     },
 }
 
-/// What one unit has made for a connection, before it knows the peer's keys.
+/// The resources of one unit for a connection, before it knows the peer's keys.
 #[derive(Debug)]
 pub struct Prepared {
     agreed: Agreed,
@@ -79,9 +80,9 @@ pub struct Prepared {
     buffer_info: Region,
     receive: Region,
     send: Region,
-    /// Of channels that lead away, then of those that lead here.
+    /// Of outgoing channels, then of incoming ones.
     ends: Vec<Made>,
-    /// By channel that leads away: how its part of the send buffer is divided.
+    /// By outgoing channel: how its part of the send buffer is divided.
     parts: Vec<Part>,
 }
 
@@ -113,8 +114,8 @@ fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
             0 => (buffers * size).min(share(config.send_bytes_auto_max())),
             bytes => share(bytes),
         };
-        // Where the limit leaves less than two receive buffers, one half is filled while the other
-        // is on its way, if halves are not too small.
+        // Where the limit leaves space for less than two receive buffers, one half is filled while
+        // the other is in flight, if halves are not too small.
         let half = bytes / 2 / 64 * 64;
         let limited = config.send_bytes == 0 && buffers > 1 && bytes < 2 * size;
         let slot_bytes = if limited && half >= HALVES_MIN {
@@ -145,12 +146,12 @@ fn sizes(agreed: &Agreed, parts: &[Part]) -> [u64; 3] {
 }
 
 impl Prepared {
-    /// Bytes of memory that [`Self::new`] takes for a connection.
+    /// Bytes of memory that [`Self::new`] allocates for a connection.
     pub fn memory_bytes(config: &MessagingConfig, agreed: &Agreed) -> u64 {
         sizes(agreed, &divide(config, agreed)).iter().sum()
     }
 
-    /// Makes regions and queue pairs. If anything is refused, nothing is left behind.
+    /// Creates regions and queue pairs. On failure, everything is released.
     ///
     /// # Errors
     /// If there is no memory, or the NIC's tables are full.
@@ -236,7 +237,7 @@ impl Prepared {
                     cq,
                 }),
                 Err(error) => {
-                    // It is there and nobody uses it.
+                    // It exists and is unused.
                     let _ = verbs.destroy_cq(cq);
                     return Err(error.into());
                 }
@@ -245,12 +246,12 @@ impl Prepared {
         Ok(())
     }
 
-    /// What was agreed on.
+    /// The agreed terms.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// What the peer has to know.
+    /// The keys to be sent to the peer.
     pub fn keys(&self) -> UnitKeys {
         let keyed = |region: &Region| KeyedAddress {
             address: region.address,
@@ -268,10 +269,10 @@ impl Prepared {
         }
     }
 
-    /// Joins this unit's queue pairs with the peer's. If that fails, nothing is left behind.
+    /// Connects this unit's queue pairs to the peer's. On failure, everything is released.
     ///
     /// # Errors
-    /// If the peer's keys cannot be, or the NIC refuses.
+    /// If the peer's keys are not valid, or the NIC refuses.
     pub fn connect(
         self,
         now: Instant,
@@ -398,13 +399,13 @@ impl Prepared {
         Connection { senders, receivers }
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub fn abandon(self, verbs: &mut dyn Verbs) {
         if planted(Canary::MessagingHalfOpen) {
             return;
         }
         for made in &self.ends {
-            // They are there and nobody uses them.
+            // They exist and are unused.
             let _ = verbs.destroy_qp(made.name.qpn);
             let _ = verbs.destroy_cq(made.cq);
         }

@@ -1,4 +1,4 @@
-//! What all channels of a connection share at one unit: the regions, and whether it is closed.
+//! State shared by all channels of a connection at one unit: the regions, and whether it is closed.
 
 use super::{Agreed, KeyedAddress};
 use core::fmt;
@@ -13,24 +13,23 @@ use rackweave_wire::fabric::message::{
 };
 use std::sync::Arc;
 
-/// Who closed a connection.
+/// The party that closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClosedBy {
     /// This unit.
     Local,
-    /// The other one.
+    /// The peer.
     Peer,
-    /// Nobody: a queue pair broke.
+    /// Neither: a queue pair broke.
     Transport,
 }
 
-/// A connection is closed; what this unit has not been told to be consumed may or may not have
-/// arrived.
+/// A connection is closed; messages not reported as consumed may or may not have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub struct Closed {
-    /// Who closed it.
+    /// The party that closed it.
     pub by: ClosedBy,
-    /// Why.
+    /// The reason.
     pub reason: CloseReason,
 }
 
@@ -67,7 +66,7 @@ impl Closed {
     }
 }
 
-/// What the channels share.
+/// State shared by the channels.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub agreed: Agreed,
@@ -75,13 +74,13 @@ pub(super) struct Shared {
     pub buffer_info: Region,
     /// Written by the peer.
     pub receive: Region,
-    /// Where the words lie that are written to the peer, then the send buffer.
+    /// The words that are written to the peer, then the send buffer.
     pub send: Region,
     /// The peer's buffer info.
     pub peer_info: KeyedAddress,
-    /// Zero while it is open; the first who closes it says why.
+    /// Zero while it is open; the first end that closes it stores the reason.
     closed: AtomicU64,
-    /// Whether the peer has been told.
+    /// Whether the peer has been notified.
     told: AtomicBool,
 }
 
@@ -104,14 +103,14 @@ impl Shared {
         }
     }
 
-    /// The raw word of an entry of this unit's buffer info. Whatever the peer wrote before it, on
-    /// the same queue pair, is there, too.
+    /// The raw word of an entry of this unit's buffer info. Whatever the peer wrote before it on
+    /// the same queue pair is present too.
     pub fn entry(&self, entry: usize) -> u64 {
         let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
         u64::from_le(word.load(Ordering::Acquire))
     }
 
-    /// Where an entry of the peer's buffer info is.
+    /// The location of an entry of the peer's buffer info.
     pub fn peer_entry(&self, entry: usize) -> Operation {
         Operation::Write {
             address: self.peer_info.address + entry as u64 * ENTRY_LEN,
@@ -120,14 +119,14 @@ impl Shared {
         }
     }
 
-    /// Enters a word to be written to the peer at a place of its own, and says where it is.
+    /// Stores a word to be written to the peer at its own offset, and returns its location.
     pub fn stage(&self, at: usize, word: Word) -> Segment {
         let place = self.send.block.word(at);
         place.store(u64::from(word).to_le(), Ordering::Release);
         self.send.segment(at as u64, 8)
     }
 
-    /// Closes the connection unless it is closed already. What holds then.
+    /// Closes the connection unless it is already closed. Returns the reason that applies.
     pub fn close(&self, closed: Closed) -> Closed {
         let exchanged =
             self.closed
@@ -138,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Why it is closed, if it is, be it that the peer says so.
+    /// Why it is closed, if it is; the peer may have closed it.
     pub fn closed(&self) -> Option<Closed> {
         if let Some(closed) = Closed::unpack(self.closed.load(Ordering::Acquire)) {
             return Some(closed);
@@ -155,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// The peer did what it must not.
+    /// Closes the connection because the peer broke the protocol.
     pub fn lied(&self, reason: CloseReason) -> Closed {
         self.close(Closed {
             by: ClosedBy::Local,
@@ -164,12 +163,12 @@ impl Shared {
     }
 }
 
-/// Work requests that an end keeps free for the pulse and the closing word.
+/// Work requests that an end reserves for the pulse and the closing word.
 pub(super) const SPARE_REQUESTS: u32 = 4;
 
-/// What completions say: the low bits of ids.
+/// Kinds of completions: the low bits of ids.
 const ID_KIND: u64 = 3;
-/// A package or the word of one.
+/// A package or its word.
 pub(super) const ID_PACKAGE: u64 = 0;
 const ID_PULSE: u64 = 1;
 const ID_CLOSE: u64 = 2;
@@ -187,12 +186,12 @@ pub(super) struct End {
     pub cq: CqId,
     /// When the peer last showed a sign of life.
     heard: Instant,
-    /// Requests whose completion has been asked for and has not come.
+    /// Requests whose completion has been requested and has not come.
     pending: u32,
     pulsing: bool,
     /// Whether the queue pair is in error.
     broken: bool,
-    /// Nothing more comes or goes on this channel.
+    /// Nothing more is received or sent on this channel.
     over: bool,
     keepalive: rackweave_base::Duration,
     pub pulses: u64,
@@ -222,7 +221,8 @@ impl End {
         }
     }
 
-    /// Posts. Nothing is left half posted that could be believed: what is last tells the peer.
+    /// Posts requests. A partial post leaves nothing that the peer would accept: the last request
+    /// is the one that notifies it.
     pub fn post(&mut self, verbs: &mut dyn Verbs, requests: &[WorkRequest]) -> Result<(), Closed> {
         let signaled = requests.iter().filter(|request| request.signaled).count();
         match verbs.post_sends(self.qpn, requests) {
@@ -243,13 +243,13 @@ impl End {
         self.check()
     }
 
-    /// Whether the queue pair is as it should be. If it is broken, so is the connection, unless the
-    /// channel is over: then the other end may have gone.
+    /// Checks the queue pair. If it is broken, so is the connection, unless the channel is over:
+    /// the other end may then have been destroyed.
     fn check(&self) -> Result<(), Closed> {
         if !self.broken || self.over {
             return Ok(());
         }
-        // The peer may have said why.
+        // The peer may have sent the reason.
         Err(self.shared.closed().unwrap_or_else(|| {
             self.shared.close(Closed {
                 by: ClosedBy::Transport,
@@ -263,21 +263,22 @@ impl End {
         self.over = true;
     }
 
-    /// Requests under way whose end is waited for.
+    /// Requests in flight whose completion is awaited.
     pub fn pending(&self) -> u32 {
         self.pending
     }
 
-    /// Whether no request is under way whose end is waited for, and this end has not to tell the
-    /// peer that the connection is closed. `owes` as for [`Self::mind`].
+    /// Whether no request is in flight whose completion is awaited, and this end need not notify
+    /// the peer that the connection is closed. `owes` as for [`Self::mind`].
     pub fn is_settled(&self, owes: bool) -> bool {
         let tells = self.shared.closed().is_some_and(|it| self.tells(it, owes));
         self.pending == 0 && !tells
     }
 
-    /// Whether it is for this end to tell the peer that the connection is closed. The other end of
-    /// a channel that is over may have gone, and then nothing sent to it arrives: so that is left
-    /// to an end of another channel. If there is none, the peer's ends are over, too.
+    /// Whether this end is responsible for notifying the peer that the connection is closed. The
+    /// other end of a channel that is over may have been destroyed, so that nothing sent to it
+    /// arrives: an end of another channel is then responsible. If there is none, the peer's ends
+    /// are over too.
     fn tells(&self, closed: Closed, owes: bool) -> bool {
         closed.by != ClosedBy::Peer
             && !self.broken
@@ -285,8 +286,8 @@ impl End {
             && !self.shared.told.load(Ordering::Acquire)
     }
 
-    /// Takes completions; calls `done` with the id of each package's. True if there were any.
-    /// What has failed is for [`Self::mind`].
+    /// Polls completions and calls `done` with the id of each package's. True if there were any.
+    /// Failures are handled by [`Self::mind`].
     pub fn complete(
         &mut self,
         now: Instant,
@@ -302,7 +303,7 @@ impl End {
         let mut broken = false;
         for completion in completions.drain(..) {
             if completion.status != CompletionStatus::Success {
-                // Those that asked for no completion have one, too, if they fail.
+                // Requests that asked for no completion have one too, if they fail.
                 broken = true;
                 continue;
             }
@@ -322,9 +323,9 @@ impl End {
         any
     }
 
-    /// Asks for a sign of life if it is time, and tells the peer that the connection is closed if
-    /// it is and nobody has told. Then why it is closed. `owes`: although the channel is over, the
-    /// other end waits for something from this one, and so is there.
+    /// Requests a sign of life when one is due, and notifies the peer of a close if that has not
+    /// been done. Then returns the reason of the close. `owes`: although the channel is over, the
+    /// other end waits for something from this one, and therefore exists.
     pub fn mind(&mut self, now: Instant, verbs: &mut dyn Verbs, owes: bool) -> Result<(), Closed> {
         self.check()?;
         let Some(closed) = self.shared.closed() else {
@@ -352,7 +353,7 @@ impl End {
         Ok(())
     }
 
-    /// When the peer is asked for a sign of life, if it is.
+    /// When the peer is next asked for a sign of life, if at all.
     pub fn due(&self) -> Option<Instant> {
         let idle = !self.pulsing && self.pending == 0 && !self.over;
         let open = self.shared.closed.load(Ordering::Acquire) == 0;
@@ -366,10 +367,10 @@ impl End {
         number << 2 | ID_PACKAGE
     }
 
-    /// Gives queue pair and completion queue back, and the regions if this is the last end.
+    /// Destroys the queue pair and completion queue, and releases the regions if this is the last
+    /// end.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
-        // Both are this end's own and are there; a NIC that has forgotten them has nothing to give
-        // back.
+        // Both belong to this end and exist; a NIC that has forgotten them has nothing to release.
         let _ = verbs.destroy_qp(self.qpn);
         let _ = verbs.destroy_cq(self.cq);
         if let Some(shared) = Arc::into_inner(self.shared) {

@@ -1,28 +1,28 @@
-//! The shape of a pool.
+//! The configuration of a pool.
 
 use rackweave_base::Duration;
 
-/// The shape of a pool.
+/// The configuration of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
-    /// The node, as the directory knows it.
+    /// The node's number in the directory.
     pub node: u16,
-    /// Bytes of a page, and of a buffer frame.
+    /// Bytes of a page and of a buffer frame.
     pub page_size: u32,
-    /// Buffer frames.
+    /// Number of buffer frames.
     pub frames: u32,
     /// The identity of the pages' store; zero if it is not known yet
     /// ([`super::Pool::set_identity`]).
     pub store_id: u64,
-    /// Whether pages are given checksums when they are written, and checked when they are read.
+    /// Whether pages get a checksum when they are written, which is checked when they are read.
     pub checksums: bool,
-    /// Buffer frames that are freed together.
+    /// Number of buffer frames that are freed together.
     pub evict_batch: u32,
-    /// Fewer free buffer frames than this have pages evicted.
+    /// Pages are evicted when fewer buffer frames than this are free.
     pub low_water: u32,
-    /// How long whoever has to answer may be gone before a fix fails.
+    /// How long a peer may fail to respond before a fix fails.
     pub patience: Duration,
-    /// From which the times of retries are drawn.
+    /// Seed for the retry times.
     pub seed: u64,
 }
 
@@ -30,14 +30,14 @@ impl PoolConfig {
     /// [`Self::patience`] of [`Self::new`].
     pub const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// How long a call that waits takes at most, for each thing that it waits for: twice the
-    /// patience, so that somebody who does not answer is found out before.
+    /// Time limit of a blocking call, for each thing it waits for: twice the patience, so that a
+    /// peer that does not respond is detected first.
     pub(super) fn limit(&self) -> Duration {
         self.patience * 2
     }
 
-    /// A pool of this many buffer frames, otherwise as usual: checksums, an eighth of the buffer
-    /// frames kept free but no more than 64, evicted in batches of half of those.
+    /// A pool with this many buffer frames and default settings: checksums on; an eighth of the
+    /// buffer frames kept free, but at most 64; evicted in batches of half as many.
     pub fn new(node: u16, page_size: u32, frames: u32) -> Self {
         let low_water = (frames / 8).clamp(1, 64);
         Self {

@@ -1,4 +1,4 @@
-//! Guards of fixed pages, and what a worker and its guards share.
+//! Guards of fixed pages, and the state that a worker shares with its guards.
 
 use super::pool::{Pool, table::UNFIXING};
 use super::{CommitError, Mode};
@@ -10,16 +10,16 @@ use std::sync::{Arc, OnceLock};
 
 /// A fixed page: its bytes behind the header.
 ///
-/// Dropped, a shared guard lets the buffer frame go; nobody else is told. An exclusive one has the
-/// page's latch given back by whichever worker of the node is polled next, with the next version if
-/// the page was changed; a change that is not taken is a [`Loss`](super::Loss). [`Self::commit`] is
-/// the same for those who wait for the outcome.
+/// Dropping a shared guard only releases the buffer frame; no other node is notified. After an
+/// exclusive guard is dropped, the next worker of the node to be polled releases the page's latch,
+/// with the next version if the page was changed; a change that is not accepted is recorded as a
+/// [`Loss`](super::Loss). [`Self::commit`] does the same for a caller that waits for the outcome.
 #[derive(Debug)]
 pub struct PageGuard {
     page: PageId,
     version: u64,
     changed: bool,
-    /// The LSN that it was given, or zero.
+    /// The LSN set through this guard, or zero.
     given_lsn: u64,
     hold: Hold,
     held: Option<usize>,
@@ -27,10 +27,10 @@ pub struct PageGuard {
     local: Arc<Local>,
 }
 
-/// What became of a latch that was given back.
+/// The outcome of releasing a latch.
 pub(super) type Outcome = OnceLock<Result<(), CommitError>>;
 
-/// A change on its way to the directory: see [`PageGuard::commit`].
+/// A change in flight to the directory: see [`PageGuard::commit`].
 #[derive(Debug)]
 pub struct Commit {
     page: PageId,
@@ -40,12 +40,12 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Whether the change was taken; nothing as long as the directory has not answered.
+    /// Whether the change was accepted; `None` until the directory has responded.
     pub fn outcome(&self) -> Option<Result<(), CommitError>> {
         self.outcome.get().copied()
     }
 
-    /// Why there is no answer yet.
+    /// Why there is no outcome yet.
     pub fn late(&self) -> CommitError {
         match self.pool.may_leave(self.lsn) {
             true => CommitError::TimedOut(self.page),
@@ -61,26 +61,26 @@ enum Hold {
     Nothing,
 }
 
-/// A latch that is to be given back. The frame stays latched until the directory has confirmed it.
+/// A latch to be released. The frame stays latched until the directory has confirmed the release.
 #[derive(Debug)]
 pub(super) struct Unfix {
     pub write: FrameWrite,
     pub page: PageId,
-    /// The version as it was fixed.
+    /// The version when the page was fixed.
     pub version: u64,
     pub changed: bool,
-    /// Up to which the engine's log must be durable before, or zero.
+    /// The LSN up to which the engine's log must be durable first, or zero.
     pub lsn: u64,
-    /// Whether the page shall leave the pool: what is in the buffer frame is of no use.
+    /// Whether to remove the page from the pool: the content of the buffer frame is not valid.
     pub discard: bool,
-    /// It was asked for before, and nobody knows whether it was done.
+    /// The release was requested before, with unknown outcome.
     pub again: bool,
-    /// Where the answer goes if somebody waits for it.
+    /// Where to store the outcome if a caller waits for it.
     pub outcome: Option<Arc<Outcome>>,
 }
 
 impl Unfix {
-    /// Tells whoever waits for the outcome. False if nobody does.
+    /// Stores the outcome for the caller that waits for it. False if none waits.
     pub fn tell(&self, outcome: Result<(), CommitError>) -> bool {
         let heard = |told: &&Arc<Outcome>| Arc::strong_count(told) > 1;
         let told = self.outcome.as_ref().filter(heard);
@@ -88,15 +88,15 @@ impl Unfix {
     }
 }
 
-/// What a worker and its guards share.
+/// State that a worker shares with its guards.
 #[derive(Debug)]
 pub(super) struct Local {
     pub pool: Arc<Pool>,
     held: Held,
 }
 
-/// Which pages a worker has fixed, as far as there is room to note them: to find a worker that
-/// waits for itself.
+/// The pages that a worker has fixed, as many as there are slots for, to detect a worker that would
+/// wait for itself.
 #[derive(Debug)]
 struct Held {
     places: Box<[AtomicU64]>,
@@ -127,7 +127,7 @@ impl Local {
         self.has(page, mode == Mode::Exclusive)
     }
 
-    /// Whether one of the worker's guards has the page, exclusively or, if `any`, at all.
+    /// Whether one of the worker's guards holds the page: exclusively, or in either mode if `any`.
     pub fn has(&self, page: PageId, any: bool) -> bool {
         self.held.places.iter().any(|place| {
             let word = place.load(Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl PageGuard {
         self.version
     }
 
-    /// How it is fixed.
+    /// The mode in which it is fixed.
     pub fn mode(&self) -> Mode {
         match self.hold {
             Hold::Exclusive(_) => Mode::Exclusive,
@@ -215,27 +215,27 @@ impl PageGuard {
         self.changed
     }
 
-    /// The pool that has it.
+    /// The pool that holds the page.
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.local.pool
     }
 
-    /// Whether the page was never written: every byte on storage is zero, the header included.
+    /// Whether the page was never written: every byte on storage is zero, including the header.
     pub(super) fn is_blank(&self) -> bool {
         let frame = match &self.hold {
             Hold::Shared(read) => read.frame(),
             Hold::Exclusive(write) => write.frame(),
             Hold::Nothing => return false,
         };
-        // The pool has given it a header, and it has no checksum before it is written.
+        // The pool has written a header, without a checksum until the page is written home.
         let header = self.pool().header(frame);
         let is_new = header.page == self.page.tag() && header.checksum == 0;
         is_new && self.data().is_all(0)
     }
 
-    /// The page's bytes behind the header: a view, since the memory is registered with a NIC and
-    /// the latch keeps only those away who keep the protocol. Where that is known of everybody,
-    /// [`SharedBytes::as_slice`] gives them without a copy.
+    /// The page's bytes behind the header. They are a view, since the memory is registered with a
+    /// NIC and the latch excludes only nodes that follow the protocol. Where all nodes are known to
+    /// follow it, [`SharedBytes::as_slice`] returns the bytes without a copy.
     #[inline]
     pub fn data(&self) -> SharedBytes<'_> {
         match &self.hold {
@@ -245,8 +245,8 @@ impl PageGuard {
         }
     }
 
-    /// The page's bytes, to be written. They are no slice, because the NIC may read them meanwhile
-    /// for a node that asked too late and throws away what it gets.
+    /// The page's bytes for writing. They are not a slice, because the NIC may read them
+    /// concurrently for a node whose request was late and which discards the result.
     ///
     /// # Panics
     /// If the page is fixed shared.
@@ -260,11 +260,11 @@ impl PageGuard {
         }
     }
 
-    /// Changes some of the page's bytes in a copy, which is then written: the shorter the range,
-    /// the less is copied.
+    /// Changes a range of the page's bytes in a copy, which is then written back. A shorter range
+    /// copies less.
     ///
     /// # Panics
-    /// If the page is fixed shared, or has not that many bytes.
+    /// If the page is fixed shared, or is shorter than the range.
     pub fn update<R>(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut bytes = self.data_mut();
         let mut copy = vec![0; range.len()];
@@ -274,10 +274,10 @@ impl PageGuard {
         result
     }
 
-    /// The log sequence number of the page's last change that was given one, whoever made it, or
-    /// zero. It goes with the page, to other nodes and home.
+    /// The log sequence number of the last change of the page that set one, on any node, or zero.
+    /// It moves with the page, to other nodes and home.
     ///
-    /// After a crash it says what a page has of the log: records up to this one are in it.
+    /// After a crash it tells which log records the page contains: those up to this one.
     #[inline]
     pub fn lsn(&self) -> u64 {
         match &self.hold {
@@ -287,26 +287,26 @@ impl PageGuard {
         }
     }
 
-    /// Says which record of the engine's log has this change; the page counts as changed. It leaves
-    /// this node when the log is durable up to there ([`RedoLog`](super::RedoLog)), so the record
-    /// has to be appended before the guard is dropped.
+    /// Sets the LSN of the engine's log record for this change; the page counts as changed. The
+    /// page leaves this node only when the log is durable up to this LSN
+    /// ([`RedoLog`](super::RedoLog)), so the record must be appended before the guard is dropped.
     ///
     /// # Panics
-    /// If the page is fixed shared; in debug builds if it has a higher LSN already.
+    /// If the page is fixed shared; in debug builds if it already has a higher LSN.
     pub fn set_lsn(&mut self, lsn: u64) {
         let had = self.lsn();
         debug_assert!(lsn >= had, "{}: LSN {lsn} after {had}", self.page);
         self.put_lsn(lsn);
     }
 
-    /// Makes the page one of zeroes that never had an LSN.
+    /// Fills the page with zeroes and clears its LSN.
     pub(super) fn clear(&mut self) {
         self.data_mut().fill(0);
         self.put_lsn(0);
     }
 
-    /// Gives the latch back as a drop does, and tells in the end whether the change was taken. That
-    /// happens when a worker of the node is polled.
+    /// Releases the latch as a drop does, and reports later whether the change was accepted. The
+    /// outcome arrives when a worker of the node is polled.
     pub fn commit(mut self) -> Commit {
         let outcome = Arc::new(Outcome::new());
         match self.hold {

@@ -1,28 +1,28 @@
 //! The page store: fix and unfix over a page directory (Seamless, section 2).
 //!
 //! - [`directory`] is the seam to the switch.
-//! - [`Pool`] has the buffer frames of a node; its worker threads share it.
-//! - [`Worker`] is one thread's way in: it fixes pages and does what has to be done behind that. It
-//!   is sans-IO; [`PageStore`] is a worker that waits.
+//! - [`Pool`] holds the buffer frames of a node; its worker threads share it.
+//! - [`Worker`] is one thread's interface: it fixes pages and does the background work. It is
+//!   sans-IO; [`PageStore`] is a blocking worker.
 //! - [`PageGuard`] is a fixed page.
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! A shared fix gives a version that was the newest at some moment between its beginning and its
-//! end, whole; it stays readable as long as the guard lives, however the page goes on. An exclusive
-//! fix gives the newest version, and nobody in the rack changes the page until the guard's latch
-//! has been given back. What a node had changed and not written home when it went down is lost, and
-//! whoever fixes such a page is told so.
+//! A shared fix returns a complete version that was the newest at some moment between the start and
+//! the end of the fix. It stays readable for the lifetime of the guard, whatever happens to the
+//! page. An exclusive fix returns the newest version, and no node in the rack changes the page
+//! until the guard's latch has been released. If a node fails, the changes that it had not written
+//! home are lost, and a later fix of such a page gets an error.
 //!
 //! # The engine's log
 //!
-//! A page that was changed under an LSN ([`PageGuard::set_lsn`]) leaves its node, to another one or
-//! home, when the engine's log is durable as far as that: see [`RedoLog`].
+//! A page that was changed under an LSN ([`PageGuard::set_lsn`]) leaves its node, for another node
+//! or home, only when the engine's log is durable up to that LSN: see [`RedoLog`].
 //!
-//! # A buffer frame's life
+//! # The life of a buffer frame
 //!
-//! Free; latched and filled by a fetch; read by many, changed by one; written home before it is
-//! used for something else, if it is newer; voided, so that no node finds the page in it any more;
+//! Free; latched and filled by a fetch; read by many threads, changed by one; written home before
+//! it is reused, if it is newer than home; voided, so that no node finds the page in it any more;
 //! in quarantine until no transfer can be reading it; free.
 
 pub mod directory;

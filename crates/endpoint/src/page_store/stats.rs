@@ -1,58 +1,58 @@
-//! What a worker has seen.
+//! Counters of a worker.
 
 use rackweave_base::counters;
 use rackweave_wire::fabric::page::Source;
 
 counters! {
-    /// Counters of one worker since it began. Those of several add up.
+    /// Counters of one worker since it was created. Those of several workers can be added.
     Statistics {
-        /// Fixes that ended with a guard.
+        /// Fixes that returned a guard.
         fixes,
-        /// Of those: the newest version was in the pool.
+        /// Of those: the newest version was already in the pool.
         local_hits,
-        /// Of those: another fix of this node was bringing the page already.
+        /// Of those: another fix of this node was already fetching the page.
         joined,
-        /// Pages that came from a node's memory, found by the switch.
+        /// Pages that came from a node's memory; entry in the switch.
         memory_indexed,
-        /// Pages that came from a node's memory, found in the server's memory.
+        /// Pages that came from a node's memory; entry in the server's memory.
         memory_fallback,
-        /// Pages that came from storage, found by the switch.
+        /// Pages that came from storage; entry in the switch.
         storage_indexed,
-        /// Pages that came from storage, found in the server's memory.
+        /// Pages that came from storage; entry in the server's memory.
         storage_fallback,
-        /// Copies in the pool that turned out to be old.
+        /// Copies in the pool that turned out to be outdated.
         stale_copies,
-        /// Times that a page was latched by another node, or changed while it moved.
+        /// Times that a page was latched by another node, or changed while it was moved.
         conflicts,
-        /// Times that nobody answered.
+        /// Times that no response came.
         gone,
         /// Fixes that failed.
         failed,
-        /// Pages dropped that were the same at home.
+        /// Pages dropped that were identical to their homes.
         evicted_clean,
-        /// Pages dropped after they were written.
+        /// Pages dropped after a write home.
         evicted_dirty,
-        /// Pages written home, kept or not.
+        /// Pages written home, whether kept or dropped.
         written,
         /// Writes that failed.
         write_failures,
-        /// Times that the directory said that transfers of before have ended.
+        /// Times that the directory confirmed the end of earlier transfers.
         quiesce_rounds,
-        /// Pages that came damaged.
+        /// Pages received damaged.
         checksum_failures,
-        /// Pages that came with the header of another.
+        /// Pages received with the header of another page.
         wrong_pages,
-        /// Latches given back after a change.
+        /// Latches released after a change.
         unfixed,
-        /// Latches given back without one.
+        /// Latches released without a change.
         released,
-        /// Times that the engine's log was asked and was not yet durable so far.
+        /// Times that the engine's log was not yet durable far enough.
         log_behind,
     }
 }
 
 impl Statistics {
-    /// Counts a page that came.
+    /// Counts a received page.
     pub(super) fn count(&mut self, served: super::directory::Served) {
         let counter = match (served.source, served.indexed) {
             (Source::Memory, true) => &mut self.memory_indexed,

@@ -14,17 +14,17 @@ use rackweave_base::counters;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Columns in a compute unit's memory, up to a number of bytes. Clones share it; any thread may use
-/// it. Its lock is held for as long as it takes to change its entries, never while data travel or
-/// memory is given back.
+/// it. Its lock is held only while its entries change, never during transfers or while memory is
+/// freed.
 ///
-/// A column stays while somebody has a [`Pinned`] of it. When room is needed, those that nobody has
-/// and nobody asked for since the last time go first (second chance).
+/// A column stays while a [`Pinned`] of it exists. When space is needed, unpinned columns that have
+/// not been requested since the last pass are evicted first (second chance).
 #[derive(Clone)]
 pub struct ColumnCache {
     entries: Arc<Mutex<Entries>>,
 }
 
-/// A column that stays in memory for as long as this is there. Clones share it.
+/// A column that stays in memory for the lifetime of this value. Clones share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pinned(Arc<ColumnData>);
 
@@ -48,41 +48,41 @@ impl AsRef<[u8]> for Pinned {
     }
 }
 
-/// Why a column did not come.
+/// Why a column was not obtained.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CacheError {
-    /// It was asked for, and that failed.
+    /// The request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The worker that was to bring it has gone without.
+    /// The worker that was to fetch it gave up.
     #[error("the worker that was to bring the column has given up; ask again")]
     Abandoned,
 }
 
 counters! {
-    /// What a cache has done, and what it holds.
+    /// Counters of a cache, and its current contents.
     CacheCounters {
-        /// Looks that found the column.
+        /// Lookups that found the column.
         hits,
-        /// Looks that found nothing and led to its being brought.
+        /// Lookups that found nothing and started a fetch.
         misses,
-        /// Looks that found that another worker was bringing it.
+        /// Lookups that found a fetch by another worker in progress.
         joined,
-        /// Columns brought or put.
+        /// Columns fetched or put.
         brought,
         /// Bytes of them.
         bytes_brought,
-        /// Columns that could not be brought.
+        /// Columns that could not be fetched.
         failures,
-        /// Columns that made room for others.
+        /// Columns evicted to free space for others.
         evictions,
         /// Bytes of them.
         bytes_evicted,
-        /// Columns that were not kept, as there was no room beside those that are pinned.
+        /// Columns not kept because the pinned ones left too little space.
         bypassed,
         /// Columns dropped or replaced because they had changed.
         invalidations,
-        /// Columns that were not kept, as they had been invalidated while they came.
+        /// Columns not kept because they were invalidated during their fetch.
         stale,
         /// Columns held now.
         columns_held,
@@ -91,19 +91,19 @@ counters! {
     }
 }
 
-/// What a look found.
+/// The result of a lookup.
 #[derive(Debug)]
 #[must_use]
 pub enum Look {
     /// The column.
     Hit(Pinned),
-    /// Nothing: bring it, and say so here. Others wait for it.
+    /// Not found: the caller must fetch it and report here. Others wait for it.
     Miss(Fetch),
-    /// Another worker is bringing it.
+    /// Another worker is fetching it.
     Joined(Waiter),
 }
 
-/// The duty to bring a column. Who drops it gives up, and those who wait are told.
+/// The obligation to fetch a column. Dropping it gives up, and the waiting workers are notified.
 #[must_use = "others wait for the column"]
 pub struct Fetch {
     cache: ColumnCache,
@@ -112,21 +112,21 @@ pub struct Fetch {
     done: bool,
 }
 
-/// One who waits for a column that another one brings.
+/// A wait for a column that another worker fetches.
 #[derive(Clone)]
 pub struct Waiter(Arc<Flight>);
 
 impl ColumnCache {
-    /// A cache that keeps at most `capacity` bytes. Columns that are on the way, and those that
-    /// were invalidated while somebody has them, come on top.
+    /// A cache that keeps at most `capacity` bytes. Columns being fetched, and invalidated columns
+    /// that are still pinned, are not counted.
     pub fn new(capacity: u64) -> Self {
         Self {
             entries: Arc::new(Mutex::new(Entries::new(capacity))),
         }
     }
 
-    /// Looks for a column. Of several who look at the same time and do not find it, one gets the
-    /// duty to bring it.
+    /// Looks up a column. If several callers miss it concurrently, one of them gets the obligation
+    /// to fetch it.
     pub fn look(&self, name: &str) -> Look {
         let mut entries = self.lock();
         match entries.look(name) {
@@ -146,11 +146,11 @@ impl ColumnCache {
         }
     }
 
-    /// The column from memory, from another worker's request, or from `bring`, which may take its
-    /// time: only who wants this column waits for it.
+    /// Returns the column from memory, from another worker's request, or from `bring`, which may
+    /// take long: it delays only callers that want this column.
     ///
     /// # Errors
-    /// Whatever failed, here or for the worker that was joined.
+    /// The failure, here or of the worker that was joined.
     pub fn get(
         &self,
         name: &str,
@@ -169,13 +169,13 @@ impl ColumnCache {
         }
     }
 
-    /// The column if it is there. Counts as nothing, and gives it no second chance.
+    /// Returns the column if it is cached. Is not counted, and gives it no second chance.
     pub fn peek(&self, name: &str) -> Option<Pinned> {
         self.lock().peek(name).map(Pinned)
     }
 
-    /// Keeps a column that was brought without a look, in place of whatever is there. Whoever waits
-    /// for the one before still gets that.
+    /// Keeps a column that was fetched without a lookup, replacing any previous one. Callers that
+    /// wait for the previous one still get that.
     pub fn put(&self, name: &str, data: ColumnData) -> Pinned {
         let data = Arc::new(data);
         let mut entries = self.lock();
@@ -186,8 +186,8 @@ impl ColumnCache {
         Pinned(data)
     }
 
-    /// Forgets a column because it has changed. Whoever has it keeps it; what is on the way reaches
-    /// those who wait for it already, and nobody after them. False if there was none.
+    /// Invalidates a column because it has changed. Pinned copies stay valid; a fetch in progress
+    /// reaches the callers that already wait for it, but none after them. False if there was none.
     pub fn invalidate(&self, name: &str) -> bool {
         let mut entries = self.lock();
         let any = entries.invalidate(name);
@@ -197,8 +197,9 @@ impl ColumnCache {
         any
     }
 
-    /// Forgets a column unless it has this version, which is the one that its storage unit serves.
-    /// What is on the way is not known and goes, too. False if nothing was forgotten.
+    /// Invalidates a column unless it has this version, which is the one that its storage unit
+    /// serves. A fetch in progress has no known version and is invalidated too. False if there was
+    /// none to invalidate.
     pub fn invalidate_unless(&self, name: &str, version: u64) -> bool {
         let mut entries = self.lock();
         let keeps = entries
@@ -211,18 +212,19 @@ impl ColumnCache {
         any
     }
 
-    /// What has been counted, all of one moment.
+    /// The counters, as a consistent snapshot.
     pub fn counters(&self) -> CacheCounters {
         self.lock().counters()
     }
 
-    /// The bytes that it keeps at most.
+    /// The maximum number of bytes kept.
     pub fn capacity(&self) -> u64 {
         self.lock().capacity()
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        // Nothing that the entries do can panic half-way and be left so: they are numbers and maps.
+        // No operation of the entries can panic in an inconsistent state: they are numbers and
+        // maps.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,7 +235,7 @@ impl Fetch {
         &self.name
     }
 
-    /// The column has come. It is kept if there is room, and everybody who waits gets it.
+    /// Completes the fetch. The column is kept if there is space, and all waiting callers get it.
     pub fn complete(mut self, data: ColumnData) -> Pinned {
         self.done = true;
         let data = Arc::new(data);
@@ -246,7 +248,8 @@ impl Fetch {
         Pinned(data)
     }
 
-    /// The column does not come. Everybody who waits is told; whoever looks next tries again.
+    /// Reports that the fetch failed. All waiting callers are notified; the next lookup tries
+    /// again.
     pub fn fail(mut self, error: RequestError) {
         self.give_up(error.into());
     }
@@ -267,15 +270,15 @@ impl Drop for Fetch {
 }
 
 impl Waiter {
-    /// How it ended, if it has.
+    /// The result, if there is one.
     pub fn poll(&self) -> Option<Result<Pinned, CacheError>> {
         self.0.poll()
     }
 
-    /// Sleeps until it has ended.
+    /// Sleeps until there is a result.
     ///
     /// # Errors
-    /// As for the one who was to bring the column.
+    /// As for the caller that was to fetch the column.
     pub fn wait(&self) -> Result<Pinned, CacheError> {
         self.0.wait()
     }

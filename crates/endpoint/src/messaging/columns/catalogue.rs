@@ -9,18 +9,18 @@ use rackweave_wire::fabric::message::column::{Checksum, ListEntry, ListHeader};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Named columns in region memory. All connections of a storage unit share one, and columns come
-/// and go while they serve.
+/// Named columns in region memory. All connections of a storage unit share one catalogue, and
+/// columns are added and removed while they are served.
 #[derive(Debug)]
 pub struct Catalogue {
     columns: RwLock<BTreeMap<Arc<str>, Arc<ServedColumn>>>,
     columns_max: usize,
 }
 
-/// Why a catalogue did not do what it was asked to.
+/// Why an operation on a catalogue failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CatalogueError {
-    /// There is a column of this name already.
+    /// A column of this name already exists.
     #[error("there is a column {name:?} already; remove it first, or replace it")]
     Taken {
         /// The name.
@@ -32,22 +32,22 @@ pub enum CatalogueError {
         /// The name.
         name: String,
     },
-    /// There are as many columns as there may be.
+    /// The maximum number of columns is reached.
     #[error("the catalogue has {max} columns already")]
     Full {
-        /// The most that there may be.
+        /// That maximum.
         max: usize,
     },
-    /// The name or the shape is none.
+    /// The name or the shape is not valid.
     #[error(transparent)]
     Column(#[from] ColumnError),
-    /// There is no memory for its bytes.
+    /// Its bytes could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The block does not reach as far as the column.
+    /// The block is too short for the column.
     #[error("bytes {}..{} of a block of {block} bytes", range.start, range.end)]
     Outside {
-        /// The bytes that the column would have.
+        /// The range that the column would occupy.
         range: Range<u64>,
         /// Bytes of the block.
         block: u64,
@@ -65,13 +65,13 @@ pub struct ServedColumn {
     removed: AtomicBool,
 }
 
-/// A column that is not served any more, though connections may still be sending it.
+/// A column that is no longer served, though connections may still be sending it.
 #[derive(Debug)]
 #[must_use = "the column's memory may be used again only when nobody sends it"]
 pub struct Removal(Arc<ServedColumn>);
 
 impl Removal {
-    /// Whether nobody sends or holds it any more. A connection that is closed lets go when it is
+    /// Whether no connection sends or holds it any more. A closed connection releases it when it is
     /// polled or destroyed.
     pub fn is_done(&self) -> bool {
         Arc::strong_count(&self.0) == 1
@@ -99,12 +99,12 @@ impl ServedColumn {
         &self.shape
     }
 
-    /// Where its buffers lie.
+    /// The block with its buffers.
     pub fn block(&self) -> &Block {
         &self.block
     }
 
-    /// Where in the block they begin.
+    /// The offset in the block where they start.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -124,7 +124,7 @@ impl ServedColumn {
 }
 
 impl Catalogue {
-    /// An empty catalogue for at most so many columns.
+    /// An empty catalogue for at most `columns_max` columns.
     pub fn new(columns_max: usize) -> Self {
         Self {
             columns: RwLock::default(),
@@ -132,10 +132,10 @@ impl Catalogue {
         }
     }
 
-    /// Serves a column from now on. Its bytes are copied into memory of `memory`.
+    /// Adds a column. Its bytes are copied into memory of `memory`.
     ///
     /// # Errors
-    /// If the name is none or taken, or there is no room.
+    /// If the name is not valid or taken, or there is no space.
     pub fn add(
         &self,
         memory: &Memory,
@@ -147,12 +147,12 @@ impl Catalogue {
         self.enter(column)
     }
 
-    /// Serves a column whose buffers lie in `block` from `offset` on already, each at a multiple of
-    /// [`super::BUFFER_ALIGN`] bytes from there, with zeros behind it. Nothing may change those
-    /// bytes until it has been removed and [`Removal::is_done`] says so.
+    /// Adds a column whose buffers are already in `block` from `offset` on, each at a multiple of
+    /// [`super::BUFFER_ALIGN`] bytes from there, followed by zeros. The bytes must not change until
+    /// the column has been removed and [`Removal::is_done`] returns true.
     ///
     /// # Errors
-    /// If the name is none or taken, the shape contradicts itself, or the block is too short.
+    /// If the name is not valid or taken, the shape contradicts itself, or the block is too short.
     pub fn add_block(
         &self,
         name: &str,
@@ -178,11 +178,11 @@ impl Catalogue {
         self.enter(column)
     }
 
-    /// Serves other bytes under a name, taken or not. What is being sent of the column before is
-    /// sent to its end; its removal comes back.
+    /// Serves other bytes under a name, taken or not. Transfers of the previous column are
+    /// completed; its removal is returned.
     ///
     /// # Errors
-    /// If the name is none, or there is no room.
+    /// If the name is not valid, or there is no space.
     pub fn replace(
         &self,
         memory: &Memory,
@@ -198,10 +198,10 @@ impl Catalogue {
         Ok(columns.insert(column.name.clone(), column).map(removal))
     }
 
-    /// Serves a column no more. Requests that have not begun to be answered are refused.
+    /// Removes a column. Requests whose answers have not started are refused.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such column.
     pub fn remove(&self, name: &str) -> Result<Removal, CatalogueError> {
         let removed = self.write().remove(name);
         removed.map(removal).ok_or_else(|| CatalogueError::Unknown {
@@ -219,12 +219,12 @@ impl Catalogue {
         self.read().values().cloned().collect()
     }
 
-    /// How many there are.
+    /// The number of columns.
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }
@@ -248,7 +248,7 @@ impl Catalogue {
         bytes
     }
 
-    /// What can be seen without having to make a column.
+    /// The checks that need no column.
     fn check(&self, name: &str) -> Result<(), CatalogueError> {
         check_name(name)?;
         self.check_entry(&self.read(), name)
@@ -286,7 +286,7 @@ impl Catalogue {
         Ok(column)
     }
 
-    // Every change of the map is one call, so a panic elsewhere leaves it whole.
+    // Every change of the map is a single call, so a panic elsewhere leaves it consistent.
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Arc<str>, Arc<ServedColumn>>> {
         self.columns.read().unwrap_or_else(PoisonError::into_inner)
@@ -313,7 +313,7 @@ fn removal(column: Arc<ServedColumn>) -> Removal {
 /// Copies a column into memory that can be registered.
 fn place(memory: &Memory, name: &str, data: &ColumnData) -> Result<ServedColumn, CatalogueError> {
     let bytes = data.bytes();
-    // A block is never empty; a column without rows is.
+    // A block is never empty, but a column without rows is.
     let block = memory.allocate(bytes.len().max(COLUMN_HEADER_LEN))?;
     block.write(0, bytes);
     Ok(ServedColumn {

@@ -15,18 +15,18 @@ use std::collections::VecDeque;
 pub use answer::{Answer, ListedColumn, Reply, Ticket};
 pub use pieces::{ColumnPiece, PieceReader};
 
-/// How a [`ColumnClient`] asks.
+/// The configuration of a [`ColumnClient`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnClientConfig {
-    /// Requests under way at most, at least one.
+    /// Maximum number of requests in flight, at least one.
     pub window: u16,
-    /// The largest column in bytes that is taken into memory, with the zeros behind each buffer; of
-    /// larger ones the request fails. Columns read in place may have any size.
+    /// The largest column in bytes that is accepted into memory, including the zeros behind each
+    /// buffer; requests for larger ones fail. Columns read in place may have any size.
     pub column_max: u64,
-    /// The longest list in bytes that is taken.
+    /// The longest list in bytes that is accepted.
     pub list_max: u64,
-    /// Whether the bytes of each column are compared with its version. It takes a pass over them;
-    /// the network has checked them already, but not the storage unit's memory.
+    /// Whether the bytes of each column are checked against its version. This takes a pass over
+    /// them; the network has checked them already, but not the storage unit's memory.
     pub verify: bool,
 }
 
@@ -42,32 +42,32 @@ impl Default for ColumnClientConfig {
 }
 
 counters! {
-    /// Counters of a client since it was made.
+    /// Counters of a client since it was created.
     ClientCounters {
-        /// Requests begun.
+        /// Requests started.
         requests,
-        /// Columns taken into memory.
+        /// Columns received into memory.
         columns,
         /// Columns shown in place.
         shown,
-        /// Bytes of both, with the zeros behind each buffer.
+        /// Bytes of both, including the zeros behind each buffer.
         bytes,
         /// Answers that a column has not changed.
         unchanged,
-        /// Lists taken.
+        /// Lists received.
         lists,
         /// Requests refused by the storage unit.
         refused,
-        /// Columns that came and were not taken: too large, or no memory for them.
+        /// Columns that were received and dropped: too large, or no memory for them.
         dropped,
         /// Requests that failed because the connection is closed.
         broken,
-        /// Messages that were no answer; the first one closed the connection.
+        /// Messages that were not valid answers; the first one closed the connection.
         bad_answers,
     }
 }
 
-/// Asks for columns on one channel and takes the answers from another.
+/// Requests columns on one channel and receives the answers on another.
 #[derive(Debug)]
 pub struct ColumnClient {
     config: ColumnClientConfig,
@@ -76,7 +76,7 @@ pub struct ColumnClient {
     outbox: VecDeque<(u32, Vec<u8>)>,
     /// Requests that have not been answered, oldest first.
     pending: VecDeque<Pending>,
-    /// The answer that has begun to come.
+    /// The answer that is being received.
     assembly: Option<Assembly>,
     answers: VecDeque<Answer>,
     finishing: bool,
@@ -85,7 +85,7 @@ pub struct ColumnClient {
     counters: ClientCounters,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     request: u32,
@@ -100,7 +100,7 @@ enum Kind {
 }
 
 impl ColumnClient {
-    /// A client that has asked for nothing.
+    /// Creates a client without requests.
     pub fn new(config: ColumnClientConfig) -> Self {
         Self {
             config,
@@ -121,31 +121,31 @@ impl ColumnClient {
         &self.config
     }
 
-    /// What was counted.
+    /// The client's counters.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }
 
-    /// Requests begun whose end has not been taken.
+    /// Requests started whose result has not been taken.
     pub fn under_way(&self) -> usize {
         self.pending.len() + self.answers.len()
     }
 
-    /// Why the client is of no use any more, if it is not.
+    /// Why the client can no longer be used, if so.
     pub fn broken(&self) -> Option<&RequestError> {
         self.broken.as_ref()
     }
 
-    /// Asks for a column, to be taken into memory; if `known` is its version, for nothing but a
-    /// confirmation of that.
+    /// Requests a column into memory; if `known` is its version, only a confirmation of that is
+    /// sent.
     ///
     /// # Errors
-    /// If the window is full, the name is none, or the connection closed.
+    /// If the window is full, the name is not valid, or the connection is closed.
     pub fn ask(&mut self, name: &str, known: Option<u64>) -> Result<Ticket, AskError> {
         self.ask_column(name, known, Kind::Memory { known })
     }
 
-    /// Asks for a column, to be shown piece by piece where it lies in the receive buffers.
+    /// Requests a column, to be shown piece by piece in place in the receive buffers.
     ///
     /// # Errors
     /// As for [`Self::ask`].
@@ -153,10 +153,10 @@ impl ColumnClient {
         self.ask_column(name, None, Kind::InPlace)
     }
 
-    /// Asks what the storage unit serves.
+    /// Requests the list of columns that the storage unit serves.
     ///
     /// # Errors
-    /// If the window is full, or the connection closed.
+    /// If the window is full, or the connection is closed.
     pub fn ask_list(&mut self) -> Result<Ticket, AskError> {
         self.check()?;
         let request = self.number;
@@ -164,28 +164,29 @@ impl ColumnClient {
         Ok(self.enter(ASK_LIST, bytes, Kind::List))
     }
 
-    /// Nothing more will be asked for; the storage unit is told once everything has been sent.
+    /// Declares that no more requests follow; the storage unit is notified once all have been sent.
     pub fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Whether the storage unit has said that everything is answered.
+    /// Whether the storage unit has confirmed that everything is answered.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The next request that has ended. Most end in the order in which they were begun.
+    /// The next request that has ended. Most end in the order in which they were started.
     pub fn take(&mut self) -> Option<Answer> {
         self.answers.pop_front()
     }
 
-    /// Sends requests and takes answers. Columns asked for in place are shown to `reader`, piece by
-    /// piece; `&mut ()` is one that does not look. True if anything happened. Call it when the
-    /// sender's or the receiver's `poll_timeout` is due.
+    /// Sends requests and receives answers. Columns requested in place are shown to `reader`, piece
+    /// by piece; `&mut ()` ignores them. True if anything happened. Call it when the sender's or
+    /// the receiver's `poll_timeout` is due.
     ///
     /// # Errors
-    /// If the connection is closed, be it because of a message that is no answer
-    /// ([`Self::broken`]); all requests under way have ended then. Go on until both are settled.
+    /// If the connection is closed, possibly because of a message that is not a valid answer
+    /// ([`Self::broken`]); all requests in flight have then ended. Continue to poll until both ends
+    /// are settled.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -234,7 +235,7 @@ impl ColumnClient {
 
     fn enter(&mut self, opcode: u32, bytes: Vec<u8>, kind: Kind) -> Ticket {
         let request = self.number;
-        // Wraps long after the first ones have been answered: a window has at most 65535.
+        // It wraps long after the first requests have been answered: a window has at most 65535.
         self.number = self.number.wrapping_add(1);
         self.outbox.push_back((opcode, bytes));
         self.pending.push_back(Pending { request, kind });
@@ -253,11 +254,11 @@ impl ColumnClient {
         if sender.message_max() < MESSAGE_MIN {
             sender.close(now, verbs, CloseReason::MessageTooLong);
         }
-        // What arrived before the connection was closed still counts.
+        // What arrived before the close still counts.
         let mut happened = match self.receive(receiver, reader) {
             Ok(any) => any,
             Err(Trouble::Closed(closed)) => {
-                // It may be this unit that has to tell the other one.
+                // This unit may have to notify the peer.
                 let _ = sender.poll(now, verbs);
                 return Err(closed);
             }
@@ -306,7 +307,7 @@ impl ColumnClient {
         reader: &mut dyn PieceReader,
     ) -> Result<bool, Trouble> {
         let mut happened = false;
-        // A client that has seen a lie looks at nothing more.
+        // After a protocol violation the client processes nothing more.
         while !self.finished && self.broken.is_none() {
             let piece = match receiver.peek()? {
                 Arrived::Piece(piece) => piece,
@@ -357,7 +358,7 @@ impl ColumnClient {
         }
     }
 
-    /// Ends everything under way.
+    /// Fails all requests in flight.
     fn fail_all(&mut self, error: RequestError) {
         self.outbox.clear();
         self.assembly = None;

@@ -3,7 +3,7 @@
 use super::{Buffer, ColumnError, ColumnHeader, ColumnShape};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// As many bytes as buffers are aligned to.
+/// The alignment unit of buffers.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -11,17 +11,17 @@ struct Line([u8; 64]);
 const _: () = assert!(size_of::<Line>() as u64 == super::BUFFER_ALIGN);
 
 /// A column: its shape, its version, and its buffers in memory that is aligned to
-/// [`super::BUFFER_ALIGN`] bytes, each buffer with zeros behind it up to a multiple of that.
+/// [`super::BUFFER_ALIGN`] bytes, each buffer followed by zeros up to a multiple of that.
 pub struct ColumnData {
     shape: ColumnShape,
     version: u64,
     lines: Box<[Line]>,
 }
 
-/// Why there is no column.
+/// Why a column could not be created.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DataError {
-    /// The shape contradicts itself, or a buffer's length is not the one that it says.
+    /// The shape contradicts itself, or a buffer's length does not match it.
     #[error(transparent)]
     Shape(#[from] ColumnError),
     /// There is not enough memory.
@@ -33,7 +33,8 @@ pub enum DataError {
 }
 
 impl ColumnData {
-    /// A column of these buffers, which are copied. A buffer that the shape does not have is empty.
+    /// Creates a column from these buffers, which are copied. A buffer that the shape does not have
+    /// is empty.
     ///
     /// # Errors
     /// If the shape contradicts itself or the buffers, or there is no memory.
@@ -63,7 +64,7 @@ impl ColumnData {
         Ok(data)
     }
 
-    /// Zeros, as room for a column that is still to come and will have this version.
+    /// A zeroed column of this version, to be filled with bytes that are yet to arrive.
     pub(super) fn zeroed(shape: ColumnShape, version: u64) -> Result<Self, DataError> {
         shape.check()?;
         let bytes = shape.bytes();
@@ -82,12 +83,12 @@ impl ColumnData {
         &self.shape
     }
 
-    /// Its version. It belongs to the bytes if this unit has made or verified them.
+    /// Its version. It matches the bytes if this unit has created or verified them.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The version that belongs to the bytes.
+    /// The version computed from the bytes.
     pub fn content(&self) -> u64 {
         let header = ColumnHeader {
             request: 0,
@@ -97,12 +98,12 @@ impl ColumnData {
         header.version_of(self.bytes())
     }
 
-    /// One of its buffers, without the zeros behind it. Empty if the column has none such.
+    /// One of its buffers, without the zeros behind it. Empty if the column has no such buffer.
     pub fn buffer(&self, buffer: Buffer) -> &[u8] {
         &self.bytes()[index(self.shape.range_of(buffer))]
     }
 
-    /// All buffers, with the zeros behind each.
+    /// All buffers, including the zeros behind each.
     pub fn bytes(&self) -> &[u8] {
         self.lines.as_bytes()
     }
@@ -112,7 +113,7 @@ impl ColumnData {
     }
 }
 
-/// A range of bytes that are in memory.
+/// Converts a range of bytes that are in memory.
 fn index(range: core::ops::Range<u64>) -> core::ops::Range<usize> {
     range.start as usize..range.end as usize
 }

@@ -1,45 +1,45 @@
-//! What can go wrong with a request for a column.
+//! Errors of a request for a column.
 
 use super::{ColumnError, RefusalCode};
 use crate::messaging::Closed;
 
-/// Why a request is not begun.
+/// Why a request was not started.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// Too many requests are under way; take answers first.
+    /// Too many requests are in flight; take answers first.
     #[error("{window} requests are under way, more the window does not hold; take answers first")]
     WindowFull {
-        /// Requests that the window holds.
+        /// Capacity of the window.
         window: u16,
     },
     /// The name is empty or too long.
     #[error(transparent)]
     Name(ColumnError),
-    /// The client has said that it asks for nothing more.
+    /// The client has declared that no more requests follow.
     #[error("the client has finished")]
     Finished,
-    /// The connection is of no use any more.
+    /// The connection can no longer be used.
     #[error("{0}; connect anew")]
     Broken(RequestError),
 }
 
-/// How a request failed.
+/// Why a request failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The storage unit refuses it.
+    /// The storage unit refused it.
     #[error("the storage unit refuses: {text} ({code})")]
     Refused {
         /// Why.
         code: RefusalCode,
-        /// The same for people, as the storage unit says it.
+        /// A human-readable explanation from the storage unit.
         text: String,
     },
-    /// The column is larger than this unit takes into memory.
+    /// The column is larger than this unit accepts into memory.
     #[error("a column of {bytes} bytes; this unit takes at most {max} (column_max)")]
     TooLarge {
         /// Bytes of its buffers.
         bytes: u64,
-        /// The most that is taken.
+        /// The maximum accepted.
         max: u64,
     },
     /// There is no memory for it.
@@ -48,18 +48,19 @@ pub enum RequestError {
         /// Bytes of its buffers.
         bytes: u64,
     },
-    /// The connection was closed before the answer had come.
+    /// The connection was closed before the answer was complete.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The storage unit sent what is no answer, and this unit closed the connection.
+    /// The storage unit sent a message that is not a valid answer, and this unit closed the
+    /// connection.
     #[error("the storage unit sent what is no answer: {0}")]
     BadAnswer(#[from] BadAnswer),
 }
 
-/// Why a message is no answer.
+/// Why a message is not a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadAnswer {
-    /// Its opcode is none of an answer.
+    /// Its opcode is not that of an answer.
     #[error("unknown opcode {opcode:#x}")]
     Opcode {
         /// The opcode.
@@ -68,17 +69,17 @@ pub enum BadAnswer {
     /// It contradicts itself.
     #[error(transparent)]
     Malformed(#[from] ColumnError),
-    /// A message of this opcode cannot be that long.
+    /// It is too long for a message of this opcode.
     #[error("a message of {bytes} bytes with opcode {opcode:#x}; at most {max} are possible")]
     TooLong {
         /// The opcode.
         opcode: u32,
         /// Its length.
         bytes: u64,
-        /// The longest that such a message can be.
+        /// The maximum length of such a message.
         max: u64,
     },
-    /// It answers a request that is not under way.
+    /// It answers a request that is not in flight.
     #[error("it answers request {request}, which is not under way")]
     UnknownRequest {
         /// The request's number.
@@ -90,20 +91,20 @@ pub enum BadAnswer {
         /// The request's number.
         request: u32,
     },
-    /// The bytes are not those of the version.
+    /// The bytes do not match the version.
     #[error("the bytes of request {request} belong to version {found:#x}, not {expected:#x}")]
     Version {
         /// The request's number.
         request: u32,
         /// The version in the header.
         expected: u64,
-        /// The version of the bytes.
+        /// The version computed from the bytes.
         found: u64,
     },
-    /// It says that nothing follows, with requests still to be answered.
+    /// It declares the end, with requests still unanswered.
     #[error("it ended with {missing} requests unanswered")]
     Ended {
-        /// How many.
+        /// The number of unanswered requests.
         missing: usize,
     },
 }

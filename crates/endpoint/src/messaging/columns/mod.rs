@@ -1,16 +1,17 @@
-//! Requests for column data, and the compute unit's cache (communication tier, sections 1, 3
-//! and 6).
+//! Requests for column data, and the compute unit's cache (communication tier, sections 1, 3 and
+//! 6).
 //!
 //! A storage unit has a [`Catalogue`] of named columns in region memory and, for each connection, a
-//! [`ColumnServer`] that takes requests from a [`Receiver`](super::Receiver) and streams answers
-//! through a [`Sender`](super::Sender), out of the memory where the columns lie. A compute unit has
-//! a [`ColumnClient`] for each connection; it assembles answers in memory, or shows their pieces
-//! where they lie in the receive buffers. A [`ColumnCache`] keeps what has come for all workers of
-//! the unit, as the paper plans it: a column that several want at once comes once.
+//! [`ColumnServer`] that receives requests from a [`Receiver`](super::Receiver) and streams answers
+//! through a [`Sender`](super::Sender), directly from the columns' memory. A compute unit has a
+//! [`ColumnClient`] for each connection; it assembles answers in memory, or shows their pieces in
+//! place in the receive buffers. A [`ColumnCache`] keeps received columns for all workers of the
+//! unit, as planned in the paper: a column that several workers request concurrently is transferred
+//! once.
 //!
 //! Server and client are machines: they read no clock and never block. The cache is shared by
-//! threads, and only who asks it to waits. `wire::fabric::message::column` has the layouts,
-//! `docs/columns.md` in the repository says what is promised.
+//! threads, and blocks only callers that ask for it. `wire::fabric::message::column` defines the
+//! layouts, `docs/columns.md` in the repository states the guarantees.
 
 mod cache;
 mod catalogue;

@@ -15,13 +15,13 @@ use request::{REQUEST_MAX, Request, Trouble, parse};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How a [`ColumnServer`] serves.
+/// The configuration of a [`ColumnServer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnServerConfig {
-    /// Requests that are taken before the one under way has been answered, at least one. More wait
-    /// in the receive buffers, and then at the one who asks.
+    /// Requests that are accepted before the current one has been answered, at least one. More wait
+    /// in the receive buffers, and then at the client.
     pub queue_max: u16,
-    /// Columns that stay registered for the connection though they are not being sent.
+    /// Columns that stay registered for the connection while they are not being sent.
     pub lent_max: u16,
 }
 
@@ -35,13 +35,13 @@ impl Default for ColumnServerConfig {
 }
 
 counters! {
-    /// Counters of a server since it was made.
+    /// Counters of a server since it was created.
     ServerCounters {
-        /// Requests taken.
+        /// Requests accepted.
         requests,
         /// Columns sent.
         columns,
-        /// Bytes of their buffers, with the zeros behind them.
+        /// Bytes of their buffers, including the zeros behind them.
         bytes,
         /// Answers that a column has not changed.
         unchanged,
@@ -51,42 +51,42 @@ counters! {
         refused,
         /// Columns registered for the connection.
         registrations,
-        /// Messages that were no request; the first one closed the connection.
+        /// Messages that were not valid requests; the first one closed the connection.
         malformed,
     }
 }
 
-/// Answers the requests that come on one channel, in their order, on another.
+/// Receives requests on one channel and answers them, in order, on another.
 #[derive(Debug)]
 pub struct ColumnServer {
     catalogue: Arc<Catalogue>,
     config: ColumnServerConfig,
-    /// The begin of a request that comes in several pieces.
+    /// The start of a request that arrives in several pieces.
     partial: Vec<u8>,
     queue: VecDeque<Request>,
     sending: Option<Sending>,
     lent: Lendings,
-    /// Whether the client has said that it asks for nothing more.
+    /// Whether the client has declared that no more requests follow.
     ended: bool,
-    /// Whether it has been told that everything is answered.
+    /// Whether the client has been told that everything is answered.
     told: bool,
     stopping: bool,
     malformed: Option<ColumnError>,
     counters: ServerCounters,
 }
 
-/// An answer under way.
+/// An answer in progress.
 #[derive(Debug)]
 struct Sending {
-    /// What is copied: a short answer, or a column's header.
+    /// The part that is copied: a short answer, or a column's header.
     head: Vec<u8>,
     head_sent: usize,
-    /// What is sent from where it lies: region, begin, bytes left.
+    /// The part that is sent in place: region, start, bytes left.
     body: Option<(Region, u64, u64)>,
 }
 
 impl ColumnServer {
-    /// Serves what is in `catalogue`.
+    /// Creates a server for the columns in `catalogue`.
     pub fn new(catalogue: Arc<Catalogue>, config: ColumnServerConfig) -> Self {
         Self {
             catalogue,
@@ -103,38 +103,38 @@ impl ColumnServer {
         }
     }
 
-    /// What was counted.
+    /// The server's counters.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }
 
-    /// Requests taken and not answered.
+    /// Requests accepted and not answered.
     pub fn waiting(&self) -> usize {
         self.queue.len() + usize::from(self.sending.is_some())
     }
 
-    /// What was wrong with the message for which the connection was closed, if it was.
+    /// What was wrong with the message because of which the connection was closed, if so.
     pub fn malformed(&self) -> Option<ColumnError> {
         self.malformed
     }
 
-    /// Whether the client has finished, and everything it asked for has been answered and has
-    /// arrived.
+    /// Whether the client has finished, and all answers have arrived.
     pub fn is_finished(&self, sender: &Sender) -> bool {
         self.ended && self.waiting() == 0 && sender.is_delivered()
     }
 
-    /// Refuses what has not begun to be answered, and whatever still comes.
+    /// Refuses requests whose answers have not started, and all later ones.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Takes requests and sends answers. True if anything happened. Call it when the sender's or
+    /// Receives requests and sends answers. True if anything happened. Call it when the sender's or
     /// the receiver's `poll_timeout` is due.
     ///
     /// # Errors
-    /// If the connection is closed, be it because of a message that is no request
-    /// ([`Self::malformed`]). Go on until both are settled, then call [`Self::destroy`].
+    /// If the connection is closed, possibly because of a message that is not a valid request
+    /// ([`Self::malformed`]). Continue to poll until both ends are settled, then call
+    /// [`Self::destroy`].
     pub fn poll(
         &mut self,
         now: Instant,
@@ -160,8 +160,8 @@ impl ColumnServer {
         result
     }
 
-    /// Takes back what the connection was lent. Its queue pairs have been destroyed, or are about
-    /// to be.
+    /// Deregisters the columns that were registered for the connection. Its queue pairs have been
+    /// destroyed, or are about to be.
     pub fn destroy(mut self, verbs: &mut dyn Verbs) {
         self.lent.take_back(verbs, |_| true);
     }
@@ -194,7 +194,7 @@ impl ColumnServer {
         Ok(happened)
     }
 
-    /// Takes requests while there is room for them.
+    /// Accepts requests while the queue has space.
     fn receive(&mut self, receiver: &mut Receiver) -> Result<bool, Trouble> {
         let mut happened = false;
         while !self.ended && self.queue.len() < usize::from(self.config.queue_max.max(1)) {
@@ -225,7 +225,7 @@ impl ColumnServer {
         Ok(happened)
     }
 
-    /// Writes answers while there is room for them.
+    /// Writes answers while there is space for them.
     fn send(&mut self, verbs: &mut dyn Verbs, sender: &mut Sender) -> Result<bool, Closed> {
         let mut happened = false;
         loop {
@@ -236,8 +236,8 @@ impl ColumnServer {
                 }
                 self.sending = None;
             }
-            // Who removes a column waits until nobody sends it. As what has arrived is known only
-            // for everything together, nothing new is begun until then.
+            // A caller that removes a column waits until no connection sends it. As arrival is only
+            // known for everything together, no new answer is started until then.
             let drains = self.lent.are_wanted();
             if drains && !sender.is_delivered() {
                 break;
@@ -259,7 +259,7 @@ impl ColumnServer {
         Ok(happened)
     }
 
-    /// Begins to answer.
+    /// Starts an answer.
     fn begin(
         &mut self,
         request: Request,
@@ -297,7 +297,7 @@ impl ColumnServer {
             (REFUSED, bytes, None)
         });
         let body_len = body.as_ref().map_or(0, |&(_, _, len)| len);
-        // What is too long was refused before, and what is refused is not too long.
+        // What is too long was refused before, and a refusal is not too long.
         let total = head.len() as u64 + body_len;
         sender.begin(opcode, total).map_err(not_ours)?;
         self.sending = Some(Sending {
@@ -346,7 +346,7 @@ impl ColumnServer {
 }
 
 impl Sending {
-    /// Writes what there is room for. True if it was anything.
+    /// Writes as much as there is space for. True if it was anything.
     fn write(&mut self, sender: &mut Sender) -> bool {
         let mut written = sender.write(&self.head[self.head_sent..]) as u64;
         self.head_sent += written as usize;
@@ -361,7 +361,7 @@ impl Sending {
     }
 }
 
-/// A sender that belongs to the server alone takes no messages only if the connection is closed.
+/// A sender used only by the server refuses messages only if the connection is closed.
 fn not_ours(error: SendError) -> Closed {
     match error {
         SendError::Closed(closed) => closed,
@@ -369,7 +369,7 @@ fn not_ours(error: SendError) -> Closed {
     }
 }
 
-/// Refuses what the connection's messages do not hold.
+/// Refuses an answer that exceeds the connection's longest message.
 fn too_long(bytes: u64, sender: &Sender) -> Result<(), (RefusalCode, String)> {
     let max = sender.message_max();
     if bytes <= max {

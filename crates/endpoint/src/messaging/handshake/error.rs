@@ -5,85 +5,85 @@ use crate::messaging::{self, Role, SetUpError};
 use rackweave_base::{Duration, Qpn};
 use rackweave_wire::fabric::message::handshake::{FirstBytes, MessageError, Refusal};
 
-/// Why two units did not come to a connection.
+/// Why two units did not establish a connection.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The peer has refused.
+    /// The peer refused.
     #[error("the {by} refused: {refusal}")]
     Refused {
-        /// Who has.
+        /// The role of the peer.
         by: Role,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The peer's terms do not fit this unit's.
+    /// The peer's terms are not compatible with this unit's.
     #[error("this unit refused the {peer}: {cause}")]
     Terms {
-        /// Who wants to connect.
+        /// The role of the peer.
         peer: Role,
-        /// Why not.
+        /// The reason.
         cause: messaging::Refusal,
     },
-    /// The peer's keys cannot be.
+    /// The peer's keys are not valid.
     #[error("this unit refused the {peer}: {cause}")]
     Keys {
-        /// Who wants to connect.
+        /// The role of the peer.
         peer: Role,
-        /// Why not.
+        /// The reason.
         cause: KeysError,
     },
-    /// What the peer sends is no message.
+    /// The peer sent bytes that are not a message.
     #[error("this unit refused the {peer}: {cause}")]
     NoMessage {
-        /// Who, if it is one.
+        /// The expected role of the peer.
         peer: Role,
-        /// What is wrong with it.
+        /// What is wrong with them.
         cause: MessageError,
     },
     /// The peer sent a message that is not due.
     #[error("this unit refused the {peer}: it sends {found} where {due} or a Refuse is due")]
     OutOfOrder {
-        /// Who.
+        /// The role of the peer.
         peer: Role,
-        /// What it sends.
+        /// The message received.
         found: Kind,
-        /// What is due.
+        /// The message that is due.
         due: Kind,
     },
-    /// The peer went on without waiting for an answer.
+    /// The peer continued without waiting for an answer.
     #[error("this unit refused the {peer}: behind {after} it sends {first} without waiting")]
     TooMuch {
-        /// Who.
+        /// The role of the peer.
         peer: Role,
-        /// The message behind which there is more.
+        /// The message followed by more bytes.
         after: Kind,
-        /// The first of what is behind it, if it was kept.
+        /// The first of those bytes, if they were kept.
         first: FirstBytes,
     },
-    /// This unit does not let the peer in, for a reason that is not the peer's messages.
+    /// This unit does not admit the peer, for a reason other than the peer's messages.
     #[error("this unit refused the {peer}: {refusal}")]
     NotAdmitted {
-        /// Who wants to connect.
+        /// The role of the peer.
         peer: Role,
-        /// Why not.
+        /// The reason.
         refusal: Refusal,
     },
-    /// This unit could not make its end of the connection.
+    /// This unit could not set up its end of the connection.
     #[error("this unit cannot connect to a {peer}: {cause}")]
     SetUp {
-        /// The peer that it was meant for.
+        /// The role of the peer.
         peer: Role,
-        /// Why not.
+        /// The reason.
         cause: SetUpError,
     },
     /// The peer took too long.
     #[error("{due} of the {peer} did not come within {after}; is it busy, or no such unit at all?")]
     TimedOut {
-        /// Who.
+        /// The role of the peer.
         peer: Role,
-        /// What it should have sent.
+        /// The message that was due.
         due: Kind,
-        /// How long the handshake had, all in all.
+        /// The total time of the handshake.
         after: Duration,
     },
     /// The peer ended the stream.
@@ -91,43 +91,43 @@ pub enum HandshakeError {
         "the {peer} ended the stream before {due}, with {came} bytes of it; is it a unit, alive?"
     )]
     Ended {
-        /// Who.
+        /// The role of the peer.
         peer: Role,
-        /// What it should have sent.
+        /// The message that was due.
         due: Kind,
-        /// Bytes of that which have come.
+        /// Bytes of it that have arrived.
         came: usize,
     },
 }
 
-/// Why keys cannot be those of a peer.
+/// Why keys are not valid for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeysError {
-    /// There is one queue pair per channel.
+    /// The number of queue pairs differs from the number of channels.
     #[error("it has {found} queue pairs, but {expected} channels were agreed on")]
     QueuePairs {
-        /// Queue pairs that it names.
+        /// Queue pairs in the keys.
         found: usize,
         /// Channels that were agreed on.
         expected: usize,
     },
-    /// A queue pair serves one channel.
+    /// A queue pair is named twice, but serves one channel.
     #[error("it names queue pair {0} twice")]
     Twice(Qpn),
-    /// Memory ends with the address space.
+    /// A region exceeds the address space.
     #[error("its {what}, {bytes} bytes from address {address:#x} on, would end beyond 2^64")]
     Address {
-        /// Which of its regions.
+        /// The region.
         what: &'static str,
-        /// Where it begins.
+        /// Its first address.
         address: u64,
-        /// Its bytes by what was agreed on.
+        /// Its length according to the agreed terms.
         bytes: u64,
     },
 }
 
 impl HandshakeError {
-    /// The code that the other unit is told, or has told: to count by.
+    /// The refusal code sent to or received from the peer, for counting.
     pub fn code(&self) -> RefusalCode {
         match self {
             Self::Refused { refusal, .. } | Self::NotAdmitted { refusal, .. } => refusal.code,
@@ -141,7 +141,7 @@ impl HandshakeError {
         }
     }
 
-    /// What the peer is told of it.
+    /// The text sent to the peer.
     pub(super) fn told(&self) -> String {
         match self {
             Self::Terms { cause, .. } => cause.to_string(),

@@ -1,4 +1,4 @@
-//! Terms between the values of machines and those of messages, and whether keys can be a peer's.
+//! Conversion of terms between machines and messages, and validation of a peer's keys.
 
 use super::KeysError;
 use crate::messaging::{Agreed, UnitTerms};
@@ -7,7 +7,7 @@ use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
 use rackweave_wire::fabric::message::handshake::{Keys, Place, Terms};
 use std::collections::BTreeSet;
 
-/// Terms as they are sent.
+/// Converts terms for sending.
 pub fn terms_to_wire(terms: &UnitTerms) -> Terms {
     Terms {
         fabric: terms.fabric,
@@ -22,10 +22,10 @@ pub fn terms_to_wire(terms: &UnitTerms) -> Terms {
     }
 }
 
-/// Terms that came.
+/// Converts received terms.
 ///
 /// # Panics
-/// If their MTU is none of RDMA, which a parsed message never has.
+/// If their MTU is not an RDMA MTU, which cannot occur in a parsed message.
 pub fn terms_from_wire(terms: &Terms) -> UnitTerms {
     UnitTerms {
         fabric: terms.fabric,
@@ -40,10 +40,10 @@ pub fn terms_from_wire(terms: &Terms) -> UnitTerms {
     }
 }
 
-/// Whether the keys that came can be those of a peer with which this was agreed on.
+/// Checks received keys against the agreed terms.
 ///
 /// # Errors
-/// If they cannot.
+/// If they are not valid.
 pub(super) fn check_keys(keys: &Keys, agreed: &Agreed) -> Result<(), KeysError> {
     let expected = usize::from(agreed.channels_up) + usize::from(agreed.channels_down);
     let found = keys.queue_pairs.len();

@@ -1,4 +1,4 @@
-//! Either unit's machine.
+//! The machine of either unit.
 
 use super::keys::{check_keys, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
@@ -8,41 +8,42 @@ use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::handshake::{Keys, Message};
 
-/// What a unit has done so far.
+/// The progress of a unit.
 enum State {
     /// The compute unit has sent a Hello.
     Greeted,
-    /// The compute unit has got an Offer and sent an Open: its end is made, but not connected.
+    /// The compute unit has received an Offer and sent an Open: its end exists, but is not
+    /// connected.
     Opened(Box<Prepared>),
     /// The storage unit waits for a Hello.
     Listening,
-    /// The storage unit has got a Hello and sent an Offer.
+    /// The storage unit has received a Hello and sent an Offer.
     Offered,
     /// The compute unit is connected, or has given up.
     Over,
 }
 
-/// A unit that connects to one of the other role: a compute unit to a storage unit that listens, or
-/// a storage unit to a compute unit that has opened a stream.
+/// A unit that connects to one of the other role: a compute unit to a listening storage unit, or a
+/// storage unit to a compute unit that has opened a stream.
 ///
-/// A compute unit holds queue pairs and regions between the Offer and the end: if it is not seen to
-/// its end, call [`Handshake::abandon`]. A storage unit holds some bytes and nothing else, until it
-/// makes and connects everything in one call of [`Handshake::poll`]; it may be dropped at any time.
+/// A compute unit holds queue pairs and regions between the Offer and the end: if it is not run to
+/// its end, call [`Handshake::abandon`]. A storage unit holds only some bytes until it creates and
+/// connects everything in one call of [`Handshake::poll`]; it may be dropped at any time.
 pub struct Handshake {
     talk: Talk,
     role: Role,
     config: MessagingConfig,
     mine: UnitTerms,
-    /// There once the peer's terms have come.
+    /// Present once the peer's terms have arrived.
     agreed: Option<Agreed>,
     state: State,
 }
 
-/// What queue pairs and regions are made with; starting PSNs are drawn from the last.
+/// What is needed to create queue pairs and regions; the last generates starting PSNs.
 type Means<'a> = (&'a mut dyn Verbs, &'a Memory, &'a mut KeyRng);
 
 impl Handshake {
-    /// A unit of this role, configuration and terms begins; it gives up at `deadline`.
+    /// Starts a unit of this role, configuration and terms; it gives up at `deadline`.
     pub fn new(
         now: Instant,
         role: Role,
@@ -68,7 +69,7 @@ impl Handshake {
         }
     }
 
-    /// Bytes have come.
+    /// Processes received bytes.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
         self.talk.handle_bytes(now, bytes);
     }
@@ -78,17 +79,17 @@ impl Handshake {
         self.talk.handle_end(now);
     }
 
-    /// What is to be sent, if there is anything.
+    /// The next bytes to send, if any.
     pub fn poll_send(&mut self) -> Option<Vec<u8>> {
         self.talk.poll_send()
     }
 
-    /// When it gives up; nothing if it is over.
+    /// When it gives up; `None` if it is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.talk.poll_timeout()
     }
 
-    /// Whether it has ended, one way or the other.
+    /// Whether it has ended, successfully or not.
     pub fn is_over(&self) -> bool {
         self.talk.is_over()
     }
@@ -98,25 +99,25 @@ impl Handshake {
         self.agreed.is_some()
     }
 
-    /// What was agreed on, once sound terms have come. Who looks before [`Self::poll_send`] gives a
-    /// storage unit's Offer away may still [`Self::refuse`] in its place.
+    /// The agreement, once valid terms have arrived. A caller that checks it before
+    /// [`Self::poll_send`] returns a storage unit's Offer may still call [`Self::refuse`] instead.
     pub fn agreed(&self) -> Option<&Agreed> {
         self.agreed.as_ref()
     }
 
-    /// Ends a storage unit's with a reason of its own, such as that it stops.
+    /// Ends a storage unit's handshake with a reason of the caller, such as that it stops.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         self.talk.refuse(code, why);
     }
 
-    /// Gives a compute unit's up: tells the peer, and takes back what was made.
+    /// Aborts a compute unit's handshake: notifies the peer, and releases its resources.
     pub fn abandon(&mut self, verbs: &mut dyn Verbs) {
         self.refuse(RefusalCode::Stopping, "the compute unit has given up");
         self.release(verbs);
     }
 
-    /// Does what there is to do. Queue pairs and regions are made with `verbs` and `memory`,
-    /// starting PSNs drawn from `rng`.
+    /// Performs the pending work. Queue pairs and regions are created with `verbs` and `memory`,
+    /// starting PSNs are drawn from `rng`.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -200,7 +201,7 @@ impl Handshake {
             .map_err(|cause| HandshakeError::SetUp { peer, cause })
     }
 
-    /// Connects to a peer whose keys have come. A storage unit makes its end now and sends its
+    /// Connects to a peer whose keys have arrived. A storage unit now creates its end and sends its
     /// keys.
     fn connect(
         &mut self,

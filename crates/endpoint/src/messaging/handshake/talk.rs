@@ -1,4 +1,4 @@
-//! What both machines have in common: bytes that came, bytes to send, the deadline.
+//! The common part of both machines: bytes received, bytes to send, the deadline.
 
 use super::{HandshakeError, Kind};
 use crate::messaging::Role;
@@ -7,12 +7,12 @@ use rackweave_wire::fabric::message::handshake::{
     FirstBytes, MESSAGE_MAX, Message, MessageError, Refusal, RefusalCode,
 };
 
-/// One side of the talk.
+/// One side of the dialogue.
 pub(super) struct Talk {
     peer: Role,
-    /// Bytes of the message that is due.
+    /// Received bytes of the message that is due.
     came: Vec<u8>,
-    /// More has come than is kept.
+    /// More bytes have arrived than are kept.
     overflow: bool,
     ended: bool,
     send: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// A talk with a unit of this role, from now to the deadline.
+    /// A dialogue with a unit of this role, from now to the deadline.
     pub fn new(peer: Role, now: Instant, deadline: Instant) -> Self {
         Self {
             peer,
@@ -37,7 +37,7 @@ impl Talk {
     }
 
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
-        // What comes too late is not looked at any more.
+        // Bytes that arrive too late are ignored.
         if self.over || now >= self.deadline {
             return;
         }
@@ -66,10 +66,11 @@ impl Talk {
         self.over
     }
 
-    /// The next message, which is to be a `due`; nothing if it has not come yet.
+    /// The next message, which must be a `due`; `None` if it has not arrived yet.
     ///
     /// # Errors
-    /// If it will not come: the time is over, the stream has ended, or something else has come.
+    /// If it will not arrive: the time is over, the stream has ended, or another message has
+    /// arrived.
     pub fn take(&mut self, now: Instant, due: Kind) -> Result<Option<Message>, HandshakeError> {
         let peer = self.peer;
         if now >= self.deadline {
@@ -106,13 +107,13 @@ impl Talk {
         }
     }
 
-    /// The talk has succeeded.
+    /// The dialogue has succeeded.
     pub fn finish(&mut self) {
         self.over = true;
         self.came = Vec::new();
     }
 
-    /// The talk has failed. Tells the peer, if that is of use to it.
+    /// The dialogue has failed. The reason is sent to the peer if that is useful.
     pub fn fail(&mut self, error: &HandshakeError) {
         if !self.over && self.tells(error) {
             let refusal = Refusal::new(error.code(), &error.told());
@@ -121,7 +122,7 @@ impl Talk {
         self.finish();
     }
 
-    /// This unit does not want to go on. What would have gone on, and is not sent yet, is not sent.
+    /// This unit refuses to continue. Messages that are not sent yet are discarded.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         if !self.over {
             self.send.clear();
@@ -130,12 +131,12 @@ impl Talk {
         self.finish();
     }
 
-    /// Whether the peer is told why the talk has failed.
+    /// Whether the reason of the failure is sent to the peer.
     fn tells(&self, error: &HandshakeError) -> bool {
         match error {
             HandshakeError::Refused { .. } | HandshakeError::Ended { .. } => false,
-            // A client of another protocol is told in ours, which a person may read. A server is
-            // not: it would take it for a request.
+            // A client of another protocol gets an answer in ours, which a person may read. A
+            // server does not: it would take it for a request.
             HandshakeError::NoMessage {
                 cause: MessageError::Foreign(_),
                 ..

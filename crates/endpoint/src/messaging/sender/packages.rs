@@ -1,4 +1,4 @@
-//! How messages become packages, and when those are posted.
+//! How messages are packed into packages, and when packages are posted.
 
 use super::{Ending, Sender, Slot};
 use crate::messaging::Closed;
@@ -10,12 +10,12 @@ use rackweave_wire::fabric::message::{
 };
 use zerocopy::IntoBytes;
 
-/// Bytes that the rest of a package must have beyond a header so that a long message begins there
-/// and not in the next one.
+/// Minimum space behind a header in the rest of a package for a long message to start there and not
+/// in the next one.
 const WORTH_A_PIECE: usize = 256;
 
 impl Sender {
-    /// What a receive buffer of the peer holds.
+    /// The capacity of a receive buffer of the peer.
     pub(super) fn package_bytes(&self) -> usize {
         self.end.shared.agreed.theirs.receive_bytes as usize
     }
@@ -29,8 +29,8 @@ impl Sender {
         self.filling - self.arriving < self.slots.len() as u64
     }
 
-    /// Sees to it that a piece is open into which `bytes` more of the message begun can go, or some
-    /// of them. False: there is no room now.
+    /// Ensures that a piece is open that can take `bytes` more of the current message, or some of
+    /// them. False: there is no space now.
     pub(super) fn open(&mut self, bytes: usize) -> bool {
         if !self.has_slot() {
             return false;
@@ -49,7 +49,7 @@ impl Sender {
         true
     }
 
-    /// A header behind what is in the package, for a piece that has `length` bytes.
+    /// Appends a header to the package, for a piece that has `length` bytes.
     pub(super) fn add_header(&mut self, length: usize, flags: u32) {
         let message = self.message.as_ref();
         let header = PieceHeader {
@@ -68,7 +68,7 @@ impl Sender {
         self.counters.pieces += u64::from(flags == 0);
     }
 
-    /// The open piece has `len` bytes more.
+    /// Extends the open piece by `len` bytes.
     pub(super) fn grow_piece(&mut self, len: usize) {
         let at = self.open_piece.expect("a piece is open");
         let mut bytes = self.slot().bytes.bytes_mut(0, 1);
@@ -78,7 +78,7 @@ impl Sender {
         bytes.write(at, header.as_bytes());
     }
 
-    /// The package has `len` bytes more of the message begun.
+    /// Accounts for `len` more bytes of the current message in the package.
     pub(super) fn after_bytes(&mut self, len: usize) {
         let message = self.message.as_mut().expect("bytes belong to a message");
         message.offset += len as u64;
@@ -101,14 +101,14 @@ impl Sender {
         }
     }
 
-    /// An empty message that has been begun has no bytes that would bring it into a package.
+    /// Writes the piece of an empty message, which has no bytes that would cause it to be packed.
     pub(super) fn write_empty(&mut self) {
         if self.message.as_ref().is_some_and(|begun| begun.total == 0) && self.open(0) {
             self.end_message();
         }
     }
 
-    /// That nothing follows stands in the last package.
+    /// Writes into the last package that nothing follows.
     pub(super) fn write_finished(&mut self) {
         if self.ending == Ending::Owed && self.has_slot() {
             self.add_header(0, FLAG_FINISHED);
@@ -117,7 +117,7 @@ impl Sender {
         }
     }
 
-    /// The package that is being filled is ready to go, if there is anything in it.
+    /// Declares the package being filled ready to be posted, if it is not empty.
     pub(super) fn close_package(&mut self) {
         self.open_piece = None;
         let len = core::mem::take(&mut self.filled);
@@ -128,7 +128,7 @@ impl Sender {
         }
     }
 
-    /// Sees which receive buffers have been released.
+    /// Detects which receive buffers have been released.
     pub(super) fn look_for_buffers(&mut self) -> Result<bool, Closed> {
         let shared = &self.end.shared;
         let count = self.buffers.len() as u64;
@@ -142,7 +142,7 @@ impl Sender {
             let Ok(Word::Free { sequence }) = Word::try_from(word) else {
                 return Err(shared.lied(CloseReason::ForeignState));
             };
-            // Nothing but what was sent there last can have been released.
+            // Only what was last sent there can have been released.
             match buffer.holds {
                 Some(package) if Sequence::of(package + count) == sequence => {
                     buffer.holds = None;
@@ -154,8 +154,8 @@ impl Sender {
         Ok(freed)
     }
 
-    /// Whether the package that is being filled should go although it could hold more: it would
-    /// wait for company for nothing.
+    /// Whether the package being filled should be posted although it has space: waiting for more
+    /// messages would be useless.
     pub(super) fn goes_alone(&self) -> bool {
         self.filled > 0 && (self.flush || (self.posting == self.arriving && self.message.is_none()))
     }
@@ -169,7 +169,7 @@ impl Sender {
                 }
                 let at = (self.posting % self.buffers.len() as u64) as usize;
                 if self.buffers[at].holds.is_some() {
-                    // As long as it cannot go, more may join it.
+                    // As long as it cannot be posted, more messages may join it.
                     self.counters.waits_for_buffer += 1;
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What a sender sends is what a receiver receives.
+//! A receiver receives what a sender sends.
 
 use super::rig::{COMPUTE, Rig, STORAGE, pattern, piece_bytes, small};
 use crate::messaging::{Arrived, MessageInfo, MessagingConfig, SendError};
@@ -58,7 +58,7 @@ fn small_messages_join_while_others_are_under_way() {
             (number, &[5; 100][..])
         );
     }
-    // The first went alone, the others filled packages: 32 + 100 bytes take 160.
+    // The first was sent alone, the others filled packages: 32 + 100 bytes take 160.
     let counters = rig.sender().counters();
     assert_eq!(
         (counters.messages, counters.pieces),
@@ -135,7 +135,7 @@ fn bytes_of_a_region_are_sent_without_a_copy() {
     let nic = &mut rig.network.nics[COMPUTE];
     let region = nic.register(pd, block, Access::empty()).unwrap();
 
-    // A header of the user's, then the region's bytes.
+    // A header from the caller, then the region's bytes.
     rig.sender().begin(8, 10 + 4990).unwrap();
     assert_eq!(rig.sender().write(b"ten bytes!"), 10);
     let (mut written, mut target) = (0, Vec::new());
@@ -194,7 +194,7 @@ fn the_receiver_is_told_of_the_end() {
     rig.run(Duration::from_millis(1));
     assert!(rig.sender().is_consumed());
     assert_eq!(rig.closed(), [None, None]);
-    // The other way is open still.
+    // The other direction is still open.
     assert!(
         rig.units[STORAGE].senders[0]
             .try_send(1, b"answer")

@@ -22,7 +22,7 @@ fn the_peer_is_told_why() {
     assert!(rig.units[COMPUTE].is_settled());
     let refused = rig.sender().try_send(1, b"more");
     assert_eq!(refused, Err(SendError::Closed(here.unwrap())));
-    // What had arrived is still there.
+    // What had arrived is still available.
     let mut target = Vec::new();
     for _ in 0..3 {
         assert!(rig.receiver().receive_into(&mut target).unwrap().is_some());
@@ -36,8 +36,9 @@ fn the_peer_is_told_why() {
     rig.destroy();
 }
 
-/// The compute unit closes when it has sent and taken everything, and before it says that it has
-/// taken what came last. The end of its own channel at the peer has gone by then.
+/// The compute unit closes after it has sent and received everything, and before it reports that it
+/// has released the last package. The end of its own channel at the peer has been destroyed by
+/// then.
 #[test]
 fn the_peer_is_told_by_a_channel_that_it_still_has() {
     let mut rig = Rig::new(&small());
@@ -103,7 +104,7 @@ fn a_peer_that_dies_is_noticed_by_all_who_wait() {
 fn a_unit_that_forgets_the_connection_is_noticed() {
     let mut rig = Rig::new(&small());
     rig.run(Duration::from_millis(1));
-    // Another connection in place of the storage unit's, whose queue pairs nobody knows.
+    // Another connection in place of the storage unit's; the peer does not know its queue pairs.
     let other = Rig::new(&small());
     let [_, strange] = other.units;
     let gone = core::mem::replace(&mut rig.units[STORAGE], strange);

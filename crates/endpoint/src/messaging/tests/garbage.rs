@@ -1,4 +1,4 @@
-//! A peer that lies. It holds valid keys and writes what it likes.
+//! A peer that breaks the protocol. It holds valid keys and writes arbitrary data.
 
 use super::rig::{COMPUTE, Rig, STORAGE, small};
 use crate::messaging::{Arrived, CloseReason, Closed, ClosedBy, MessagingConfig};
@@ -17,7 +17,7 @@ fn write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
     rig.network.nics[COMPUTE].deregister(&region);
 }
 
-/// The same while neither is polled: what a peer does that does not run our machines.
+/// The same while neither is polled, as a peer acts that does not run our machines.
 fn write_alone(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
     let region = post_write(rig, into_info, offset, bytes);
     let end = rig.network.now + Duration::from_micros(50);
@@ -53,7 +53,8 @@ fn write_word(rig: &mut Rig, entry: usize, word: u64) {
     write(rig, true, entry as u64 * ENTRY_LEN, &word.to_le_bytes());
 }
 
-/// The storage unit finds the lie, says so and lives; the compute unit hears why.
+/// The storage unit detects the violation, reports it and survives; the compute unit receives the
+/// reason.
 fn check(rig: &mut Rig, reason: CloseReason) {
     let found = format!("{:?}", rig.receiver().peek());
     let lied = Closed {
@@ -105,7 +106,7 @@ fn packages_that_cannot_be() {
         write_word(&mut rig, entry, filled(package, 100));
         check(&mut rig, CloseReason::BadSequence);
     }
-    // Buffers said to be free that hold nothing.
+    // Buffers reported free that hold nothing.
     let mut rig = Rig::new(&small());
     let sequence = Sequence::of(0);
     write_word(&mut rig, peer_entry(1), Word::Free { sequence }.into());
@@ -184,7 +185,7 @@ fn a_message_that_changes_its_mind() {
     }
 }
 
-/// Has the compute unit write a sound package of one short message, and the word for it.
+/// Has the compute unit write a valid package of one short message, and its word.
 fn write_package(rig: &mut Rig, package: u64) {
     let mut header = header();
     header.message = (package as u32).into();
@@ -197,12 +198,12 @@ fn write_package(rig: &mut Rig, package: u64) {
 
 fn poll_storage(rig: &mut Rig) {
     let nic = &mut rig.network.nics[STORAGE];
-    // Whether it is closed is what the receiver is asked for.
+    // The receiver is asked whether the connection is closed.
     let _ = rig.units[STORAGE].poll(rig.network.now, nic);
 }
 
-/// A receiver that has said that its peer lies takes nothing of it any more, even if what lies
-/// there has become sound, or what comes next is.
+/// A receiver that has reported a violation accepts nothing more of its peer, even if the data in
+/// its buffers, or what comes next, has become valid.
 #[test]
 fn a_lie_cannot_be_taken_back() {
     let mut rig = Rig::new(&small());
@@ -229,7 +230,7 @@ fn a_lie_cannot_be_taken_back() {
     assert_eq!(rig.receiver().peek(), Err(lied));
 }
 
-/// The number of a package is the next one, but its sender has not been told of a buffer for it.
+/// The number of a package is the next one, but its sender has not been given a buffer for it.
 #[test]
 fn packages_without_a_buffer() {
     let mut rig = Rig::new(&small());
@@ -246,8 +247,8 @@ fn packages_without_a_buffer() {
     assert_eq!(rig.receiver().peek(), Err(lied));
 }
 
-/// A peer that acknowledges nothing and goes on sending cannot overflow the queue of words that
-/// tell of free buffers.
+/// A peer that acknowledges nothing and continues to send cannot overflow the queue of words that
+/// report free buffers.
 #[test]
 fn free_buffers_that_nobody_acknowledges() {
     let config = MessagingConfig {
@@ -266,7 +267,7 @@ fn free_buffers_that_nobody_acknowledges() {
         poll_storage(&mut rig);
         taken += 1;
     }
-    // Three buffers, and six that are told to be free before one of that is acknowledged.
+    // Three buffers, and six that are reported free before one of those reports is acknowledged.
     assert_eq!(taken, 9);
     let lied = Closed {
         by: ClosedBy::Local,
@@ -275,7 +276,7 @@ fn free_buffers_that_nobody_acknowledges() {
     assert_eq!(rig.units[STORAGE].closed(), Some(lied));
 }
 
-/// Free buffers that could not be told of are told of when the peer acknowledges again.
+/// Free buffers that could not be reported are reported when the peer acknowledges again.
 #[test]
 fn free_buffers_are_told_of_later() {
     let mut rig = Rig::new(&small());

@@ -1,4 +1,4 @@
-//! Messages of random lengths in all ways, over bad networks.
+//! Messages of random lengths in all modes, over bad networks.
 
 use super::rig::{Rig, pattern, small};
 use crate::messaging::{Arrived, MessagingConfig};
@@ -16,7 +16,7 @@ fn config(rng: &mut Rng) -> MessagingConfig {
     }
 }
 
-/// One way to send a message; true when it is taken whole.
+/// One way to send a message; returns true when it is accepted completely.
 struct Sending {
     payload: Vec<u8>,
     way: u64,
@@ -43,7 +43,7 @@ impl Sending {
         } else {
             self.written += sender.write(&self.payload[self.written..]);
         }
-        // An empty message has no bytes to write, and may wait for a place all the same.
+        // An empty message has no bytes to write, but may still wait for space.
         self.written == self.payload.len() && !rig.sender().is_writing()
     }
 }

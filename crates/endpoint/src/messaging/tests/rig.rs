@@ -21,7 +21,7 @@ pub struct Rig {
     pub keys: [UnitKeys; 2],
 }
 
-/// Small buffers, so that limits are soon met.
+/// Small buffers, so that limits are reached early.
 pub fn small() -> MessagingConfig {
     MessagingConfig {
         receive_buffers: 3,
@@ -83,7 +83,7 @@ impl Rig {
         &mut self.units[STORAGE].receivers[0]
     }
 
-    /// Polls both units and lets one thing happen. False if nothing will before `limit`.
+    /// Polls both units and executes one event. False if there is none before `limit`.
     pub fn step(&mut self, limit: Duration) -> bool {
         self.poll();
         let timers = self.units.iter().filter_map(Connection::poll_timeout);
@@ -93,12 +93,12 @@ impl Rig {
 
     pub fn poll(&mut self) {
         for (unit, nic) in self.units.iter_mut().zip(&mut self.network.nics) {
-            // Whether it is closed is looked at by those who ask.
+            // Callers check for themselves whether it is closed.
             let _ = unit.poll(self.network.now, nic);
         }
     }
 
-    /// Lets happen what will within a time.
+    /// Runs for the given time.
     pub fn run(&mut self, time: Duration) {
         let end = self.network.now + time;
         while self.network.now < end && self.step(end.since(self.network.now)) {}
@@ -106,8 +106,8 @@ impl Rig {
         self.poll();
     }
 
-    /// Has the compute unit send a message of any length, and takes at the storage unit what comes
-    /// meanwhile.
+    /// Has the compute unit send a message of any length, and receives at the storage unit what
+    /// arrives meanwhile.
     pub fn carry(&mut self, opcode: u32, payload: &[u8]) -> (MessageInfo, Vec<u8>) {
         self.sender().begin(opcode, payload.len() as u64).unwrap();
         let (mut written, mut target) = (0, Vec::new());
@@ -124,7 +124,7 @@ impl Rig {
         );
     }
 
-    /// Sends small messages until there is no room.
+    /// Sends small messages until there is no space.
     pub fn fill(&mut self, payload: &[u8]) -> usize {
         let mut sent = 0;
         while self.sender().try_send(sent as u32, payload).unwrap() {
@@ -136,7 +136,7 @@ impl Rig {
         sent
     }
 
-    /// Copies out all messages that are there.
+    /// Copies out all messages that have arrived.
     pub fn take_all(&mut self) -> Vec<(u32, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
@@ -148,12 +148,12 @@ impl Rig {
         }
     }
 
-    /// What both ends say when asked: why they are closed.
+    /// Why the connection is closed, according to both ends.
     pub fn closed(&mut self) -> [Option<Closed>; 2] {
         [self.units[0].closed(), self.units[1].closed()]
     }
 
-    /// Both units give everything back; nothing may be left at the NICs or in memory.
+    /// Both units release everything; nothing may be left at the NICs or in memory.
     pub fn destroy(self) {
         let Self {
             mut network, units, ..
@@ -165,13 +165,13 @@ impl Rig {
     }
 }
 
-/// Bytes that say where they belong.
+/// Pseudo-random bytes determined by `seed`.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..len).map(|_| rng.next_u32() as u8).collect()
 }
 
-/// The piece that is there.
+/// The current piece.
 pub fn piece_bytes(receiver: &mut Receiver) -> Option<Vec<u8>> {
     match receiver.peek().unwrap() {
         Arrived::Piece(piece) => Some(piece.bytes.to_vec()),

@@ -1,4 +1,4 @@
-//! Buffers and channels of all sizes, and what is refused.
+//! Buffers and channels of all sizes, and configurations that are refused.
 
 use super::rig::{COMPUTE, Rig, STORAGE, pattern, small, terms};
 use crate::messaging::{
@@ -46,7 +46,7 @@ fn channels_have_buffers_of_their_own() {
     let counts = [&rig.units[COMPUTE], &rig.units[STORAGE]]
         .map(|unit| (unit.senders.len(), unit.receivers.len()));
     assert_eq!(counts, [(3, 2), (2, 3)]);
-    // A channel whose receiver is slow keeps no other waiting.
+    // A channel with a slow receiver does not delay the others.
     for channel in 0..3 {
         let sender = &mut rig.units[COMPUTE].senders[channel];
         while sender
@@ -133,7 +133,7 @@ fn units_that_do_not_fit_are_refused() {
     check(|t| t.channels_down = 200, Refusal::Channels(200));
     check(|t| t.message_max = 0, Refusal::MessageMax);
 
-    // A rack that does not mind, and the smaller of what both say.
+    // A unit that accepts any rack, and the smaller value of both units.
     let (mine, mut theirs) = (terms(0, &small()), terms(1, &small()));
     (theirs.fabric, theirs.message_max, theirs.channels_up) = (0, 10, 7);
     let agreed = Agreed::new(Role::Compute, mine, theirs).unwrap();

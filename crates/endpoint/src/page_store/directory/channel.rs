@@ -1,9 +1,9 @@
-//! The real directory of one worker: operations on slots, their steps on queue pairs, and what
-//! comes back.
+//! The real directory of one worker: operations in slots, their steps on queue pairs, and the
+//! results.
 //!
 //! Each operation has a slot and waits for one thing at a time: a response, the data after it, the
-//! server, or time. So a slot's places in the control region never have two users, and nothing is
-//! matched but the id of the one work request under way.
+//! server, or time. A slot's areas in the control region therefore never have two users, and only
+//! the id of the one work request in flight has to be matched.
 
 use super::parts::ChannelParts;
 use super::renewal::Link;
@@ -16,13 +16,13 @@ use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
 use rackweave_wire::fabric::page::{LatchWord, Request, Status, control};
 use std::collections::VecDeque;
 
-/// How often the queue pair to the switch is looked at while only data is awaited: nothing else
-/// would tell that the switch is gone.
+/// How often the queue pair to the switch is checked while only data is awaited. Nothing else would
+/// show that the switch has failed.
 const WATCH: Duration = Duration::from_millis(1);
-/// How long data may be on its way: longer than the switch waits for storage, so that who waits
-/// hears of that.
+/// Maximum time for data to arrive. It exceeds the switch's wait for storage, so that the node gets
+/// the switch's report of a storage timeout.
 const DATA_LIMIT: Duration = Duration::from_secs(8);
-/// Completions taken at once.
+/// Maximum number of completions polled at once.
 const POLLED_MAX: usize = 64;
 
 /// A channel to the page directory.
@@ -35,19 +35,19 @@ pub struct Channel {
     polled: Vec<Completion>,
     tickets: u32,
     pub(super) posts: u64,
-    /// Operations whose data is under way.
+    /// Operations whose data is in flight.
     moving: u32,
-    /// Operations that pause.
+    /// Operations that are paused.
     pausing: u32,
     watch: Instant,
     pub(super) switch: Link,
     pub(super) server: Link,
-    /// This node is taken for dead.
+    /// This node has been declared dead.
     pub(super) fenced: bool,
 }
 
 impl Channel {
-    /// A channel of these parts.
+    /// Creates a channel from its parts.
     ///
     /// # Panics
     /// If there are no slots or too many, or the control region is too small for them.
@@ -78,30 +78,31 @@ impl Channel {
         }
     }
 
-    /// How often its connections were made afresh. What was under way then is asked for again, and
-    /// who gives back what it has not any more is told that it has: nobody knows better.
+    /// How often its connections were re-established. Operations then in flight are repeated, and
+    /// the release of a latch that the node no longer holds is reported as done: the outcome cannot
+    /// be known.
     pub fn renewals(&self) -> u64 {
         let links = [&self.switch, &self.server];
         let connected = links.map(|link| control::connected_of(link.generation));
         connected.map(u64::from).iter().sum()
     }
 
-    /// Whether the connection to the switch has failed and is not made afresh yet.
+    /// Whether the connection to the switch has failed and is not yet re-established.
     pub fn is_lost(&self) -> bool {
         self.switch.is_lost
     }
 
-    /// Whether this node was taken for dead: every operation ends in [`Answer::Fenced`].
+    /// Whether this node was declared dead: every operation ends in [`Answer::Fenced`].
     pub fn is_fenced(&self) -> bool {
         self.fenced
     }
 
-    /// What the channel is made of.
+    /// The parts of the channel.
     pub fn parts(&self) -> &ChannelParts {
         &self.parts
     }
 
-    /// Whether every slot is in use for what is owed, so that nothing can be asked for.
+    /// Whether every slot is in use for owed work, so that no request can be started.
     fn is_all_owed(&self) -> bool {
         let mut tasks = self.slots.iter().flatten();
         self.free.is_empty() && tasks.all(|task| task.ticket.is_none())
@@ -116,7 +117,7 @@ impl Channel {
         }
     }
 
-    /// Goes on with the operation in a slot until it waits or has ended.
+    /// Advances the operation in a slot until it waits or has ended.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -178,7 +179,7 @@ impl Channel {
         self.slots[usize::from(slot)] = Some(task);
     }
 
-    /// Takes the operation out of its slot to go on with it.
+    /// Takes the operation out of its slot in order to advance it.
     pub(super) fn take(&mut self, slot: u16) -> Option<Task> {
         let task = self.slots.get_mut(usize::from(slot))?.take()?;
         match task.waits {
@@ -274,7 +275,7 @@ impl Channel {
         Ok((parts.qpn, entry, parts.rkey))
     }
 
-    /// What a completion means for the operation that waits for it.
+    /// Applies a completion to the operation that waits for it.
     fn completed(&mut self, now: Instant, verbs: &mut dyn Verbs, completion: Completion) {
         let slot = completion.id as u16;
         let ok = completion.status == CompletionStatus::Success;
@@ -288,7 +289,7 @@ impl Channel {
             return;
         }
         if !ok {
-            // Whoever waits for it sees that the connection is lost.
+            // The operation that waits for it will see that the connection is lost.
             return link.lose(now);
         }
         let Some(Some(task)) = self.slots.get(usize::from(slot)) else {
@@ -302,7 +303,7 @@ impl Channel {
                     return self.wait(now, slot, task, waits);
                 }
                 Some(response) => Event::Answered(response),
-                // No switch says this.
+                // No correct switch sends this.
                 None => return self.switch.lose(now),
             },
             Waits::Server(id, fruit) if id == completion.id && !ours => match fruit {
@@ -325,7 +326,7 @@ impl Channel {
         self.go_on(now, verbs, slot, task, step);
     }
 
-    /// Looks into every slot for data that has come and pauses that are over.
+    /// Checks every slot for arrived data and expired pauses.
     fn look(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         for slot in 0..self.parts.slots {
             let Some(task) = &self.slots[usize::from(slot)] else {
@@ -408,7 +409,7 @@ impl Directory for Channel {
         self.tickets = self.tickets.wrapping_add(1);
         let ticket = Ticket(self.tickets);
         let Some(slot) = self.free.pop() else {
-            // Nobody answers, and that may last.
+            // The peer does not respond, possibly for long.
             self.reply(ticket, Answer::Gone, NO_LATCH.0);
             return Some(ticket);
         };

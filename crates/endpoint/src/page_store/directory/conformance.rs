@@ -1,10 +1,9 @@
-//! What every page directory must do, whoever plays it: run against the real rack and against
-//! models, with entries in the switch and in a server's memory.
+//! What every page directory must do, whatever its implementation: run against the real rack and
+//! against models, with entries in the switch and in a server's memory.
 //!
-//! A check panics with what was expected. It uses only a [`World`] of a few nodes, in which nobody
-//! else is active; each check has a page of its own. The nodes behave as a page store must: a
-//! buffer frame's header is void before anything is fetched into it, and tells page and version
-//! after a change.
+//! A check panics with what was expected. It uses only a [`World`] of a few nodes, without other
+//! activity; each check has its own page. The nodes behave as a page store must: a buffer frame's
+//! header is void before anything is fetched into it, and contains page and version after a change.
 
 use super::{Answer, Mode, Op, Reply, Served, Ticket};
 use rackweave_base::Block;
@@ -15,19 +14,19 @@ mod checks;
 
 pub use checks::ALL;
 
-/// Nodes that a world must have.
+/// The number of nodes that a world must have.
 pub const NODES: usize = 3;
-/// Buffer frames that each node must have.
+/// The number of buffer frames that each node must have.
 pub const FRAMES: u32 = 8;
-/// Pages that a world must have: those named by `0..PAGES`.
+/// The number of pages that a world must have: those named by `0..PAGES`.
 pub const PAGES: u64 = 16;
 
-/// How often a check drives the world before it takes an operation for hung.
+/// Steps of the world after which a check considers an operation hung.
 const STEPS_MAX: u64 = 2_000_000;
-/// How often a check asks again when a source was gone.
+/// How often a check retries when a source did not respond.
 const TRIES_MAX: u32 = 200;
 
-/// Some nodes with a directory each, and whatever is between them.
+/// Some nodes with a directory each, and everything between them.
 pub trait World {
     /// The number of nodes: at least [`NODES`].
     fn nodes(&self) -> usize;
@@ -41,7 +40,7 @@ pub trait World {
     /// A page that does not exist.
     fn beyond(&self) -> PageId;
 
-    /// The buffer frames of a node, one behind the other: at least [`FRAMES`].
+    /// The buffer frames of a node, contiguous: at least [`FRAMES`].
     fn frames(&self, node: usize) -> &Block;
 
     /// [`super::Directory::begin`] of a node's directory.
@@ -50,14 +49,14 @@ pub trait World {
     /// [`super::Directory::poll`] of a node's directory.
     fn poll(&mut self, node: usize) -> Option<Reply>;
 
-    /// Drives everything a little: packets and time. Time passes even if there are no packets.
+    /// Advances packets and time a little. Time passes even if there are no packets.
     fn step(&mut self);
 }
 
 /// Runs every check.
 ///
 /// # Panics
-/// If the directory does not do what it must.
+/// If the directory violates a requirement.
 pub fn all(world: &mut dyn World) {
     for (n, (name, check)) in (0..).zip(ALL) {
         println!("conformance: {name}");
@@ -76,8 +75,7 @@ pub struct Bench<'a> {
     pub page: PageId,
 }
 
-/// The bytes of a version of a page: a header, and a body that tells page and version at every
-/// word.
+/// The bytes of a version of a page: a header, and a body with page and version in every word.
 pub fn stamped(page: PageId, version: u64, size: usize) -> Vec<u8> {
     let header = PageHeader {
         page: page.tag(),
@@ -98,7 +96,7 @@ pub fn stamped(page: PageId, version: u64, size: usize) -> Vec<u8> {
 }
 
 impl Bench<'_> {
-    /// Begins an operation.
+    /// Starts an operation.
     pub fn begin(&mut self, node: usize, op: Op) -> Ticket {
         self.world
             .begin(node, op)
@@ -117,7 +115,7 @@ impl Bench<'_> {
         panic!("node {node}: an operation on {} does not end", self.page);
     }
 
-    /// Carries out an operation, again if somebody was gone.
+    /// Runs an operation, and repeats it if there was no response.
     pub fn run(&mut self, node: usize, op: Op) -> Reply {
         for _ in 0..TRIES_MAX {
             let ticket = self.begin(node, op);
@@ -129,7 +127,7 @@ impl Bench<'_> {
         panic!("node {node}: {op:?} is answered with Gone for ever");
     }
 
-    /// The same, but it must be answered so.
+    /// The same, but requires this answer.
     pub fn expect(&mut self, node: usize, op: Op, answer: Answer) -> LatchWord {
         let reply = self.run(node, op);
         assert_eq!(reply.answer, answer, "node {node}: {op:?}");
@@ -152,7 +150,7 @@ impl Bench<'_> {
             have,
         };
         let mut reply = self.run(node, op);
-        // Worlds with faults say Locked at times although nobody has the latch.
+        // Worlds with faults sometimes answer Locked although the latch is free.
         for _ in 0..TRIES_MAX {
             if reply.answer != Answer::Locked || self.verify(node).is_locked() {
                 return reply;
@@ -162,7 +160,7 @@ impl Bench<'_> {
         reply
     }
 
-    /// Fetches the page, which must succeed, and checks its bytes. Gives version and source.
+    /// Fetches the page, which must succeed, and checks its bytes. Returns version and source.
     pub fn fetched(&mut self, node: usize, mode: Mode, frame: u32) -> (u64, Source) {
         let reply = self.fetch(node, mode, frame);
         let Answer::Fetched(Served { source, .. }) = reply.answer else {
@@ -174,7 +172,7 @@ impl Bench<'_> {
         (version, source)
     }
 
-    /// Changes the page, which node `node` must be able to latch. Gives the new version.
+    /// Changes the page, which node `node` must be able to latch. Returns the new version.
     pub fn change(&mut self, node: usize, frame: u32) -> u64 {
         let reply = self.fetch(node, Mode::Exclusive, frame);
         assert!(
@@ -185,7 +183,7 @@ impl Bench<'_> {
         self.finish_change(node, frame, reply.latch.version())
     }
 
-    /// Changes the page, whose latch node `node` has, and gives it back.
+    /// Changes the page, whose latch node `node` holds, and releases the latch.
     pub fn finish_change(&mut self, node: usize, frame: u32, version: u64) -> u64 {
         let page = self.page;
         self.stamp(node, frame, version + 1);
@@ -217,7 +215,7 @@ impl Bench<'_> {
         self.world.frames(node).write(at, &VOID.to_le_bytes());
     }
 
-    /// Whether a buffer frame holds this version of the page, whole.
+    /// Checks that a buffer frame holds this version of the page, complete.
     pub fn is_whole(&self, node: usize, frame: u32, version: u64) {
         let size = self.world.page_size();
         let mut bytes = vec![0; size];
@@ -232,7 +230,7 @@ impl Bench<'_> {
         );
     }
 
-    /// Nobody has the latch.
+    /// Checks that the latch is free.
     fn is_free(&mut self) {
         let latch = self.verify(0);
         assert!(

@@ -1,8 +1,8 @@
-//! A rack that the tests play: switch, memory server and SSD in one model behind [`Verbs`].
+//! A model of a rack for tests: switch, memory server and SSD in one model behind [`Verbs`].
 //!
-//! Packets of one queue pair stay in order; all else takes random time. Pages move in pieces, the
-//! header first, so that a torn page can be seen. Faults are drawn at random. The controller's part
-//! is [`Model::promote`] and [`Model::demote`], each in one instant.
+//! Packets of one queue pair stay in order; everything else takes random time. Pages move in
+//! pieces, the header first, so that a torn page can be detected. Faults are random. The controller
+//! is represented by [`Model::promote`] and [`Model::demote`], which act instantaneously.
 
 mod directory;
 mod movement;
@@ -26,12 +26,12 @@ const CONTROL_ADDRESS: u64 = 0x7000_0000;
 const CONTROL_KEY: Lkey = Lkey(77);
 const ENTRIES_ADDRESS: u64 = 0x10_0000;
 const ENTRIES_KEY: Rkey = Rkey(0xfeed);
-/// What a place in the server's memory is while the switch has the entry: no place.
+/// The place in the server's memory while the switch has the entry: not a place.
 const ELSEWHERE: u64 = u64::MAX;
 pub(super) const SWITCH_QP: Qpn = Qpn(5);
 pub(super) const SERVER_QP: Qpn = Qpn(6);
 
-/// What goes wrong, as probabilities.
+/// Faults, as probabilities.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Faults {
     pub busy: f64,
@@ -50,7 +50,7 @@ pub(super) struct Entry {
     pub place: Place,
 }
 
-/// A node as the model sees it.
+/// A node in the model.
 pub(super) struct Node {
     pub frames: Block,
     pub control: Block,
@@ -111,9 +111,9 @@ pub(super) struct Model {
     /// When the last packet of a queue pair arrives, by node, queue pair and direction.
     last: HashMap<(u16, Qpn, bool), u64>,
     commands: u32,
-    /// Something has reached a node.
+    /// An event has reached a node.
     pub touched: bool,
-    /// Node and buffer frame that a slot aims at.
+    /// The node and buffer frame at which a slot aims.
     aims: HashMap<(u16, u8), u64>,
 }
 
@@ -155,7 +155,7 @@ impl Model {
         model
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub fn is_idle(&self) -> bool {
         self.events.is_empty()
     }
@@ -165,7 +165,7 @@ impl Model {
         self.events.insert((at, self.sequence), event);
     }
 
-    /// When something on a queue pair arrives: not before what went before it.
+    /// When an event on a queue pair arrives: not before the preceding ones.
     fn in_order(&mut self, node: u16, qpn: Qpn, back: bool) -> u64 {
         let delay = self.rng.between(200, 4_000);
         let last = self.last.entry((node, qpn, back)).or_default();
@@ -187,7 +187,7 @@ impl Model {
         );
     }
 
-    /// The next event, and all at the same time; time passes even if there is none.
+    /// Executes the next event, and all at the same time; time passes even if there is none.
     pub fn step(&mut self) {
         let next = self.events.first_key_value().map(|(&(at, _), _)| at);
         self.now = next.unwrap_or(u64::MAX).min(self.now + 1_000).max(self.now);
@@ -393,7 +393,7 @@ impl conformance::World for FakeRack {
     }
 }
 
-/// The control region of a channel that was connected once.
+/// The control region of a channel that has been connected once.
 fn control_region(memory: &Memory) -> Block {
     let bytes = control::control_bytes(SLOTS, u16::from(STORE) + 1) as usize;
     let region = memory.allocate(bytes).unwrap();

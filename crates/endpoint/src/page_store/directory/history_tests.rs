@@ -1,10 +1,10 @@
-//! Random histories of three nodes on a few pages over the fake rack, with faults, and with
-//! entries that move between switch and server at any moment.
+//! Random histories of three nodes on a few pages over the fake rack, with faults, and with entries
+//! that move between switch and server at any moment.
 //!
-//! What is checked at every reply: at most one holder; versions never go back, and grow by one with
-//! each change; data is that of the version in the reply, whole; a page that was changed is never
-//! called superseded unless it was overtaken. At the end: no latch, no mark of a write, no change
-//! is left behind.
+//! These are checked at every reply: at most one node holds a latch; versions never go back, and
+//! grow by one with each change; data is that of the version in the reply, complete; a changed page
+//! is never called superseded unless it was overtaken. At the end no latch, no mark of a write and
+//! no unreleased change remains.
 
 mod replies;
 
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 const PAGES: u64 = 3;
 const OPERATIONS: usize = 1_500;
 
-/// What a node knows of a page.
+/// A node's knowledge of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Copy {
     frame: u32,
@@ -31,9 +31,9 @@ struct Copy {
 #[derive(Default)]
 struct Node {
     copies: HashMap<u64, Copy>,
-    /// Buffer frames that may be used, those whose headers were voided with the number of
-    /// quiesces since, and where a page was last: it must come back elsewhere, for somebody may
-    /// look for it there while it is coming.
+    /// Buffer frames that may be used, those whose headers were voided with the number of quiesces
+    /// since, and where a page was last: it must be fetched into another frame, because a node may
+    /// look for it there during the fetch.
     free: Vec<u32>,
     voided: Vec<(u32, u8)>,
     last: HashMap<u64, u32>,
@@ -52,7 +52,7 @@ struct History {
     world: FakeRack,
     rng: Rng,
     nodes: Vec<Node>,
-    /// The version that the last change gave, as its reply said.
+    /// The version of the last change, from its reply.
     committed: Vec<u64>,
     holder: Vec<Option<usize>>,
     counts: HashMap<&'static str, u32>,
@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// Voids a buffer frame; it comes to be free after two quiesces.
+    /// Voids a buffer frame, which becomes free after two quiesces.
     fn retire(&mut self, node: usize, frame: u32) {
         self.void(node, frame);
         self.nodes[node].voided.push((frame, 0));
@@ -164,7 +164,8 @@ impl History {
             }
             _ => {
                 let mode = self.mode();
-                // A dirty copy that is not the newest must go first: others may read from it.
+                // A dirty copy that is not the newest must be removed first: other nodes may read
+                // from it.
                 let have = Some(copy.version);
                 self.begin(
                     node,
@@ -225,7 +226,7 @@ impl History {
         self.settle();
     }
 
-    /// Nothing is left behind.
+    /// Checks that nothing is left behind.
     fn settle(&self) {
         let model = self.world.model.borrow();
         for (n, &committed) in (0..).zip(&self.committed) {
@@ -264,7 +265,7 @@ fn name(answer: Answer) -> &'static str {
     }
 }
 
-/// Runs histories of these seeds; gives how often each answer came.
+/// Runs histories with these seeds; returns how often each answer occurred.
 fn histories(faults: Faults, indexed: bool) -> HashMap<&'static str, u32> {
     let mut counts = HashMap::new();
     let number = |name| {

@@ -1,12 +1,12 @@
-//! What a page store asks of a page directory, wherever the directory is.
+//! The interface between a page store and a page directory, wherever the directory is.
 //!
 //! [`Directory`] is the seam: the pool and its workers know nothing else. [`Channel`] is the real
-//! one: requests to the switch, and for pages that the switch does not index the same entries in a
-//! server's memory, by one-sided operations. A worker has a channel of its own.
+//! implementation: requests to the switch, and, for pages that the switch does not index, one-sided
+//! operations on the same entries in a server's memory. Each worker has its own channel.
 //!
-//! `channel` carries operations to queue pairs and back; what an operation does is in two
-//! machines that know no queue pair: `switch` and `fallback`. `conformance` is what every
-//! directory must do.
+//! `channel` carries operations to queue pairs and back. Two machines that know no queue pairs
+//! define what an operation does: `switch` and `fallback`. `conformance` tests what every directory
+//! must do.
 
 mod channel;
 #[doc(hidden)]
@@ -34,83 +34,84 @@ use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{LatchWord, PageId, Source};
 
-/// How a page is wanted.
+/// The mode in which a page is fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
-    /// To read a version of it.
+    /// For reading a version.
     Shared,
-    /// To change it; nobody else gets it meanwhile.
+    /// For changing; no other node gets the page meanwhile.
     Exclusive,
 }
 
-/// An operation on the directory. At most one at a time may be under way for a page of a node,
-/// save any number of [`Op::Verify`].
+/// An operation on the directory. For a page of a node, at most one operation may be in flight at a
+/// time, apart from any number of [`Op::Verify`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// The page into a buffer frame that nobody on this node uses (its header is void), or that
-    /// holds version `have` of it: then nothing is moved if that is the newest.
+    /// Fetches the page into a buffer frame that is either unused on this node (its header is void)
+    /// or holds version `have` of the page. In the latter case nothing is moved if that is the
+    /// newest.
     Fetch {
         /// The page.
         page: PageId,
-        /// With [`Mode::Exclusive`] the latch is the node's afterwards.
+        /// With [`Mode::Exclusive`] the node holds the latch afterwards.
         mode: Mode,
-        /// Where to.
+        /// The destination.
         frame: u32,
         /// The version that the buffer frame holds.
         have: Option<u64>,
     },
-    /// The latch word of a page.
+    /// Reads the latch word of a page.
     Verify {
         /// The page.
         page: PageId,
     },
-    /// Gives the latch back; the page was changed, and is in this buffer frame.
+    /// Releases the latch; the page was changed, and is in this buffer frame.
     Unfix {
         /// The page.
         page: PageId,
-        /// Where it is.
+        /// The buffer frame with the page.
         frame: u32,
     },
-    /// Gives the latch back; nothing was changed.
+    /// Releases the latch; nothing was changed.
     Release {
         /// The page.
         page: PageId,
     },
-    /// Writes a changed page home. Nobody on this node may change the buffer frame meanwhile.
+    /// Writes a changed page home. No thread of this node may change the buffer frame meanwhile.
     Evict {
         /// The page.
         page: PageId,
-        /// Where it is.
+        /// The buffer frame with the page.
         frame: u32,
-        /// Whether the buffer frame stays the page's place, for others to read from.
+        /// Whether the buffer frame stays the page's place, from which other nodes read.
         keep: bool,
     },
-    /// The page at home into the pool's spare buffer frame, whatever the directory says.
+    /// Reads the page's home into the pool's spare buffer frame, whatever the directory says.
     ReadHome {
         /// The page.
         page: PageId,
     },
-    /// The directory gave this node a page's latch because it may have the newest version, and it
-    /// has: as [`Op::Unfix`]. It ends in [`Answer::Gone`] when the channel is connected anew, since
-    /// the directory may be another one then. Asked again by who is still to find out,
-    /// [`Answer::Superseded`] says that it was done before.
+    /// The directory granted this node a page's latch because the node may have the newest version,
+    /// and it has: as [`Op::Unfix`]. It ends in [`Answer::Gone`] when the channel is reconnected,
+    /// since that may be another directory. If it is repeated while the doubt is still open,
+    /// [`Answer::Superseded`] means that it was done before.
     Own {
         /// The page.
         page: PageId,
-        /// Where it is.
+        /// The buffer frame with the page.
         frame: u32,
     },
-    /// The same, and it has not: the newest is at home, and the latch goes back. As [`Op::Own`]
-    /// otherwise.
+    /// As [`Op::Own`], but the node does not have the newest version: it is at home, and the latch
+    /// is released.
     Disown {
         /// The page.
         page: PageId,
     },
-    /// Have all transfers out of this node's buffer frames ended that began before? Buffer frames
-    /// whose headers were voided may be used again after this has been [`Answer::Done`] twice
+    /// Asks whether all transfers out of this node's buffer frames that started earlier have ended.
+    /// Buffer frames whose headers were voided may be reused after [`Answer::Done`] has come twice
     /// since.
     Quiesce,
-    /// Everything that was written to this store before becomes durable.
+    /// Makes durable everything written to this store so far.
     Flush {
         /// The store.
         store: u8,
@@ -118,7 +119,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The page it is about; [`Op::Quiesce`] and [`Op::Flush`] are about none.
+    /// The page that it concerns; `None` for [`Op::Quiesce`] and [`Op::Flush`].
     pub fn page(&self) -> Option<PageId> {
         match *self {
             Op::Fetch { page, .. }
@@ -134,82 +135,81 @@ impl Op {
     }
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// [`Op::Fetch`]: the page is in the buffer frame, of the version in the reply, whole. With
-    /// [`Mode::Exclusive`] the latch is the node's.
+    /// [`Op::Fetch`]: the page is complete in the buffer frame, with the version in the reply. With
+    /// [`Mode::Exclusive`] the node holds the latch.
     Fetched(Served),
-    /// [`Op::Fetch`]: the version that was there is the newest. With [`Mode::Exclusive`] the latch
-    /// is the node's.
+    /// [`Op::Fetch`]: the version in the buffer frame is the newest. With [`Mode::Exclusive`] the
+    /// node holds the latch.
     Unchanged,
-    /// Anything else: it is done. [`Op::Verify`]: the reply has the latch word.
+    /// Any other operation: it is done. [`Op::Verify`]: the reply has the latch word.
     Done,
-    /// Somebody has the latch, or has changed the page while it was moving: nothing is granted; ask
-    /// again.
+    /// Another node holds the latch, or changed the page while it was moved. Nothing is granted;
+    /// retry.
     Locked,
-    /// [`Op::Evict`]: the page is elsewhere in a newer version, or home is up to date: the buffer
-    /// frame may be dropped. [`Op::Unfix`], [`Op::Release`]: the latch was not the node's.
+    /// [`Op::Evict`]: a newer version is elsewhere, or home is up to date: the buffer frame may be
+    /// dropped. [`Op::Unfix`], [`Op::Release`]: the node did not hold the latch.
     Superseded,
-    /// [`Op::Quiesce`]: not yet; ask again.
+    /// [`Op::Quiesce`]: not yet; retry.
     Pending,
-    /// The newest version went down with a node. The home's is older.
+    /// The newest version was lost with a node. The version at home is older.
     Lost,
-    /// The SSD has no room.
+    /// The SSD is full.
     Full,
-    /// The SSD refused or failed: NVMe status.
+    /// The SSD refused the command or failed: NVMe status.
     Storage(u16),
-    /// Whoever had to answer is gone, for now; nothing is granted. Ask again.
+    /// The peer does not respond at present; nothing is granted. Retry.
     Gone,
     /// The page or buffer frame does not exist.
     Invalid,
     /// The page's store is not open to this node.
     NotMember,
-    /// This node was taken for dead: its latches and what only it had are gone.
+    /// This node was declared dead: its latches, and data that only it had, are lost.
     Fenced,
 }
 
-/// Where a page came from, and how it was found.
+/// The source of a page, and how its entry was found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Served {
-    /// From where.
+    /// The source.
     pub source: Source,
-    /// Whether the switch indexes the page; else the server's memory was asked.
+    /// Whether the switch indexes the page; otherwise the entry was in the server's memory.
     pub indexed: bool,
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket(pub u32);
 
 /// The end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Which.
+    /// The operation.
     pub ticket: Ticket,
-    /// How it ended.
+    /// Its result.
     pub answer: Answer,
-    /// The page's latch word; of an exclusive fetch as granted (locked); zero of
+    /// The page's latch word; after an exclusive fetch as granted (locked); zero for
     /// [`Op::Quiesce`].
     pub latch: LatchWord,
 }
 
-/// A page directory as one worker sees it. Sans-IO: what it does, it does in calls.
+/// A page directory as one worker sees it. It is sans-IO: it acts only inside calls.
 pub trait Directory {
-    /// Operations that can begin now.
+    /// Number of operations that can be started now.
     fn room(&self) -> usize;
 
-    /// Begins an operation; nothing if there is no room.
+    /// Starts an operation; `None` if no slot is free.
     fn begin(&mut self, now: Instant, verbs: &mut dyn Verbs, op: Op) -> Option<Ticket>;
 
-    /// Gets on with everything under way; the next operation that has ended. Call until nothing
-    /// comes.
+    /// Advances all pending operations and returns the next result. Call until it returns `None`.
     fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Reply>;
 
-    /// When [`Directory::poll`] is due even if no packet comes: to ask again.
+    /// When [`Directory::poll`] is due even if no packet arrives, in order to retry.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// How often the directory has begun anew. When that changes, buffer frames may be in doubt
+    /// How often the directory has been rebuilt. When this changes, buffer frames may be in doubt
     /// ([`rackweave_wire::fabric::page::FrameState`]).
     fn beginnings(&self) -> u64 {
         0

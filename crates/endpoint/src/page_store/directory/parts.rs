@@ -1,5 +1,5 @@
-//! What a channel is made of: whoever connects a node to the switch and to the servers makes these.
-//! [`rackweave_wire::fabric::page::control`] has the layout of the control region.
+//! The parts of a channel. They are created by the code that connects a node to the switch and the
+//! servers. [`rackweave_wire::fabric::page::control`] defines the layout of the control region.
 
 use rackweave_base::{Block, Lkey, Qpn, Rkey};
 use rackweave_verbs::{CqId, Operation, Segment, WorkRequest};
@@ -17,58 +17,59 @@ use super::step::Word;
 
 /// Bytes of an entry in a server's memory.
 const ENTRY_LEN: u64 = 16;
-/// Where the result of a compare-and-swap lies in a slot's scratch.
+/// Offset of the result of a compare-and-swap in a slot's scratch area.
 const SWAPPED_AT: u64 = 16;
 const SCRATCH_LEN: u64 = 32;
 
-/// A channel's parts.
+/// The parts of a channel.
 #[derive(Clone, Debug)]
 pub struct ChannelParts {
-    /// The node, as places and latches name it.
+    /// The node's number in places and latches.
     pub node: u16,
-    /// The queue pair to the switch, ready to send, with 16 READs in flight. Its send queue holds
-    /// at least two requests for each slot.
+    /// The queue pair to the switch, ready to send, with 16 READs in flight. Its send queue has
+    /// space for at least two requests per slot.
     pub requests: Qpn,
-    /// The completion queue of all queue pairs of the channel, and of no other, with room for at
-    /// least two completions for each slot.
+    /// The completion queue of all queue pairs of the channel and of no other, with space for at
+    /// least two completions per slot.
     pub cq: CqId,
-    /// Operations that can be under way at once: 1 to [`SLOTS_MAX`].
+    /// Maximum number of operations in flight: 1 to [`SLOTS_MAX`].
     ///
     /// [`SLOTS_MAX`]: rackweave_wire::fabric::page::request::SLOTS_MAX
     pub slots: u16,
-    /// The control region, which the switch and the controller know.
+    /// The control region, which is known to the switch and the controller.
     pub control: Block,
     /// The address of its first byte.
     pub control_address: u64,
     /// Its key for local work requests.
     pub control_lkey: Lkey,
-    /// Buffer frames of the node; operations on others end in [`Answer::Invalid`].
+    /// Number of buffer frames of the node; operations on others end in [`Answer::Invalid`].
     ///
     /// [`Answer::Invalid`]: super::Answer::Invalid
     pub frames: u32,
-    /// Where entries are that the switch has not: one for each store.
+    /// Where to find entries that are not in the switch: one element for each store.
     pub fallback: Vec<FallbackParts>,
-    /// Set when the channel has written a plea: whoever looks tells the controller.
+    /// Set when the channel has written a plea, for the thread that notifies the controller.
     pub alarm: Arc<AtomicBool>,
-    /// The same for all channels of the node.
+    /// Shared by all channels of the node.
     pub owed: Owed,
 }
 
-/// Pages about which a channel of a node has yet to tell the directory something that nobody waits
-/// for any more: to give back a latch that may have been granted, say. Nobody at the node asks for
-/// such a page before, or what comes late would open the latch that the node has by then.
+/// Pages for which a channel of a node still owes the directory an operation that no caller waits
+/// for, such as the release of a latch that may have been granted. The node requests nothing else
+/// for such a page before; otherwise the late operation would release a latch that the node has
+/// acquired since.
 #[derive(Clone, Debug, Default)]
 pub struct Owed(Arc<OwedPages>);
 
 #[derive(Debug, Default)]
 struct OwedPages {
     count: AtomicUsize,
-    /// How often.
+    /// Number of operations owed for each page.
     pages: Mutex<BTreeMap<PageId, u32>>,
 }
 
 impl Owed {
-    /// Whether there is no such page.
+    /// Whether no page is owed an operation.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Acquire) == 0
@@ -104,7 +105,7 @@ impl Owed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FallbackParts {
     /// The queue pair to the server, ready to send, with READs and atomics. Stores may share it.
-    /// Its send queue holds at least one request for each slot.
+    /// Its send queue has space for at least one request per slot.
     pub qpn: Qpn,
     /// The address of the entry of page 0: a multiple of 16, or [`control::NO_ENTRIES`].
     pub address: u64,
@@ -117,19 +118,19 @@ pub struct FallbackParts {
 }
 
 impl FallbackParts {
-    /// Whether the node has the key of the entries: the store is open to it.
+    /// Whether the node has the key of the entries, that is, the store is open to it.
     pub(super) fn is_open(&self) -> bool {
         self.address != control::NO_ENTRIES
     }
 
-    /// The address of the entry of a page of this store; nothing if there is no such page.
+    /// The address of the entry of a page of this store; `None` if there is no such page.
     pub(super) fn entry(&self, page: PageId) -> Option<u64> {
         (page.index() < self.entries).then(|| self.address + ENTRY_LEN * page.index())
     }
 }
 
 impl ChannelParts {
-    /// Whether the node was taken for dead: a channel of these parts is of no use any more.
+    /// Whether the node was declared dead: a channel with these parts can no longer be used.
     pub fn is_fenced(&self) -> bool {
         self.generation() == control::FENCED
     }
@@ -162,18 +163,18 @@ impl ChannelParts {
         self.word(control::generation_at(self.slots))
     }
 
-    /// The same of the connection to the memory server.
+    /// The same for the connection to the memory server.
     #[inline]
     pub(super) fn server_generation(&self) -> u64 {
         self.word(control::server_generation_at(self.slots))
     }
 
-    /// Asks for the connections to the switch to be made afresh.
+    /// Requests that the connections to the switch be re-established.
     pub(super) fn plead(&self, generation: u64) {
         self.set_word(control::plea_at(self.slots), generation);
     }
 
-    /// Asks for the connection to the memory server to be made afresh.
+    /// Requests that the connection to the memory server be re-established.
     pub(super) fn plead_for_server(&self, generation: u64) {
         self.set_word(control::server_plea_at(self.slots), generation);
     }
@@ -184,7 +185,7 @@ impl ChannelParts {
         self.alarm.store(true, Ordering::Release);
     }
 
-    /// Notes where the entries are since the connection to their server was made afresh.
+    /// Updates the location of the entries after the connection to their server was re-established.
     pub(super) fn entries_moved(&mut self) {
         let mut fallback = core::mem::take(&mut self.fallback);
         for parts in &mut fallback {
@@ -195,7 +196,7 @@ impl ChannelParts {
         self.fallback = fallback;
     }
 
-    /// What came in a slot before counts no longer.
+    /// Invalidates a completion that arrived in a slot earlier.
     pub(super) fn clear_completion(&self, slot: u16) {
         let cell = self
             .control
@@ -203,17 +204,17 @@ impl ChannelParts {
         cell.store(0, Ordering::Release);
     }
 
-    /// The response in a slot; nothing if it makes no sense.
+    /// The response in a slot; `None` if it is not valid.
     pub(super) fn response(&self, slot: u16) -> Option<Response> {
         let at = self.response_at(slot);
         Response::parse(self.word(at), self.word(at + 8))
     }
 
-    /// The completion in a slot, if it is that of this command.
+    /// The completion in a slot, if it belongs to this command.
     pub(super) fn completion(&self, slot: u16, command: u32) -> Option<Completion> {
         let at = u64::from(slot) * COMPLETION_LEN;
-        // The first word says whose both are. Both are there: they come in one WRITE, and whoever
-        // looks holds the NIC that stores it.
+        // The first word identifies the command of both words. Both are present: they arrive in one
+        // WRITE, and the reading thread holds the NIC that stores it.
         let first = self.word(at);
         if (first >> 32) as u32 != command {
             return None;
@@ -221,18 +222,18 @@ impl ChannelParts {
         Completion::parse(first, self.word(at + 8))
     }
 
-    /// The entry read into a slot's scratch.
+    /// The entry that was read into a slot's scratch area.
     pub(super) fn entry(&self, slot: u16) -> (FallbackLatch, Place) {
         let at = self.scratch_at(slot);
         (FallbackLatch(self.word(at)), Place(self.word(at + 8)))
     }
 
-    /// What a compare-and-swap found.
+    /// The value that a compare-and-swap found.
     pub(super) fn swapped(&self, slot: u16) -> u64 {
         self.word(self.scratch_at(slot) + SWAPPED_AT)
     }
 
-    /// The READ that is a request.
+    /// The READ that carries a request.
     pub(super) fn ask(&self, id: u64, slot: u16, request: Request) -> WorkRequest {
         let read = Operation::Read {
             address: request.address(),

@@ -1,16 +1,16 @@
-//! Connections that fail, and are made afresh.
+//! Connections that fail and are re-established.
 //!
 //! A queue pair that has given up on its peer never works again. The channel then writes a plea
-//! into its control region, and operations that need the connection wait. The controller stops
-//! what the channel had under way, connects it anew and counts its generation up; on that,
-//! operations begin anew. Nearly all of them may be asked for twice: a node that has a latch keeps
-//! it when it asks again, and who gives one back that it had before and has not any more, has given
-//! it back. What a node has found out about a page in doubt is said to no other directory than the
-//! one that asked: such operations end.
+//! into its control region, and operations that need the connection wait. The controller aborts the
+//! channel's transfers, reconnects it and increments its generation; the operations then start
+//! again. Nearly all of them may be repeated: a node that has a latch keeps it when it asks again,
+//! and a release of a latch that the node held before but no longer holds has already been done.
+//! What a node has found out about a page in doubt is reported only to the directory that asked:
+//! such operations end.
 //!
-//! An operation that ends meanwhile, because its time is up, may have taken a latch that nobody
-//! will give back. So its slot stays in use until that is done, and the node asks for nothing else
-//! about the page before.
+//! An operation that ends meanwhile, because its time is up, may have taken a latch that no caller
+//! will release. Its slot stays in use until the latch is released, and the node requests nothing
+//! else for the page before.
 
 use super::channel::Channel;
 use super::step::NO_LATCH;
@@ -21,17 +21,17 @@ use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::control;
 
-/// A connection that fails again so soon is not asked for at once.
+/// Minimum time between pleas for a connection that keeps failing.
 const AGAIN_SOON: Duration = Duration::from_millis(20);
 const BACK_OFF_FIRST: Duration = Duration::from_micros(200);
 
-/// What a channel knows of one of its connections.
+/// The state of one connection of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub generation: u64,
-    /// It has failed.
+    /// The connection has failed.
     pub is_lost: bool,
-    /// Work requests up to this one were posted before it was made afresh.
+    /// Work requests up to this one were posted before the connection was re-established.
     pub stale: u64,
     renewed: Instant,
     back_off: Duration,
@@ -51,7 +51,7 @@ impl Link {
         }
     }
 
-    /// It has failed.
+    /// The connection has failed.
     pub fn lose(&mut self, now: Instant) {
         if self.is_lost {
             return;
@@ -73,7 +73,7 @@ impl Link {
         self.plea_due = None;
     }
 
-    /// When something is to be done about it.
+    /// When the connection next needs attention.
     pub fn due(&self) -> Option<Instant> {
         self.plea_due
     }
@@ -85,7 +85,7 @@ impl Link {
 }
 
 impl Channel {
-    /// Looks whether connections were made afresh, and pleads for those that have failed.
+    /// Detects re-established connections, and pleads for failed ones.
     #[inline]
     pub(super) fn mind_connections(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         let generation = self.parts.generation();
@@ -97,7 +97,8 @@ impl Channel {
         }
     }
 
-    /// A connection was made afresh, or has failed, or this node is taken for dead.
+    /// Handles a connection that was re-established or has failed, or a node that was declared
+    /// dead.
     #[cold]
     fn renew_or_plead(
         &mut self,
@@ -138,8 +139,8 @@ impl Channel {
         }
     }
 
-    /// Operations that wait so begin anew, in a directory that `is_new` or the same; first those
-    /// that nobody waits for any more.
+    /// Restarts the operations that wait for this connection, with `is_new` in another directory;
+    /// first those that no caller waits for any more.
     fn begin_all_again(
         &mut self,
         now: Instant,
@@ -162,7 +163,7 @@ impl Channel {
                     continue;
                 };
                 self.parts.clear_completion(slot);
-                // It may be another directory, with which the node has to find out first.
+                // It may be another directory, in which the node must resolve its doubts first.
                 let step = match task.goal.finds_out() {
                     true => None,
                     false => task.begin_again(is_new),
@@ -175,7 +176,7 @@ impl Channel {
         }
     }
 
-    /// Begins an operation, unless something is owed for its page.
+    /// Starts an operation, unless one is owed for its page.
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -197,7 +198,7 @@ impl Channel {
         self.go_on(now, verbs, slot, task, step);
     }
 
-    /// The connection was not made afresh in time: the operation ends.
+    /// The connection was not re-established in time: the operation ends.
     pub(super) fn give_up(
         &mut self,
         now: Instant,
@@ -216,7 +217,7 @@ impl Channel {
         self.go_on(now, verbs, slot, task, step);
     }
 
-    /// An operation has ended. If a latch or a mark may be left of it, its slot stays in use.
+    /// An operation has ended. If it may have left a latch or a mark, its slot stays in use.
     pub(super) fn ended(&mut self, now: Instant, slot: u16, mut task: Task, end: (Answer, u64)) {
         let (mut answer, latch) = end;
         let gives_back = matches!(task.goal, Goal::Do(Op::Unfix { .. } | Op::Release { .. }));
@@ -241,7 +242,7 @@ impl Channel {
         self.free.push(slot);
     }
 
-    /// This node is taken for dead: nothing that it asks for is done any more.
+    /// This node was declared dead: none of its requests is executed any more.
     fn fence(&mut self) {
         self.fenced = true;
         for slot in 0..self.parts.slots {

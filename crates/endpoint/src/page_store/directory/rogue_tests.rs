@@ -1,8 +1,8 @@
-//! A worker that keeps no rules: a member of the store, with the key of the directory's region in
-//! the memory server, writes what it likes into entries.
+//! A worker that breaks the rules: a member of the store, with the key of the directory's region in
+//! the memory server, writes arbitrary values into entries.
 //!
-//! What it wrote decides what the directory says of that page. It must not make an honest channel
-//! panic or wait for ever, bring another page or a torn one, or keep other pages from anybody.
+//! Its values determine the directory's answers about that page. It must not make an honest channel
+//! panic or wait forever, deliver another page or a torn one, or deny other pages to other nodes.
 
 use super::conformance::{World, stamped};
 use super::fake::{FakeRack, Faults, PAGE, SLOTS, page};
@@ -10,13 +10,13 @@ use super::{Answer, Directory, Mode, Op, Reply};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
 
-/// An operation ends within its patience of a second, and what it was waiting for then.
+/// An operation ends within its patience of one second, plus the wait it is in at that time.
 const LIMIT: Duration = Duration::from_millis(1_100);
 
 const ATTACKED: u64 = 1;
 const FRAME: u32 = 3;
 
-/// Nodes that do not exist, the greatest that the words can name among them.
+/// A node that does not exist; the highest number that the words can hold.
 const NOBODY: u16 = 0x3ffe;
 const NOWHERE: u16 = 0xffff;
 
@@ -30,7 +30,7 @@ fn fetch(n: u64, mode: Mode, frame: u32, have: Option<u64>) -> Op {
     }
 }
 
-/// Everything that a node may ask about a page.
+/// Every operation on a page.
 fn ops() -> Vec<Op> {
     let (page, frame) = (page(ATTACKED), FRAME);
     vec![
@@ -65,7 +65,7 @@ fn latches() -> Vec<FallbackLatch> {
         FallbackLatch::new(open.locked(), Some(0)),
         FallbackLatch::new(open.locked(), Some(1)),
         FallbackLatch::new(open.locked(), Some(NOBODY)),
-        // Had by somebody, and not locked.
+        // Held by a node, and not locked.
         FallbackLatch::new(open, Some(0)),
         FallbackLatch::new(open.locked(), Some(0)).doubted(),
         FallbackLatch::new(open.locked(), Some(NOBODY)).doubted(),
@@ -86,7 +86,7 @@ fn places() -> Vec<Place> {
         Place::dirty(0, FRAME),
         Place::dirty(0, FRAME).writing(),
         Place::dirty(0, FRAME + 1),
-        // Buffer frames that hold other pages, or none, or are none.
+        // Buffer frames that hold other pages, or no page, or do not exist.
         Place::clean(1, 0),
         Place::dirty(1, 0).writing(),
         Place::HOME.writing(),
@@ -94,7 +94,7 @@ fn places() -> Vec<Place> {
     ]
 }
 
-/// Steps until an operation of node 0 has ended. `forge` is done after each step.
+/// Steps until an operation of node 0 has ended. Calls `forge` after each step.
 fn run(world: &mut FakeRack, op: Op, mut forge: impl FnMut(&mut FakeRack)) -> Reply {
     let began = world.model.borrow().now;
     world.begin(0, op).expect("a slot is free");
@@ -119,7 +119,7 @@ fn run(world: &mut FakeRack, op: Op, mut forge: impl FnMut(&mut FakeRack)) -> Re
     }
 }
 
-/// If a page came, it is the one that was asked for, in one version.
+/// If a page was fetched, it is the requested one, in one version.
 fn check(world: &FakeRack, frame: u32, n: u64, answer: Answer) {
     if !matches!(answer, Answer::Fetched(_)) {
         return;
@@ -155,7 +155,7 @@ fn void(world: &mut FakeRack) {
     }
 }
 
-/// The buffer frame is as the operation wants it: with the page, or void.
+/// Prepares the buffer frame as the operation requires: with the page, or void.
 fn prepare(world: &mut FakeRack, op: Op) {
     void(world);
     if !matches!(op, Op::Fetch { have: None, .. }) {
@@ -164,7 +164,7 @@ fn prepare(world: &mut FakeRack, op: Op) {
     }
 }
 
-/// Pages that nobody attacks are served while it goes on, and afterwards.
+/// Checks that pages not under attack are served during the attack, and afterwards.
 fn others_go_on(world: &mut FakeRack) {
     for n in [0, 4] {
         void(world);
@@ -199,7 +199,8 @@ fn whatever_an_entry_says_every_operation_ends() {
     }
 }
 
-/// What an operation owes is done before the next one begins, so that the answer is that one's.
+/// Finishes what an operation owes before the next one starts, so that the answer belongs to the
+/// latter.
 fn settle(world: &mut FakeRack) {
     let honest = FallbackLatch::new(LatchWord::open(5), None);
     world
@@ -216,14 +217,15 @@ fn settle(world: &mut FakeRack) {
     panic!("what is owed is not done");
 }
 
-/// Whoever compares and swaps never sees twice what it has read.
+/// No compare-and-swap ever finds the value that was read before.
 #[test]
 fn an_entry_that_changes_all_the_time_keeps_nobody_for_ever() {
     let mut tired = 0;
     for (seed, op) in (0..).zip(ops()) {
         let mut world = world(seed);
         let mut rng = Rng::new(seed);
-        // Such that the operation goes on: the latch open or the node's, the page at the node.
+        // The values let the operation continue: the latch open or the node's, the page at the
+        // node.
         let holds = matches!(op, Op::Unfix { .. } | Op::Release { .. });
         let in_doubt = matches!(op, Op::Own { .. } | Op::Disown { .. });
         let mut forge = |world: &mut FakeRack| {
@@ -252,13 +254,13 @@ fn an_entry_that_changes_all_the_time_keeps_nobody_for_ever() {
     assert!(tired > 2, "only {tired} operations were kept up");
 }
 
-/// Another page's buffer frame is not taken for the page's, whatever the entry says.
+/// Another page's buffer frame is not taken for the page's, whatever the entry contains.
 #[test]
 fn another_page_is_not_brought_for_the_one_that_was_asked_for() {
     let mut world = world(1);
     let open = FallbackLatch::new(LatchWord::open(5), None);
     for (place, answer) in [
-        // It may have been dropped there since: the home has it.
+        // It may have been dropped there since: home has it.
         (Place::clean(1, 0), None),
         (Place::dirty(1, 0), Some(Answer::Gone)),
         (Place::clean(NOWHERE, 0), Some(Answer::Gone)),

@@ -1,41 +1,42 @@
-//! What the machines of single operations say to the channel that carries them, and hear from it.
+//! The interface between the machine of a single operation and the channel that carries it.
 //!
 //! A machine ([`super::switch::SwitchWalk`], [`super::fallback::FallbackWalk`]) is a value with
-//! pure transitions: an [`Event`] in, a [`Step`] out. It waits for one thing at a time, so that a
-//! slot's places in the control region are never in use twice.
+//! pure transitions: it takes an [`Event`] and returns a [`Step`]. It waits for one thing at a
+//! time, so that a slot's areas in the control region are never in use twice.
 
 use super::{Answer, Op};
 use rackweave_wire::fabric::page::{
     Completion, FallbackLatch, LatchWord, Operation, PageId, Place, Response,
 };
 
-/// How often an operation asks again by itself after a source or target went away. The directory
-/// has a new place, or the target is back, after the first time in all but double failures.
+/// How often an operation retries by itself after a source or target failed. Except in double
+/// failures, the directory has a new place, or the target is back, after the first time.
 pub(super) const FAILURES_MAX: u8 = 3;
 
 /// No latch word.
 pub(super) const NO_LATCH: LatchWord = LatchWord(0);
 
-/// What is to be done, wherever the entry is: the part of an operation that outlives a move of the
-/// entry between switch and server.
+/// What an operation still has to do, wherever the entry is: the part of its state that survives a
+/// move of the entry between switch and server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Goal {
-    /// The operation as it was asked for.
+    /// The operation as requested.
     Do(Op),
-    /// It has ended so, but the latch is to be given back first.
+    /// The operation has ended with this result, but the latch must be released first.
     Undo {
         page: PageId,
         answer: Answer,
         latch: LatchWord,
     },
-    /// An [`Op::Evict`] ended, nobody knows how: the mark, that a write is under way, is to be
-    /// taken away. If it is not `sure` that it was made, only while the page is at this node.
+    /// An [`Op::Evict`] ended with unknown outcome: the mark of a write in flight must be removed.
+    /// If it is not `sure` that the mark was set, it is removed only while the page is at this
+    /// node.
     Unmark {
         page: PageId,
         frame: u32,
         sure: bool,
     },
-    /// An [`Op::Evict`] whose mark, that a write is under way, is in the entry already, or may be.
+    /// An [`Op::Evict`] whose mark of a write in flight is, or may be, already in the entry.
     Rewrite {
         page: PageId,
         frame: u32,
@@ -45,7 +46,7 @@ pub(super) enum Goal {
 }
 
 impl Goal {
-    /// The page it is about, if it is about one.
+    /// The page that it concerns, if any.
     pub fn page(&self) -> Option<PageId> {
         match *self {
             Goal::Do(op) => op.page(),
@@ -55,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// What is left of it for a directory that was made again, in which nobody writes a page home.
+    /// What remains of it in a rebuilt directory, in which no page is being written home.
     pub fn anew(self) -> Option<Self> {
         match self {
             Goal::Rewrite {
@@ -66,7 +67,7 @@ impl Goal {
         }
     }
 
-    /// Whether the node says what it has found out about a page in doubt.
+    /// Whether the node reports what it has found out about a page in doubt.
     pub fn finds_out(&self) -> bool {
         matches!(self, Goal::Do(Op::Own { .. } | Op::Disown { .. }))
     }
@@ -75,13 +76,13 @@ impl Goal {
 /// A word of an entry in a server's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    /// The first.
+    /// The first word.
     Latch,
-    /// The second.
+    /// The second word.
     Place,
 }
 
-/// What the channel is to do next for an operation.
+/// The next action of the channel for an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// A request to the switch. [`Event::Answered`], [`Event::Moved`] or [`Event::Lost`] follows.
@@ -95,36 +96,36 @@ pub(super) enum Step {
     ReadEntry,
     /// A compare-and-swap. [`Event::Swapped`] or [`Event::ServerLost`] follows.
     Swap { word: Word, compare: u64, swap: u64 },
-    /// Nothing for a while, ever longer. [`Event::Due`] follows.
+    /// A pause, longer each time. [`Event::Due`] follows.
     Pause,
-    /// The entry is in the switch: a new machine gets on with it.
+    /// The entry is in the switch: a new machine continues.
     Switch(Goal),
-    /// The entry is in the server's memory: a new machine gets on with it.
+    /// The entry is in the server's memory: a new machine continues.
     Fallback(Goal),
-    /// It has ended.
+    /// The operation has ended.
     End(Answer, LatchWord),
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// The switch's response, and no data follows.
+    /// The switch's response, without data to follow.
     Answered(Response),
     /// Response and completion.
     Moved(Response, Completion),
     /// The entry.
     Entry(FallbackLatch, Place),
-    /// What the word was before.
+    /// The previous value of the word.
     Swapped(u64),
-    /// The pause is over. Tired: it has been tried for so long that it should end.
+    /// The pause is over. `tired`: the operation has been tried for so long that it should end.
     Due { tired: bool },
-    /// The switch does not answer, and will not.
+    /// The switch does not respond, and will not.
     Lost,
-    /// The server does not answer, and will not.
+    /// The server does not respond, and will not.
     ServerLost,
 }
 
-/// The answer to an error of the NVMe target.
+/// The result for an error of the NVMe target.
 pub(super) fn storage(nvme_status: u16) -> Answer {
     /// Status code type and status code, without "more" and "do not retry".
     const CODE: u16 = 0x7ff;

@@ -1,8 +1,8 @@
-//! One operation on a page whose entry is in the switch: one request, and what its response and
-//! completion mean.
+//! One operation on a page whose entry is in the switch: one request, and the meaning of its
+//! response and completion.
 //!
-//! An exclusive fetch may fail after the latch was granted. Then the latch is given back before
-//! the answer is, so that no answer but [`Answer::Fetched`] and [`Answer::Unchanged`] leaves one.
+//! An exclusive fetch may fail after the latch was granted. The latch is then released before the
+//! operation ends, so that only [`Answer::Fetched`] and [`Answer::Unchanged`] leave a latch.
 
 use super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, storage};
 use super::{Answer, Mode, Op, Served};
@@ -16,7 +16,7 @@ pub(super) struct SwitchWalk {
     goal: Goal,
     /// The latch was granted to this very operation.
     held: bool,
-    /// The version at hand is of no use: move the page.
+    /// The local version is not usable: move the whole page.
     whole: bool,
     failures: u8,
     /// The pool's spare buffer frame.
@@ -24,7 +24,7 @@ pub(super) struct SwitchWalk {
 }
 
 impl SwitchWalk {
-    /// The machine of a node whose spare buffer frame is this, and its first step.
+    /// The machine of a node with this spare buffer frame, and its first step.
     pub fn start(goal: Goal, spare: u32) -> (Self, Step) {
         let walk = Self {
             spare,
@@ -36,13 +36,12 @@ impl SwitchWalk {
         (walk, walk.ask())
     }
 
-    /// What it is to do, should it begin anew.
+    /// What it has to do if it is restarted.
     pub fn goal(&self) -> Goal {
         self.goal
     }
 
-    /// What is to be done in place of it, should nobody be there to do it: a latch may have been
-    /// granted.
+    /// What must be done in its place if it is abandoned: a latch may have been granted.
     pub fn owes(&self) -> Option<Goal> {
         match self.goal {
             Goal::Undo { .. } | Goal::Unmark { .. } => Some(self.goal),
@@ -62,14 +61,14 @@ impl SwitchWalk {
         }
     }
 
-    /// What to do now.
+    /// The next step after an event.
     pub fn next(&mut self, event: Event) -> Step {
         match event {
             Event::Answered(response) => self.answered(response),
             Event::Moved(response, completion) => self.moved(response, completion),
             Event::Due { tired: false } => self.ask(),
             Event::Due { tired: true } => self.fail(Answer::Gone, NO_LATCH),
-            // There is nobody to give a latch back to.
+            // There is no peer to which a latch could be released.
             Event::Lost | Event::ServerLost | Event::Entry(..) | Event::Swapped(_) => {
                 Step::End(Answer::Gone, NO_LATCH)
             }
@@ -181,12 +180,12 @@ impl SwitchWalk {
                 Some(version) if !self.whole && version == latch.version() => {
                     Step::End(Answer::Unchanged, latch)
                 }
-                // Only the low eight bits are alike.
+                // Only the low eight bits are equal.
                 Some(_) if !self.whole => {
                     self.whole = true;
                     self.ask()
                 }
-                // The buffer frame is the page's place.
+                // The buffer frame is already the page's place.
                 Some(_) => Step::End(Answer::Unchanged, latch),
                 None => self.fail(Answer::Invalid, latch),
             },
@@ -210,7 +209,7 @@ impl SwitchWalk {
             }
             Outcome::StorageError => self.fail(storage(completion.nvme_status), latch),
             Outcome::Lost => self.fail(Answer::Lost, latch),
-            // A latch that was granted went with the entry, and so did the mark of a write.
+            // A granted latch moved with the entry, and so did the mark of a write.
             Outcome::NotIndexed => Step::Fallback(match self.goal {
                 Goal::Do(Op::Evict { page, frame, keep }) => Goal::Rewrite {
                     page,
@@ -239,7 +238,7 @@ impl SwitchWalk {
         Step::End(Answer::Fetched(served), latch)
     }
 
-    /// Ends in failure, once the latch is given back.
+    /// Ends in failure, after the latch has been released.
     fn fail(&mut self, answer: Answer, latch: LatchWord) -> Step {
         match self.goal {
             Goal::Undo { answer, latch, .. } => Step::End(answer, latch),

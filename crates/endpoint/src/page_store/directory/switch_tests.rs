@@ -1,4 +1,4 @@
-//! What a response or completion of the switch leads to, in tables.
+//! Tables of the switch's responses and completions and their effects.
 
 use super::*;
 use rackweave_wire::fabric::page::Source;

@@ -1,4 +1,4 @@
-//! An operation under way in a channel: its machine, what it waits for, and for how long.
+//! An operation in flight in a channel: its machine, what it waits for, and its time limits.
 
 use super::fallback::FallbackWalk;
 use super::step::{Event, Goal, NO_LATCH, Step};
@@ -8,29 +8,29 @@ use rackweave_base::{Duration, Instant, Qpn};
 use rackweave_verbs::{PostError, Verbs, WorkRequest};
 use rackweave_wire::fabric::page::Response;
 
-/// The first pause before something is asked again: about what a page of some KiB needs on a lane.
+/// The first pause before a retry: about the time that a page of a few KiB needs on a lane.
 pub(super) const PAUSE_FIRST: Duration = Duration::from_micros(2);
-/// The longest pause: about what an SSD needs for a write, the longest that anybody is busy.
+/// The longest pause: about the time of an SSD write, which is the longest that a peer is busy.
 const PAUSE_LAST: Duration = Duration::from_micros(128);
-/// How long an operation asks again. Far longer than any transfer, and than the controller needs
-/// to find out that a node is dead; so whoever asks for longer had better be told.
+/// How long an operation retries. This is far longer than any transfer, and longer than the
+/// controller needs to detect a dead node, so beyond it the caller should get a result.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the entry may be looked for in the switch and in the server's memory by turns without
-/// a pause: once there, and once back if it has just moved.
+/// How often the entry may be looked up alternately in the switch and in the server's memory
+/// without a pause: once there, and once back if it has just moved.
 const HOPS_AT_ONCE: u8 = 2;
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
-    /// Nothing if nobody waits for it any more.
+    /// `None` if no caller waits for it any more.
     pub ticket: Option<Ticket>,
     pub goal: Goal,
     walk: Walk,
-    /// It was asked for before, and nobody knows whether it was done.
+    /// It was requested before, with unknown outcome.
     pub again: bool,
-    /// Something was asked for it.
+    /// A request was posted for it.
     pub is_posted: bool,
-    /// What is left to be done when it has ended.
+    /// What remains to be done after it has ended.
     pub owed: Option<Goal>,
     /// The pool's spare buffer frame.
     spare: u32,
@@ -40,7 +40,7 @@ pub(super) struct Task {
     hops: u8,
 }
 
-/// The machine that gets on with it.
+/// The machine that advances it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Walk {
     Switch(SwitchWalk),
@@ -52,13 +52,13 @@ pub(super) enum Walk {
 pub(super) enum Waits {
     /// For the READ with this id.
     Response(u64),
-    /// For the completion in the slot, until then at most.
+    /// For the completion in the slot, until this time at most.
     Data(Response, Instant),
-    /// For the connection that it needs to be made afresh.
+    /// For the required connection to be re-established.
     Renewal(Connection),
-    /// For the work request with this id, and what it brings.
+    /// For the work request with this id, which returns this.
     Server(u64, Fruit),
-    /// For time, then goes on with this.
+    /// For this time, then continues with this.
     Until(Instant, Then),
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Connection {
     Server,
 }
 
-/// What a work request to the server brings.
+/// What a work request to the server returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fruit {
     Entry,
@@ -79,16 +79,16 @@ pub(super) enum Fruit {
 /// What comes after a pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
-    /// The machine is told.
+    /// The machine gets an event.
     Wake,
-    /// This.
+    /// This step is executed.
     Do(Step),
-    /// It begins, if nothing is owed for its page any more.
+    /// The operation starts, if nothing is owed for its page any more.
     Begin,
 }
 
 impl Task {
-    /// A task that begins with this operation, in the switch, and its first step.
+    /// A task that starts with this operation in the switch, and its first step.
     pub fn new(now: Instant, ticket: Ticket, op: Op, spare: u32) -> (Self, Step) {
         let goal = Goal::Do(op);
         let (walk, step) = SwitchWalk::start(goal, spare);
@@ -108,8 +108,8 @@ impl Task {
         (task, step)
     }
 
-    /// Begins anew, since the connection to who had to answer was made afresh; to another
-    /// directory, if it `is_new`. Nothing if that has nothing to be done any more.
+    /// Restarts the operation after its connection was re-established; `is_new` if it leads to
+    /// another directory. `None` if nothing remains to be done there.
     pub fn begin_again(&mut self, is_new: bool) -> Option<Step> {
         self.again = true;
         let goal = match &self.walk {
@@ -131,7 +131,7 @@ impl Task {
         step
     }
 
-    /// What is left to be done when nobody waits for it any more.
+    /// What remains to be done when no caller waits for it any more.
     pub fn owes(&self) -> Option<Goal> {
         let owes = match &self.walk {
             Walk::Switch(walk) => walk.owes(),
@@ -140,13 +140,13 @@ impl Task {
         owes.filter(|_| self.is_posted)
     }
 
-    /// Whether it has been tried for so long that it should end. What is owed is tried until it is
+    /// Whether it has been tried for so long that it should end. Owed work is tried until it is
     /// done.
     pub fn is_tired(&self, now: Instant) -> bool {
         self.ticket.is_some() && now >= self.patience_ends
     }
 
-    /// Tells the machine what has happened.
+    /// Passes an event to the machine.
     pub fn next(&mut self, event: Event) -> Step {
         match &mut self.walk {
             Walk::Switch(walk) => walk.next(event),
@@ -154,14 +154,14 @@ impl Task {
         }
     }
 
-    /// Waits for a while, and longer the next time.
+    /// Pauses, longer each time.
     pub fn pause(&mut self, now: Instant, then: Then) -> Waits {
         let until = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_LAST);
         Waits::Until(until, then)
     }
 
-    /// The entry is elsewhere: another machine goes on, at once or after a pause.
+    /// The entry is elsewhere: another machine continues, at once or after a pause.
     pub fn hop(&mut self, me: u16, now: Instant, step: Step, goal: Goal) -> Result<Step, Waits> {
         if self.hops >= HOPS_AT_ONCE {
             if self.is_tired(now) {
@@ -186,7 +186,7 @@ impl Task {
         Ok(first)
     }
 
-    /// When its pause is over, if it pauses, or its patience with a connection.
+    /// When its pause, or its patience with a connection, ends.
     pub fn due(&self) -> Option<Instant> {
         match self.waits {
             Waits::Until(until, _) => Some(until),
@@ -208,13 +208,13 @@ pub(super) enum Refused {
     NotMember,
 }
 
-/// Whether a queue pair took a work request.
+/// Whether a queue pair accepted a work request.
 pub(super) enum Submitted {
-    /// It did.
+    /// It was accepted.
     Yes,
-    /// Its queue is full.
+    /// The queue is full.
     Full,
-    /// It will take none any more.
+    /// The queue pair accepts no more work requests.
     Never,
 }
 

@@ -1,11 +1,11 @@
-//! The channel against the fake rack: conformance, and a switch or a server that goes away.
+//! The channel against the fake rack: conformance, and a switch or a server that fails.
 
 use super::conformance::{self, Bench, World};
 use super::fake::{FakeRack, Faults, SERVER_QP, SLOTS, SWITCH_QP, page};
 use super::{Answer, Channel, Directory, Mode, Op};
 use rackweave_base::Instant;
 
-/// Faults that a directory hides from those who ask, or almost.
+/// Faults that a directory hides, almost always, from its callers.
 const FAULTS: Faults = Faults {
     busy: 0.2,
     locked: 0.05,
@@ -52,7 +52,7 @@ fn fetch(n: u64, mode: Mode) -> Op {
     }
 }
 
-/// All that ends within some steps, for node 0.
+/// Waits until this many operations of node 0 have ended.
 fn drain(world: &mut FakeRack, replies: usize) -> Vec<Answer> {
     let mut answers = Vec::new();
     for step in 1..100_000 {
@@ -63,7 +63,7 @@ fn drain(world: &mut FakeRack, replies: usize) -> Vec<Answer> {
             return answers;
         }
         world.step();
-        // Nothing is under way any more: what is left waits for a time.
+        // Nothing is in flight any more: the rest waits for a time.
         if step % 1000 == 0 {
             world.model.borrow_mut().now += 100_000_000;
         }
@@ -89,7 +89,7 @@ fn faults_are_hidden() {
     }
 }
 
-/// Whoever polls only when a packet has come or the timeout says so misses nothing.
+/// A caller that polls only when a packet has arrived or the timeout is due misses nothing.
 #[test]
 fn timeouts_say_when_to_poll() {
     for seed in 0..10 {
@@ -137,13 +137,13 @@ fn a_lost_switch_ends_everything() {
                 early += 1;
             }
         }
-        // With nothing but data awaited, no work request is there to be flushed.
+        // While only data is awaited, there is no work request to be flushed.
         world.model.borrow_mut().break_qp(0, SWITCH_QP);
         drain(&mut world, usize::from(SLOTS) - early);
         assert!(world.begin(0, Op::Quiesce).is_some());
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
         assert!(world.channels[0].is_lost());
-        // Latches may have been granted that nobody knows of: their slots stay in use.
+        // Latches may have been granted without the node's knowledge: their slots stay in use.
         let held = usize::from(SLOTS) - world.channels[0].room();
         assert!(held <= usize::from(SLOTS) / 2, "{held}");
     }
@@ -175,7 +175,7 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
     world.step();
     world.model.borrow_mut().break_qp(0, SERVER_QP);
     assert_eq!(drain(&mut world, 1), [Answer::Gone]);
-    // What is owed to the server for page 1 holds up others of that page for their time.
+    // Owed work for page 1 at the server delays other operations on that page until its time limit.
     for n in [1, 4] {
         world.begin(0, Op::Verify { page: page(n) }).unwrap();
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
@@ -184,7 +184,8 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
     assert!(matches!(drain(&mut world, 1)[..], [Answer::Fetched(_)]));
 }
 
-/// A page is latched for nobody: its fetch ended, and what is owed for it waits for the switch.
+/// A page is latched although no caller wants it: its fetch ended, and the owed release waits for
+/// the switch.
 fn owed_to_a_lost_switch(indexed: bool) -> FakeRack {
     let mut world = FakeRack::new(5, Faults::default(), indexed);
     world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
@@ -219,7 +220,7 @@ fn what_a_node_found_out_is_told_to_no_other_directory() {
     for (op, ends) in [
         (Op::Own { page, frame }, Answer::Gone),
         (Op::Disown { page }, Answer::Gone),
-        // It was not the node's: asked again, that means that it has been given back.
+        // The node did not hold it: on a repeated request, that means that it was released.
         (Op::Release { page }, Answer::Done),
     ] {
         let mut world = FakeRack::new(5, Faults::default(), true);
@@ -250,7 +251,7 @@ fn what_one_channel_of_a_node_owes_the_others_wait_for() {
         }
         answers
     };
-    // It would be refused as latched otherwise.
+    // Otherwise it would be refused as latched.
     assert!(matches!(replies(&mut world)[..], [Answer::Fetched(_)]));
     world.model.borrow_mut().mend_qp(0, SWITCH_QP);
     assert!(matches!(replies(&mut world)[..], [Answer::Fetched(_)]));

@@ -1,4 +1,4 @@
-//! What came into a buffer frame, and whether it is what was asked for; what goes out of it.
+//! Checks of pages that arrive in a buffer frame, and preparation of pages that leave it.
 
 use super::{CHECKSUM_AT, EPOCH_AT, LSN_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT};
 use crate::page_store::FixError;
@@ -23,7 +23,7 @@ impl Pool {
         }
     }
 
-    /// Writes a header; the page's number last, by which others know the page.
+    /// Writes a header, the page's number last, since other nodes recognize the page by it.
     pub(in super::super) fn set_header(&self, frame: u32, header: PageHeader) {
         let words = [
             (EPOCH_AT, header.epoch),
@@ -45,18 +45,18 @@ impl Pool {
         u64::from_le(word.load(Ordering::Acquire))
     }
 
-    /// Gives the page in a buffer frame an LSN. The caller has the frame's latch.
+    /// Sets the LSN of the page in a buffer frame. The caller holds the frame's latch.
     pub(in super::super) fn set_lsn(&self, frame: u32, lsn: u64) {
         let word = self.frames.header_word(frame, LSN_AT);
         word.store(lsn.to_le(), Ordering::Release);
     }
 
-    /// Looks at what a fetch of `page` brought. A page that was never written, of which every byte
-    /// is zero, and one of the store that was on this device before become a page of zeroes of this
-    /// store. If not `checked`, anything else will do.
+    /// Checks what a fetch of `page` returned. Two cases become a page of zeroes of this store: a
+    /// page that was never written, whose bytes are all zero, and a page of the store that was on
+    /// this device before. If not `checked`, anything else is accepted.
     ///
     /// # Errors
-    /// If it is something else than the page, or damaged.
+    /// If it is not the requested page, or is damaged.
     pub(in super::super) fn admit(
         &self,
         write: &mut FrameWrite,
@@ -69,12 +69,12 @@ impl Pool {
         let mut header = self.header(write.frame());
         let from_storage = source == Source::Storage;
         if !from_storage && header.page == VOID {
-            // Its node dropped the page behind the switch's look at the header. It does not use the
-            // buffer frame again before the transfer is over, so the rest is whole.
+            // Its node dropped the page after the switch had read the header. It does not reuse the
+            // buffer frame before the transfer is over, so the rest is complete.
             header.page = page.tag();
             self.set_header(write.frame(), header);
         }
-        // A header of zeroes before anything else is damage.
+        // A header of zeroes in front of anything else is damage.
         let is_zero = || write.bytes().is_all(0);
         let looked_at = planted(Canary::PagesDamageIsBlank) || is_zero();
         let blank = header == PageHeader::default() && looked_at;
@@ -93,8 +93,8 @@ impl Pool {
         if header.page != page.tag() {
             return Err(wrong);
         }
-        // Others may take a page out of this buffer frame as soon as it is there. Until it has been
-        // looked at, its checksum tells them to do that themselves.
+        // Other nodes may copy a page from this buffer frame as soon as it is there. Until this
+        // node has checked it, its checksum tells them to check it themselves.
         let as_stored = from_storage || header.checksum != 0;
         if as_stored && self.config.checksums {
             let expected = page_checksum(&header, write.bytes());
@@ -111,7 +111,7 @@ impl Pool {
             if !as_stored {
                 return Err(wrong);
             }
-            // Whole, and of the store that was on this device before.
+            // Complete, and of the store that was on this device before.
             self.begin_page(write, page, version);
         } else if header.checksum != 0 {
             let cell = self.frames.header_word(write.frame(), CHECKSUM_AT);
@@ -125,7 +125,7 @@ impl Pool {
         self.set_header(write.frame(), self.new_header(page, version, 0));
     }
 
-    /// The header of a page of which nobody has taken the checksum.
+    /// The header of a page without a checksum.
     fn new_header(&self, page: PageId, version: u64, lsn: u64) -> PageHeader {
         PageHeader {
             page: page.tag(),
@@ -147,14 +147,14 @@ impl Pool {
         }
     }
 
-    /// A page was changed: it will be of the next version, and has no checksum. Its LSN stays.
+    /// Marks a page as changed: it gets the next version and loses its checksum. Its LSN stays.
     pub(in super::super) fn mark_changed(&self, frame: u32, page: PageId, version: u64) {
         let lsn = self.lsn(frame);
         self.set_header(frame, self.new_header(page, version, lsn));
     }
 }
 
-/// The checksum of a page: of its header from the store's identity on, and the bytes behind it.
+/// The checksum of a page: over its header from the store's identity on, and the bytes behind it.
 /// Never zero.
 fn page_checksum(header: &PageHeader, bytes: SharedBytes<'_>) -> u64 {
     let mut words = [0; 16];

@@ -1,5 +1,5 @@
-//! What a node says of its buffer frames to whoever makes a lost directory again, and pages in
-//! doubt: those of which it has to find out whether it has the newest version.
+//! Reports of a node about its buffer frames to the controller that rebuilds a lost directory, and
+//! pages in doubt: those for which the node must determine whether it has the newest version.
 
 use super::{Pool, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 pub(in super::super) struct Doubts {
     frames: Mutex<VecDeque<u32>>,
     count: AtomicUsize,
-    /// Somebody uses the spare buffer frame.
+    /// The spare buffer frame is in use.
     taken: AtomicBool,
 }
 
 impl Pool {
-    /// The page directory's random number: versions of different directories are not compared.
+    /// The page directory's random number: versions of different directories are not comparable.
     pub(super) fn epoch(&self) -> u64 {
         let at = epoch_at(self.config.page_size, self.config.frames);
         u64::from_le(self.states.word(at as usize).load(Ordering::Acquire))
@@ -32,7 +32,7 @@ impl Pool {
         self.states.word(at as usize)
     }
 
-    /// What the node says of a buffer frame.
+    /// The node's report about a buffer frame.
     pub(in super::super) fn state(&self, frame: u32) -> FrameState {
         FrameState(u64::from_le(self.state_word(frame).load(Ordering::Acquire)))
     }
@@ -42,8 +42,8 @@ impl Pool {
         self.states.word((doubt + at) as usize)
     }
 
-    /// What the controller has written about a buffer frame, and the node has not found out.
-    /// Nothing while the controller writes: the node hears of that when the directory is whole.
+    /// The controller's doubt about a buffer frame, if the node has not resolved it. `None` while
+    /// the controller writes: the node is notified when the directory is complete.
     pub(in super::super) fn doubt(&self, frame: u32) -> Option<Doubt> {
         let word = |at| u64::from_le(self.doubt_word(frame, at).load(Ordering::Acquire));
         let version = word(DOUBT_VERSION_AT);
@@ -52,36 +52,36 @@ impl Pool {
         Doubt::parse(words).filter(|_| is_whole)
     }
 
-    /// Whether the node has yet to find out about this page, which is in the buffer frame. Its
-    /// version number is about to change.
+    /// Whether the node must still resolve a doubt about this page, which is in the buffer frame.
+    /// Its version number is about to change.
     pub(in super::super) fn is_in_doubt(&self, frame: u32, page: PageId) -> bool {
         let any = self.doubts_pending() || self.doubts.taken.load(Ordering::Acquire);
         any && self.doubt(frame).is_some_and(|doubt| doubt.page == page)
     }
 
-    /// The node has found out about the doubt of this version.
+    /// The node has resolved the doubt about this version.
     pub(in super::super) fn end_doubt(&self, frame: u32, version: u64) {
         let word = self.doubt_word(frame, FOUND_OUT_AT);
         word.store(version.to_le(), Ordering::Release);
     }
 
-    /// Says what there is in a buffer frame from now on. The caller has its latch, or is the one
-    /// who finds out about it.
+    /// Updates the report about a buffer frame. The caller holds its latch, or is the worker that
+    /// resolves the doubt about it.
     pub(in super::super) fn set_state(&self, frame: u32, state: FrameState) {
         self.state_word(frame)
             .store(state.0.to_le(), Ordering::Release);
     }
 
-    /// Whether a directory that was made again later than `beginning` may have been so without what
-    /// was said last about buffer frames.
+    /// Whether a directory that was rebuilt after `beginning` may have missed the latest reports
+    /// about buffer frames.
     pub(in super::super) fn is_surveyed_after(&self, beginning: u64) -> bool {
-        // Either the controller sees what was said, or the node sees this word.
+        // Either the controller sees the report, or the node sees this word.
         fence(Ordering::SeqCst);
         let at = survey_at(self.config.page_size, self.config.frames);
         u64::from_le(self.states.word(at as usize).load(Ordering::Acquire)) > beginning
     }
 
-    /// A latch was given back, or never granted: says what is left.
+    /// Reports what remains after a latch was released, or was never granted.
     pub(in super::super) fn set_unlatched(&self, frame: u32) {
         let meta = self.table.meta(frame);
         let version = meta.version.load(Ordering::Acquire);
@@ -94,7 +94,7 @@ impl Pool {
         );
     }
 
-    /// The directory has begun anew: looks which pages are in doubt.
+    /// Finds the pages in doubt after the directory was rebuilt.
     pub(in super::super) fn look_for_doubts(&self) {
         let mut frames = lock(&self.doubts.frames);
         for frame in 0..self.config.frames {
@@ -106,12 +106,12 @@ impl Pool {
         self.doubts.count.store(frames.len(), Ordering::Release);
     }
 
-    /// Pages in doubt that nobody minds yet.
+    /// Whether there are pages in doubt that no worker handles yet.
     pub(in super::super) fn doubts_pending(&self) -> bool {
         self.doubts.count.load(Ordering::Acquire) > 0
     }
 
-    /// A page in doubt, and with it the spare buffer frame, unless another worker has that.
+    /// Takes a page in doubt and the spare buffer frame, unless another worker has the latter.
     pub(in super::super) fn take_doubt(&self) -> Option<u32> {
         if !self.doubts_pending() || self.doubts.taken.swap(true, Ordering::AcqRel) {
             return None;
@@ -125,7 +125,7 @@ impl Pool {
         frame
     }
 
-    /// The spare buffer frame is free; the page in `again` is still in doubt.
+    /// Frees the spare buffer frame; the page in `again` is still in doubt.
     pub(in super::super) fn put_doubt(&self, again: Option<u32>) {
         let mut frames = lock(&self.doubts.frames);
         frames.extend(again);
@@ -133,8 +133,8 @@ impl Pool {
         self.doubts.taken.store(false, Ordering::Release);
     }
 
-    /// Whether the home of a page, which is in the spare buffer frame, may be as new as what the
-    /// node says it has. One that is damaged may.
+    /// Whether the home of a page, which is in the spare buffer frame, may be as new as the version
+    /// that the node has reported. A damaged home may.
     pub(in super::super) fn may_home_be_as_new(&self, page: PageId, state: FrameState) -> bool {
         let size = self.config.page_size as usize;
         let mut home = vec![0; size];
@@ -149,13 +149,13 @@ impl Pool {
         }
     }
 
-    /// The version of the page in a buffer frame, as its header says.
+    /// The version in the header of the page in a buffer frame.
     pub(in super::super) fn header_version(&self, frame: u32) -> u64 {
         let word = self.frames.header_word(frame, VERSION_AT);
         u64::from_le(word.load(Ordering::Acquire))
     }
 
-    /// The page in a buffer frame gets another version number: it is published anew.
+    /// Gives the page in a buffer frame another version number: it is republished.
     pub(in super::super) fn renumber(&self, frame: u32, version: u64) {
         let word = self.frames.header_word(frame, VERSION_AT);
         word.store(version.to_le(), Ordering::Release);

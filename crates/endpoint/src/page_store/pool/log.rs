@@ -1,4 +1,5 @@
-//! The engine's log: a changed page leaves its node when the log is durable up to the page's LSN.
+//! The engine's log: a changed page leaves its node only when the log is durable up to the page's
+//! LSN.
 
 use super::{Pool, lock};
 use rackweave_base::Instant;
@@ -8,43 +9,43 @@ use std::sync::{Arc, Mutex};
 
 /// The redo log of the engine above, as a pool knows it ([`Pool::set_log`]).
 ///
-/// # What is promised
+/// # Guarantees
 /// Before a page that was given an LSN ([`PageGuard::set_lsn`]) leaves its node, `make_durable` has
-/// returned this LSN or a higher one. A page leaves when its latch is given back, since any node
-/// may read it out of this node's memory from then on, and when it is written home. Until then it
-/// stays latched: others wait, and get neither the old version nor the new one.
+/// returned this LSN or a higher one. A page leaves when its latch is released, since from then on
+/// any node may read it from this node's memory, and when it is written home. Until then it stays
+/// latched: other fixes wait, and get neither the old version nor the new one.
 ///
-/// What was changed without an LSN does not wait for the log.
+/// A change without an LSN does not wait for the log.
 ///
-/// # What is asked
-/// LSNs are of one order for all nodes that share the pages, they start above zero and grow for as
-/// long as the store lives. The record of a change is appended to the log before the guard is
+/// # Requirements
+/// LSNs have one order across all nodes that share the pages, start above zero, and grow for the
+/// lifetime of the store. The record of a change is appended to the log before the guard is
 /// dropped.
 ///
 /// [`PageGuard::set_lsn`]: crate::page_store::PageGuard::set_lsn
 pub trait RedoLog: Send + Sync {
-    /// Makes the log durable up to `lsn`, or begins to, and returns the highest LSN up to which it
+    /// Makes the log durable up to `lsn`, or starts to, and returns the highest LSN up to which it
     /// is durable now.
     ///
-    /// `lsn` is the highest of all pages that are about to leave, so one call commits the changes
-    /// of all threads of the node together. What is returned is believed from then on, so `lsn` is
-    /// seldom asked for twice. If less is returned than was asked for, the pages above it stay, and
-    /// the question is repeated after some 10 µs to 1 ms.
+    /// `lsn` is the highest LSN of all pages that are about to leave, so one call commits the
+    /// changes of all threads of the node. The returned value is trusted from then on, so the same
+    /// `lsn` is seldom requested twice. If the returned value is lower than requested, the pages
+    /// above it stay, and the call is repeated after some 10 µs to 1 ms.
     ///
-    /// It is called in the thread of a worker that is polled, so within `fix`, `unfix`, `settle`,
-    /// `flush` and `poll` of any worker of the node, and by several threads at a time. It may
-    /// block, and that worker waits as long; the rack's machines go on meanwhile, unless
-    /// [`Worker::poll`](crate::page_store::Worker::poll) is called with the node's NIC in hand. It
-    /// must not use a worker, and must not wait for a thread that does; so a lock that it takes
-    /// must not be held while a worker waits.
+    /// It is called in the thread of a worker that is polled, that is, within `fix`, `unfix`,
+    /// `settle`, `flush` and `poll` of any worker of the node, and by several threads concurrently.
+    /// It may block, and blocks that worker; the machines of the rack continue meanwhile, unless
+    /// [`Worker::poll`](crate::page_store::Worker::poll) is called while the caller holds the
+    /// node's NIC. It must not use a worker, and must not wait for a thread that does; so a lock
+    /// that it takes must not be held while a worker waits.
     ///
-    /// A log that cannot be written returns what was durable before, and everything that depends on
-    /// it stands still: see
+    /// A log that cannot be written returns the LSN that was durable before, and everything that
+    /// depends on it is blocked: see
     /// [`FixError::NotLogged`](crate::page_store::FixError::NotLogged).
     fn make_durable(&self, lsn: u64) -> u64;
 }
 
-/// What a pool knows of the engine's log.
+/// The pool's state of the engine's log.
 #[derive(Default)]
 pub(super) struct Gate {
     is_set: AtomicBool,
@@ -55,10 +56,10 @@ pub(super) struct Gate {
 }
 
 impl Pool {
-    /// Installs the engine's log, in place of one that was there. It is kept as long as the pool;
-    /// it must not hold the pool or a worker, since neither would ever be dropped.
+    /// Installs the engine's log, replacing any previous one. The pool keeps it for its lifetime;
+    /// it must not own the pool or a worker, since neither would ever be dropped.
     ///
-    /// Pages that were changed before wait for it, too, if they were given an LSN and have not been
+    /// Pages that were changed earlier wait for it too, if they were given an LSN and have not been
     /// written home.
     pub fn set_log(&self, log: Arc<dyn RedoLog>) {
         *lock(&self.gate.log) = Some(log);
@@ -71,20 +72,20 @@ impl Pool {
         lock(&self.gate.log).clone()
     }
 
-    /// Whether pages wait for a log.
+    /// Whether a log is installed.
     #[inline]
     pub(in super::super) fn has_log(&self) -> bool {
         self.gate.is_set.load(Ordering::Relaxed)
     }
 
-    /// Whether a page with this LSN may leave the node. An LSN of zero is none.
+    /// Whether a page with this LSN may leave the node. Zero means that it has no LSN.
     #[inline]
     pub(in super::super) fn may_leave(&self, lsn: u64) -> bool {
         let durable = || self.gate.durable.load(Ordering::Acquire);
         lsn == 0 || !self.has_log() || lsn <= durable() || planted(Canary::PagesLogNotAsked)
     }
 
-    /// Has the log made durable up to `lsn`. False if it is behind.
+    /// Requests that the log be made durable up to `lsn`. False if it is behind.
     pub(in super::super) fn ask_log(&self, lsn: u64, now: Instant) -> bool {
         let Some(log) = self.log() else {
             return true;
@@ -102,7 +103,7 @@ impl Pool {
         !is_behind
     }
 
-    /// Since when the log has been behind without getting any further, if it is.
+    /// Since when the log has been behind without progress, if it is.
     pub(in super::super) fn log_behind_since(&self) -> Option<Instant> {
         *lock(&self.gate.behind_since)
     }

@@ -1,8 +1,8 @@
 //! The buffer frames of a node, which its workers share.
 //!
 //! A buffer frame is *free*, or the [`table`] says which page is in it, or it is in [`quarantine`],
-//! or somebody still reads an old version in it. Whoever holds the frame's latch may do what the
-//! latch allows; who enters pages or takes them out holds the shard's lock, too.
+//! or it holds an old version that is still being read. A thread that holds the frame's latch may
+//! do what the latch permits; to insert or remove a page it must also hold the shard's lock.
 
 mod arrival;
 mod doubt;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard};
 use table::{Shard, Table};
 
-/// Where the words of a page's header are.
+/// Offsets of the words of a page's header.
 pub(super) const PAGE_AT: usize = 0;
 pub(super) const VERSION_AT: usize = 8;
 pub(super) const CHECKSUM_AT: usize = 16;
@@ -36,7 +36,7 @@ pub(super) const STORE_AT: usize = 24;
 pub(super) const LSN_AT: usize = 32;
 pub(super) const EPOCH_AT: usize = 40;
 
-/// After this time a write that failed is tried again.
+/// A failed write is retried after this time.
 const WRITE_AGAIN: Duration = Duration::from_millis(1);
 
 /// The buffer frames of a node.
@@ -45,38 +45,39 @@ pub struct Pool {
     pub(super) config: PoolConfig,
     pub(super) frames: Frames,
     pub(super) table: Table,
-    /// The whole block, for what lies behind the buffer frames.
+    /// The whole block, for the words behind the buffer frames.
     states: Block,
     pub(super) doubts: Doubts,
     free: Mutex<Vec<u32>>,
     free_count: AtomicUsize,
-    /// Counts buffer frames that became free: whether there is still hope.
+    /// Number of buffer frames freed so far, to detect progress.
     freed: AtomicU64,
     quarantine: Mutex<Quarantine>,
     quarantine_count: AtomicUsize,
     unfixes: Mutex<VecDeque<Unfix>>,
     unfix_count: AtomicUsize,
-    /// Buffer frames about which somebody is being asked. They will be of use again.
+    /// Buffer frames about which a request to the directory is in flight. They will be usable
+    /// again.
     pub(super) moving: AtomicUsize,
-    /// Of those: being written to be dropped.
+    /// Of those: being written home before they are dropped.
     pub(super) evicting: AtomicUsize,
     hand: AtomicU32,
     fault: Mutex<Option<Fault>>,
     identities: Box<[AtomicU64]>,
-    /// By store: whether a page of it was ever here.
+    /// By store: whether a page of it was ever in the pool.
     used: Box<[AtomicBool]>,
     losses: Mutex<Vec<Loss>>,
     workers: AtomicU32,
     gate: Gate,
 }
 
-/// A change that was not taken: the directory had given the page's latch to somebody else, because
-/// it took this node for dead.
+/// A change that was not accepted: the directory had given the page's latch to another node,
+/// because it declared this node dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
     /// The page.
     pub page: PageId,
-    /// The version that the change would have made.
+    /// The version that the change would have created.
     pub version: u64,
 }
 
@@ -87,10 +88,10 @@ struct Fault {
 }
 
 impl Pool {
-    /// A pool in `block`, which the directory knows as the node's buffer frames.
+    /// Creates a pool in `block`, which the directory knows as the node's buffer frames.
     ///
     /// # Errors
-    /// If page size or number of buffer frames are out of range, or the block is too small.
+    /// If the page size or the number of buffer frames is out of range, or the block is too small.
     pub fn new(block: Block, config: PoolConfig) -> Result<Arc<Self>, PoolError> {
         if !is_page_size(config.page_size) {
             return Err(PoolError::PageSize(config.page_size));
@@ -135,19 +136,19 @@ impl Pool {
         }))
     }
 
-    /// Bytes of the block of such a pool: buffer frames, one more to look at homes, and a word for
-    /// each ([`rackweave_wire::fabric::page::control`]).
+    /// Bytes of the block of such a pool: the buffer frames, one spare frame to read homes, and a
+    /// word for each ([`rackweave_wire::fabric::page::control`]).
     pub const fn bytes(config: &PoolConfig) -> u64 {
         pool_bytes(config.page_size, config.frames)
     }
 
-    /// Its shape.
+    /// The pool's configuration.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
 
-    /// The identity that pages of a store bear from now on and must bear when they come; zero if
-    /// any will do.
+    /// Sets the identity that pages of a store carry from now on and must carry when they arrive;
+    /// zero accepts any.
     pub fn set_identity(&self, store: u8, identity: u64) {
         self.identities[usize::from(store)].store(identity, Ordering::Release);
     }
@@ -157,17 +158,17 @@ impl Pool {
         self.identities[usize::from(store)].load(Ordering::Acquire)
     }
 
-    /// Buffer frames that hold no page and may be used at once.
+    /// Buffer frames that hold no page and are available immediately.
     pub fn frames_free(&self) -> usize {
         self.free_count.load(Ordering::Relaxed)
     }
 
-    /// Pages whose latches are still to be given back.
+    /// Number of pages whose latches are yet to be released.
     pub fn unfixes_pending(&self) -> usize {
         self.unfix_count.load(Ordering::Acquire)
     }
 
-    /// Changes that were not taken, since the last call.
+    /// Changes that were not accepted, since the last call.
     pub fn losses(&self) -> Vec<Loss> {
         core::mem::take(&mut *lock(&self.losses))
     }
@@ -176,7 +177,7 @@ impl Pool {
         self.workers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A free buffer frame, latched. Its header is void.
+    /// A free buffer frame, latched, with a void header.
     pub(super) fn take_free(&self) -> Option<FrameWrite> {
         if self.free_count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -190,7 +191,7 @@ impl Pool {
         )
     }
 
-    /// A buffer frame from [`Self::take_free`] that was not used after all.
+    /// Returns an unused buffer frame from [`Self::take_free`].
     pub(super) fn put_back(&self, write: FrameWrite) {
         let frame = write.frame();
         write.retire();
@@ -198,12 +199,12 @@ impl Pool {
         self.free_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Buffer frames that became free so far.
+    /// Number of buffer frames freed so far.
     pub(super) fn freed(&self) -> u64 {
         self.freed.load(Ordering::Relaxed)
     }
 
-    /// Takes a page out of the pool. It must not be the only copy.
+    /// Removes a page from the pool. It must not be the only copy.
     pub(super) fn drop_page(&self, page: PageId, write: FrameWrite) {
         let frame = write.frame();
         let shard = self.table.lock(page);
@@ -214,7 +215,7 @@ impl Pool {
         self.isolate(frame);
     }
 
-    /// Takes an old version out of the pool. Who reads it goes on. False if somebody writes.
+    /// Removes an old version from the pool. Its readers may continue. False if a writer holds it.
     pub(super) fn detach(&self, shard: &Shard<'_>, frame: u32) -> bool {
         let Some(retired) = self.frames.try_retire(frame) else {
             return false;
@@ -236,30 +237,30 @@ impl Pool {
         }
     }
 
-    /// Nobody shall find a page in the buffer frame.
+    /// Voids the header, so that no page is found in the buffer frame.
     pub(super) fn void(&self, frame: u32) {
         self.set_state(frame, FrameState::NOTHING);
         let word = self.frames.header_word(frame, PAGE_AT);
         word.store(VOID, Ordering::Release);
     }
 
-    /// The buffer frame is void, retired, and nobody reads it.
+    /// Quarantines a buffer frame that is void, retired, and without readers.
     fn isolate(&self, frame: u32) {
         lock(&self.quarantine).push(frame);
         self.quarantine_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Buffer frames in quarantine.
+    /// Number of buffer frames in quarantine.
     pub(super) fn isolated(&self) -> usize {
         self.quarantine_count.load(Ordering::Relaxed)
     }
 
-    /// A question to put to the directory, if it is time for one.
+    /// A question for the directory, if one is due.
     pub(super) fn ask(&self, now: Instant) -> Option<u64> {
         lock(&self.quarantine).ask(now)
     }
 
-    /// The question was answered.
+    /// Handles the answer to a question.
     pub(super) fn heard(&self, question: u64, ended: bool) {
         let mut free = Vec::new();
         lock(&self.quarantine).heard(question, ended, &mut free);
@@ -271,7 +272,7 @@ impl Pool {
         self.free_count.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The latch of a page is to be given back.
+    /// Queues the release of a page's latch.
     pub(super) fn push_unfix(&self, unfix: Unfix) {
         let mut unfixes = lock(&self.unfixes);
         unfixes.push_back(unfix);
@@ -291,39 +292,39 @@ impl Pool {
         lock(&self.losses).push(loss);
     }
 
-    /// A page of a store comes.
+    /// Notes that a page of a store arrives.
     pub(super) fn note_used(&self, store: u8) {
         let used = &self.used[usize::from(store)];
-        // All workers of the node look at it.
+        // All workers of the node read it.
         if !used.load(Ordering::Relaxed) {
             used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The stores of which there were pages here. A flush makes all of them durable, whoever wrote
-    /// to them: a node that has died since does not any more.
+    /// The stores of which pages were in the pool. A flush makes all of them durable, whichever
+    /// node wrote to them: a node that has died since can no longer do so.
     pub(super) fn used_stores(&self) -> impl Iterator<Item = u8> + '_ {
         let stores = self.used.iter().zip(0..=u8::MAX);
         let used = stores.filter(|(used, _)| used.load(Ordering::Relaxed));
         used.map(|(_, store)| store)
     }
 
-    /// The clock's next buffer frame.
+    /// The next buffer frame of the clock.
     pub(super) fn tick(&self) -> u32 {
         self.hand.fetch_add(1, Ordering::Relaxed) % self.config.frames
     }
 
-    /// A write failed, or at last succeeded.
+    /// Records that a write failed, or finally succeeded.
     pub(super) fn set_fault(&self, fault: Option<(FixError, Instant)>) {
         *lock(&self.fault) = fault.map(|(error, at)| Fault { error, at });
     }
 
-    /// Why changed pages cannot be written, if they cannot.
+    /// Why changed pages cannot be written, if so.
     pub(super) fn fault(&self) -> Option<FixError> {
         (*lock(&self.fault)).map(|fault| fault.error)
     }
 
-    /// Whether it makes sense to write changed pages.
+    /// Whether an attempt to write changed pages makes sense.
     pub(super) fn may_write(&self, now: Instant) -> bool {
         (*lock(&self.fault)).is_none_or(|fault| now.since(fault.at) >= WRITE_AGAIN)
     }

@@ -1,21 +1,21 @@
-//! Buffer frames whose headers were voided, until nothing can be reading them any more.
+//! Buffer frames with voided headers, kept until no transfer can be reading them any more.
 //!
-//! A transfer that began before the header was voided may still read the buffer frame. The switch
-//! counts such transfers in two groups; when it has twice said, on being asked after the voiding,
-//! that a group has ended, all are over.
+//! A transfer that started before the header was voided may still read the buffer frame. The switch
+//! counts such transfers in two groups. All are over when the switch has confirmed twice, for
+//! questions asked after the voiding, that a group has ended.
 
 use rackweave_base::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// After this time without an answer another worker asks, too: who asked may have fallen asleep.
+/// After this time without an answer another worker asks too, since the first may be asleep.
 const STALLED: Duration = Duration::from_micros(200);
 
 /// The quarantine of one pool.
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
-    /// Oldest first, so those of which more was heard come first.
+    /// Oldest first, so those with more answers come first.
     frames: VecDeque<Voided>,
-    /// Counts voidings and questions, to tell which came first.
+    /// Counts voidings and questions, to order them.
     clock: u64,
     asked_at: Option<Instant>,
 }
@@ -37,7 +37,7 @@ impl Quarantine {
         });
     }
 
-    /// Begins a question, if it is time for one. What it returns goes to [`Self::heard`].
+    /// Starts a question, if one is due. Pass the returned value to [`Self::heard`].
     pub fn ask(&mut self, now: Instant) -> Option<u64> {
         let waits = self.asked_at.is_some_and(|at| now.since(at) < STALLED);
         if self.frames.is_empty() || waits {
@@ -48,8 +48,8 @@ impl Quarantine {
         Some(self.clock)
     }
 
-    /// The question was answered; `ended` if the answer is yes. Buffer frames that are free now go
-    /// to `free`.
+    /// Handles the answer to a question; `ended` if it is yes. Buffer frames that become free are
+    /// appended to `free`.
     pub fn heard(&mut self, question: u64, ended: bool, free: &mut Vec<u32>) {
         self.asked_at = None;
         if !ended {

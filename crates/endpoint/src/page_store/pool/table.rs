@@ -1,9 +1,9 @@
-//! Which buffer frame a page is in: chains through the buffer frames, read without a lock.
+//! The map from pages to buffer frames: chains through the buffer frames, read without a lock.
 //!
-//! Who looks follows a chain without a lock. It may be led astray by a change, and then misses; who
-//! must be sure looks again under the shard's lock. What it finds has to be latched and looked at
-//! once more, since the buffer frame may have another page by then. Changes are made under the
-//! shard's lock.
+//! A lookup follows a chain without a lock. A concurrent change may divert it, and it then misses;
+//! a caller that must be certain looks again under the shard's lock. The buffer frame that a lookup
+//! returns must be latched and checked again, since it may hold another page by then. Changes are
+//! made under the shard's lock.
 
 use rackweave_base::memory::Frames;
 use rackweave_wire::fabric::page::PageId;
@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard};
 
 const NOBODY: u32 = u32::MAX;
 const SHARDS: usize = 64;
-/// Steps after which a look gives up: a chain may have been turned into a circle on the way.
+/// Maximum steps of a lookup: a concurrent change may have turned the chain into a cycle.
 const STEPS_MAX: u32 = 64;
 
-/// What is known of the page in a buffer frame. It changes under the frame's latch or, where said,
+/// Metadata of the page in a buffer frame. It changes under the frame's latch or, where stated,
 /// under the shard's lock.
 #[derive(Debug)]
 pub(in super::super) struct Meta {
@@ -25,7 +25,7 @@ pub(in super::super) struct Meta {
     /// Its version.
     pub version: AtomicU64,
     /// The LSN up to which the engine's log must be durable before the page leaves this node; zero
-    /// if no guard of this node has given it one. Changes under the frame's latch.
+    /// if no guard of this node has set one. Changes under the frame's latch.
     pub lsn: AtomicU64,
     next: AtomicU32,
     flags: AtomicU8,
@@ -38,13 +38,14 @@ pub(in super::super) const DIRTY: u8 = 1;
 pub(in super::super) const EVICTING: u8 = 2;
 /// A fetch into the buffer frame failed: its bytes may be of no version.
 pub(in super::super) const TORN: u8 = 4;
-/// The page was changed, and the latch is on its way back.
+/// The page was changed, and the latch is being released.
 pub(in super::super) const UNFIXING: u8 = 8;
-/// The directory has said that a change on its way back was taken before, and replaced since.
+/// The directory has reported that a change being released was accepted before and has since been
+/// replaced.
 pub(in super::super) const SETTLED: u8 = 32;
-/// The directory was told by other means of a change that is on its way back.
+/// A change being released was reported to the directory by other means.
 pub(in super::super) const PUBLISHED: u8 = 64;
-/// The page is on its way into the buffer frame for the first time.
+/// The page is being fetched into the buffer frame for the first time.
 pub(in super::super) const LOADING: u8 = 16;
 
 impl Meta {
@@ -59,7 +60,7 @@ impl Meta {
         }
     }
 
-    /// Whether the buffer frame has this page.
+    /// Whether the buffer frame holds this page.
     #[inline]
     pub fn has(&self, page: PageId) -> bool {
         self.page.load(Ordering::Acquire) == page.number()
@@ -82,23 +83,23 @@ impl Meta {
         self.flags.fetch_and(!flags, Ordering::AcqRel);
     }
 
-    /// The page was used.
+    /// Marks the page as used.
     #[inline]
     pub fn touch(&self) {
-        // A store that changes nothing would still take the cache line from others.
+        // Even a store of the same value would take the cache line from other cores.
         if self.referenced.load(Ordering::Relaxed) == 0 {
             self.referenced.store(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether the page was used since it was last asked.
+    /// Whether the page was used since the last call.
     pub fn take_reference(&self) -> bool {
         self.referenced.load(Ordering::Relaxed) != 0
             && self.referenced.swap(0, Ordering::Relaxed) != 0
     }
 }
 
-/// Pages and their buffer frames.
+/// The map from pages to buffer frames.
 #[derive(Debug)]
 pub(in super::super) struct Table {
     metas: Box<[Meta]>,
@@ -107,7 +108,7 @@ pub(in super::super) struct Table {
     shift: u32,
 }
 
-/// A shard's lock.
+/// A locked shard.
 pub(in super::super) struct Shard<'a> {
     table: &'a Table,
     bucket: usize,
@@ -131,7 +132,7 @@ impl Table {
         &self.metas[frame as usize]
     }
 
-    /// Where the page seems to be.
+    /// Where the page appears to be.
     #[inline]
     pub fn find(&self, page: PageId) -> Option<u32> {
         let mut at = self.buckets[self.bucket(page)].load(Ordering::Acquire);
@@ -178,7 +179,7 @@ impl Shard<'_> {
         None
     }
 
-    /// The page is in this buffer frame from now on; in no other.
+    /// Enters the page as being in this buffer frame; it must be in no other.
     pub fn insert(&self, frame: u32) {
         debug_assert_eq!(self.find(), None, "{} is in two buffer frames", self.page);
         let (meta, head) = (self.table.meta(frame), &self.table.buckets[self.bucket]);
@@ -189,7 +190,7 @@ impl Shard<'_> {
         head.store(frame, Ordering::Release);
     }
 
-    /// The page is not in this buffer frame any more.
+    /// Removes the page from this buffer frame.
     pub fn remove(&self, frame: u32) {
         let meta = self.table.meta(frame);
         debug_assert!(meta.has(self.page));

@@ -1,45 +1,44 @@
-//! Handing out pages.
+//! Page allocation.
 //!
-//! A worker sets some pages aside at a time: it marks them in a map as in use, makes the map
-//! durable, and then hands them out one by one. Pages that it has not handed out go back when it
-//! retires.
+//! A worker reserves several pages at a time: it marks them in a map as in use, makes the map
+//! durable, and then hands them out one by one. Pages that it has not handed out are returned when
+//! it retires.
 //!
 //! # No page is handed out twice
 //!
-//! **What the rack knows.** A map is changed under its exclusive latch, so its versions are one
-//! history, and no two workers choose the same page in it. What is written home are versions of
-//! that history, in its order. When a node dies with the newest version, the map is lost; once
-//! somebody accepts that, the history goes on from what is at home.
+//! **What the rack knows.** A map is changed under its exclusive latch, so its versions form one
+//! history, and no two workers choose the same page in it. The versions written home belong to that
+//! history, in its order. When a node dies with the newest version, the map is lost; once the loss
+//! has been accepted, the history continues from the version at home.
 //!
 //! **What is durable.** A page is handed out only when (1) a flush has written the map home and
-//! made it durable after the page was marked, and (2) the newest version is known to have the
+//! made it durable after the page was marked, and (2) the newest version is known to contain the
 //! mark, by the stamp that was left with it ([`super::map`]). From (2), the version in which the
-//! page was marked is part of the history; so what the flush wrote has the mark, too: this node
-//! had no older version of that history to write. From then on every version at home has it, until
-//! the page is freed. So neither a crash nor the acceptance of a lost map takes it back; they can
-//! only bring back *in use* what had been freed or given back: a leak.
+//! page was marked is part of the history, so the version that the flush wrote contains the mark
+//! too: this node had no older version of that history to write. From then on every version at home
+//! contains the mark, until the page is freed. So neither a crash nor the acceptance of a lost map
+//! removes it; they can only restore to *in use* a page that had been freed or returned: a leak.
 //!
-//! **Two nodes at one map.** A marks pages, and before its flush begins B fixes the map, marks
-//! others, and flushes. A's flush finds that its version is not the newest and writes nothing. A
-//! fixes the map again: its stamp is there, so its pages are its own; the fix gives the map a new
+//! **Two nodes at one map.** A marks pages, and before its flush starts B fixes the map, marks
+//! other pages, and flushes. A's flush finds that its version is not the newest and writes nothing.
+//! A fixes the map again: its stamp is there, so the pages belong to A; the fix gives the map a new
 //! version, which A flushes. If B had died instead, A's fix fails, as the map is lost, and A hands
 //! out none of its pages.
 //!
-//! **A node taken for dead.** The directory gives A's latch to B. A's change is not taken, and B
-//! marks perhaps the same pages. Whatever A's flush does then, A's stamp is not in the newest
-//! version, so A gives up its pages and chooses others. It must not mark them free: they may be
-//! B's.
+//! **A node declared dead.** The directory gives A's latch to B. A's change is not accepted, and B
+//! may mark the same pages. Whatever A's flush does then, A's stamp is not in the newest version,
+//! so A gives up its pages and chooses others. It must not mark them free: they may be B's.
 //!
-//! # What is handed out reads zero
+//! # Pages handed out read as zero
 //!
-//! A page that was never handed out was never written under this store's identity. One that was
-//! freed is zeroed when it is handed out.
+//! A page that was never handed out was never written under this store's identity. A page that was
+//! freed is zeroed when it is handed out again.
 //!
-//! # What cannot be had is passed over
+//! # Unavailable pages are skipped
 //!
-//! A map that is lost or damaged, or cannot be written, makes the worker go on to the next group.
-//! A free page that is damaged is marked as bad; one that is lost stays free, and is passed over
-//! until somebody has accepted that.
+//! If a map is lost, damaged or cannot be written, the worker moves to the next group. A free page
+//! that is damaged is marked as bad; one that is lost stays free, and is skipped until its loss has
+//! been accepted.
 
 use super::layout::StoreLayout;
 use super::map::PageState;
@@ -51,27 +50,27 @@ use crate::page_store::{Fix, FixError, Pool, Worker};
 use rackweave_wire::fabric::page::PageId;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Pages that are set aside at first. Twice as many each time after, up to the maximum.
+/// Pages reserved the first time. The number doubles each time, up to the maximum.
 const EXTENT_FIRST: u64 = 64;
-/// Free pages in a group that cannot be had, after which it is passed over.
+/// A group is skipped after this many of its free pages were unavailable.
 const FAILURES_MAX: u32 = 256;
-/// Lost pages that are remembered.
+/// Maximum number of lost pages that are remembered.
 const AVOIDED_MAX: usize = 4096;
 /// Status code type "media and data integrity errors" (NVMe Base 2.0, 3.3.3.2.1).
 const MEDIA_ERRORS: u16 = 2;
 
-/// Hands out the pages of a store, for one worker. It is sans-IO: who polls it polls the worker,
-/// too. [`super::PageStore::allocate`] is it for a thread that waits.
+/// Allocates the pages of a store, for one worker. It is sans-IO: its caller must poll the worker
+/// too. [`super::PageStore::allocate`] is the blocking form.
 ///
-/// Dropped without [`Self::poll_retire`], it leaks the pages that it has set aside.
+/// If it is dropped without [`Self::poll_retire`], the pages that it has reserved leak.
 #[derive(Debug)]
 pub struct Allocator {
     layout: StoreLayout,
-    /// A number that no other allocator of the rack has.
+    /// A number that is unique among the allocators of the rack.
     who: u64,
-    /// The group that it looks at next.
+    /// The group that it searches next.
     group: u64,
-    /// Pages to be set aside next time.
+    /// Number of pages to reserve next time.
     size: u64,
     extent: VecDeque<Reserved>,
     owed: Owed,
@@ -81,11 +80,11 @@ pub struct Allocator {
     step: Step,
 }
 
-/// A page that is marked as in use, durably, and not handed out.
+/// A page that is durably marked as in use, and not handed out.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
     index: u64,
-    /// What it was before.
+    /// Its state before.
     state: PageState,
 }
 
@@ -97,14 +96,14 @@ enum Step {
     Return(Fix, u64),
 }
 
-/// What a step leads to.
+/// What follows a step.
 enum Then {
     Again,
     Wait,
     End(Result<PageId, AllocateError>),
 }
 
-/// Going from group to group.
+/// The search across groups.
 #[derive(Debug)]
 struct Search {
     groups_left: u64,
@@ -114,7 +113,7 @@ struct Search {
 }
 
 impl Allocator {
-    /// Hands out pages of a store that is open. `pool` is that of the worker that polls it.
+    /// Allocates pages of an open store. `pool` is that of the worker that is polled.
     pub fn new(layout: StoreLayout, pool: &Pool) -> Self {
         let node = pool.config().node;
         Self {
@@ -131,7 +130,7 @@ impl Allocator {
         }
     }
 
-    /// The same, from the first page on: for who has formatted the store.
+    /// The same, starting at the first page: for the worker that has formatted the store.
     pub fn from_start(layout: StoreLayout, pool: &Pool) -> Self {
         Self {
             group: 0,
@@ -144,24 +143,24 @@ impl Allocator {
         &self.layout
     }
 
-    /// Whether a page is set aside here, and so is not in use although its map says so.
+    /// Whether a page is reserved here, and is therefore not in use although its map says so.
     pub fn has_set_aside(&self, page: PageId) -> bool {
         page.store() == self.layout.store
             && self.extent.iter().any(|have| have.index == page.index())
     }
 
-    /// Pages that could not be had because they are lost, since the last call: maps and free pages.
-    /// To accept the loss of any of them takes back no allocation.
+    /// Pages that were unavailable because they are lost, since the last call: maps and free pages.
+    /// Accepting the loss of any of them revokes no allocation.
     pub fn take_lost(&mut self) -> Vec<PageId> {
         self.avoided.clear();
         core::mem::take(&mut self.lost)
     }
 
-    /// Goes on with handing out a page, until there is one or an error. Its bytes are zero.
+    /// Continues to allocate a page, until there is a page or an error. Its bytes are zero.
     ///
     /// # Errors
-    /// [`AllocateError::StoreFull`], [`AllocateError::Maps`], or [`AllocateError::Fix`] if nothing
-    /// can be had at the moment, whichever page it is.
+    /// [`AllocateError::StoreFull`], [`AllocateError::Maps`], or [`AllocateError::Fix`] if no page
+    /// at all is available at the moment.
     pub fn poll<D: Directory>(
         &mut self,
         worker: &mut Worker<D>,
@@ -178,10 +177,11 @@ impl Allocator {
         }
     }
 
-    /// Goes on with giving back what was not handed out. What could not be given back is leaked.
+    /// Continues to return the pages that were not handed out. Pages that could not be returned
+    /// leak.
     ///
     /// # Errors
-    /// The first that befell a map.
+    /// The first error of a map.
     pub fn poll_retire<D: Directory>(
         &mut self,
         worker: &mut Worker<D>,
@@ -213,7 +213,7 @@ impl Allocator {
         }
     }
 
-    /// Nobody will poll it for a while: what is under way is given up.
+    /// It will not be polled for a while: gives up pending operations.
     pub fn abandon<D: Directory>(&mut self, worker: &mut Worker<D>) {
         match core::mem::replace(&mut self.step, Step::Idle) {
             Step::Idle => {}
@@ -263,7 +263,7 @@ impl Allocator {
         }
     }
 
-    /// Takes a page that is set aside, or begins to set some aside.
+    /// Takes a reserved page, or starts to reserve some.
     fn next<D: Directory>(&mut self, worker: &mut Worker<D>) -> Then {
         if let Some(reserved) = self.extent.pop_front() {
             let page = self.layout.page(reserved.index);
@@ -348,7 +348,7 @@ impl Allocator {
         Then::Again
     }
 
-    /// A free page could not be had.
+    /// A free page was unavailable.
     fn pass_over(&mut self, mut reserved: Reserved, error: FixError) -> Then {
         match error {
             FixError::Corrupt { .. } | FixError::WrongPage { .. } | FixError::NoSuchPage(_) => {
@@ -444,14 +444,14 @@ impl Allocator {
         }
     }
 
-    /// What is owed to a group is leaked, since its map cannot be had.
+    /// The pages owed to a group leak, since its map is unavailable.
     fn not_returned(&mut self, group: u64, error: FixError) -> Result<(), AllocateError> {
         self.owed.forget(group);
         Err(error.into())
     }
 }
 
-/// Whether an error is not of the one page alone.
+/// Whether an error is not specific to the page.
 fn is_general(error: FixError) -> bool {
     matches!(
         error,

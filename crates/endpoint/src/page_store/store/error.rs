@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use super::superblock::FORMAT;
 use crate::page_store::{FixError, FlushError};
@@ -13,7 +13,7 @@ pub enum AllocateError {
         /// Pages of the store, superblock and maps included.
         capacity: u64,
     },
-    /// No page is free where the map can be had.
+    /// No page is free in groups whose maps are available.
     #[error(
         "{faulty} of {groups} groups of pages cannot be used, the first because of its map, {map}: \
          {source}; all other pages are in use"
@@ -28,10 +28,10 @@ pub enum AllocateError {
         /// Why it cannot be used.
         source: MapError,
     },
-    /// The page is free already.
+    /// The page is already free.
     #[error("{0} is free already")]
     NotInUse(PageId),
-    /// No page of this store, the superblock, or a map.
+    /// Not a page of this store, or the superblock, or a map.
     #[error("{0} is none of the store's {1} pages that can be in use")]
     NoSuchPage(PageId, u64),
     /// A map is damaged.
@@ -48,27 +48,27 @@ pub enum AllocateError {
 /// Why a map of pages in use cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
-    /// It, or a page of its group, could not be fixed.
+    /// The map, or a page of its group, could not be fixed.
     #[error(transparent)]
     Fix(#[from] FixError),
-    /// It could not be made durable.
+    /// The map could not be made durable.
     #[error(transparent)]
     Flush(#[from] FlushError),
-    /// It is none.
+    /// The page is not a map.
     #[error("it is no map")]
     Damaged,
-    /// Others have changed it at the same time, again and again.
+    /// Other workers changed it concurrently, again and again.
     #[error("it was changed by others each time that it was to be written")]
     Contended,
 }
 
-/// Why a store could not be made or opened.
+/// Why a store could not be created or opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is nothing.
+    /// The device is blank.
     #[error("store {0} is blank; format it first")]
     Blank(u8),
-    /// There is something else.
+    /// Something other than a store was found.
     #[error("store {store} is none of ours: its page 0 begins with {found:#018x}")]
     NoStore {
         /// The store's number.
@@ -76,34 +76,34 @@ pub enum OpenError {
         /// The first eight bytes.
         found: u64,
     },
-    /// It has another format.
+    /// The store has another format.
     #[error("store {store} has format {found}, this program has format {FORMAT}")]
     Format {
         /// The store's number.
         store: u8,
-        /// As it says.
+        /// The format in the superblock.
         found: u32,
     },
-    /// It has pages of another size.
+    /// The store has pages of another size.
     #[error(
         "store {store} has pages of {found} bytes, the pool has {configured}; set page size {found}"
     )]
     PageSize {
         /// The store's number.
         store: u8,
-        /// Of the store.
+        /// The page size of the store.
         found: u32,
-        /// Of the pool.
+        /// The page size of the pool.
         configured: u32,
     },
-    /// It is another store than the configuration says.
+    /// It is not the store that the configuration names.
     #[error("store {store} is {found:#018x}, the configuration names {configured:#018x}")]
     Identity {
         /// The store's number.
         store: u8,
-        /// As it says.
+        /// The identity in the superblock.
         found: u64,
-        /// As the pool was configured.
+        /// The identity in the configuration of the pool.
         configured: u64,
     },
     /// Its superblock is damaged.
@@ -117,12 +117,12 @@ pub enum OpenError {
     Truncated {
         /// The store's number.
         store: u8,
-        /// As its superblock says.
+        /// The capacity in the superblock.
         capacity: u64,
-        /// Why not.
+        /// Why the last page cannot be read.
         source: FixError,
     },
-    /// A capacity that no store can have.
+    /// The capacity is out of range for a store.
     #[error("a store of {0} pages; 3 to 2^40 are possible")]
     Capacity(u64),
     /// A page could not be fixed.
@@ -131,17 +131,17 @@ pub enum OpenError {
     /// The superblock could not be written.
     #[error(transparent)]
     Flush(#[from] FlushError),
-    /// Others have changed the superblock at the same time, again and again.
+    /// Other workers changed the superblock concurrently, again and again.
     #[error(
         "the superblock of store {0} was changed by others each time that it was to be written"
     )]
     Contended(u8),
 }
 
-/// Why a store was not closed in an orderly way.
+/// Why a store was not closed cleanly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CloseError {
-    /// Unused pages could not be given back.
+    /// Unused pages could not be returned.
     #[error(transparent)]
     Allocate(#[from] AllocateError),
     /// Changed pages could not be written.

@@ -1,4 +1,4 @@
-//! Giving pages back, and the calls of a thread that waits for pages.
+//! Freeing pages, and the blocking calls for pages.
 
 use super::allocate::Allocator;
 use super::layout::StoreLayout;
@@ -9,10 +9,11 @@ use crate::page_store::{Fix, FixError, Worker};
 use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
 
-/// Gives a page back. It is sans-IO, as [`Allocator`] is.
+/// Frees a page. It is sans-IO, as [`Allocator`] is.
 ///
-/// That the page is free is durable when its map is written home: at the next allocation from its
-/// group at the latest. After a crash before that, the page is in use, and may be given back again.
+/// It becomes durable that the page is free when its map is written home, which is at the next
+/// allocation from its group at the latest. After a crash before that, the page is in use, and may
+/// be freed again.
 #[derive(Debug)]
 pub struct Freeing {
     layout: StoreLayout,
@@ -21,7 +22,7 @@ pub struct Freeing {
 }
 
 impl Freeing {
-    /// Begins. Nobody must have the page fixed.
+    /// Starts. No worker may have the page fixed.
     pub fn new(layout: StoreLayout, page: PageId) -> Self {
         Self {
             layout,
@@ -30,10 +31,10 @@ impl Freeing {
         }
     }
 
-    /// Goes on, until the page is free or there is an error.
+    /// Continues, until the page is free or there is an error.
     ///
     /// # Errors
-    /// [`AllocateError::NoSuchPage`], [`AllocateError::NotInUse`], or that its map cannot be had.
+    /// [`AllocateError::NoSuchPage`], [`AllocateError::NotInUse`], or that its map is unavailable.
     pub fn poll<D: Directory>(
         &mut self,
         worker: &mut Worker<D>,
@@ -71,19 +72,19 @@ impl Freeing {
 }
 
 impl<D: Directory> PageStore<D> {
-    /// A page for the caller alone; its bytes are zero. That it is in use is durable: no crash has
-    /// it handed out again.
+    /// Returns a page owned by the caller; its bytes are zero. Its allocation is durable: no crash
+    /// makes it be handed out again.
     ///
     /// # Errors
-    /// If no page is free where maps can be had, or nothing can be had at the moment.
+    /// If no page is free where maps are available, or nothing is available at the moment.
     pub fn allocate(&mut self) -> Result<PageId, AllocateError> {
         self.with_allocator(Allocator::poll)
     }
 
-    /// Gives a page back. Its content is gone. A crash may bring it back in use: see [`Freeing`].
+    /// Frees a page. Its content is lost. A crash may restore it to in use: see [`Freeing`].
     ///
     /// # Errors
-    /// If it is not in use, or its map cannot be had.
+    /// If it is not in use, or its map is unavailable.
     pub fn free(&mut self, page: PageId) -> Result<(), AllocateError> {
         let allocator = self.allocator.as_ref().ok_or(AllocateError::NotOpen)?;
         if allocator.has_set_aside(page) {
@@ -93,16 +94,16 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| freeing.poll(worker))
     }
 
-    /// Gives back the pages that this worker has set aside and not handed out, and waits until all
-    /// latches of its guards are back. To be called before a worker ends.
+    /// Returns the pages that this worker has reserved and not handed out, and waits until all
+    /// latches of its guards are released. Call this before a worker ends.
     ///
     /// # Errors
-    /// If a map cannot be had. What is to be given back there stays in use.
+    /// If a map is unavailable. Pages to be returned there stay in use.
     pub fn retire(&mut self) -> Result<(), AllocateError> {
         self.retire_until(self.end())
     }
 
-    /// The same until another time: what is not given back by then stays in use, and is given back
+    /// The same with an explicit deadline: pages not returned by then stay in use, and are returned
     /// by the next call or leaked, as in a crash.
     ///
     /// # Errors
@@ -133,19 +134,19 @@ impl<D: Directory> PageStore<D> {
         result.and(settled.map_err(AllocateError::from))
     }
 
-    /// Pages that could not be had for [`PageStore::allocate`] because they are lost, since the
-    /// last call: maps and free pages. To accept the loss of any of them takes back no allocation
+    /// Pages that were unavailable to [`PageStore::allocate`] because they are lost, since the last
+    /// call: maps and free pages. Accepting the loss of any of them revokes no allocation
     /// ([`Allocator::take_lost`]).
     pub fn take_lost(&mut self) -> Vec<PageId> {
         let allocator = self.allocator.as_mut();
         allocator.map(Allocator::take_lost).unwrap_or_default()
     }
 
-    /// Leaves the store that is open: another [`PageStore::open`] comes before the next allocation.
-    /// What was set aside is given back, if that is possible.
+    /// Leaves the open store: another [`PageStore::open`] is required before the next allocation.
+    /// Reserved pages are returned if possible.
     pub fn leave(&mut self) {
         if self.allocator.is_some() {
-            // What cannot be given back is leaked, as in a crash.
+            // Pages that cannot be returned leak, as in a crash.
             let _leaked = self.retire();
         }
         self.allocator = None;

@@ -1,38 +1,38 @@
-//! Where the maps of a store are, and which pages each of them describes.
+//! The positions of a store's maps, and the pages that each of them describes.
 //!
-//! | page | what it is |
+//! | page | content |
 //! |---|---|
 //! | 0 | the superblock |
 //! | 1 | the map of group 0 |
-//! | 2 … | the pages of group 0, as many as the map has room for |
+//! | 2 … | the pages of group 0, as many as the map can describe |
 //! | … | the map of group 1, and so on to the end of the store |
 //!
-//! All of it follows from the size of a page and the number of pages, which never change.
+//! All of it follows from the page size and the number of pages, which never change.
 
 use super::map::{self, HEAD};
 use rackweave_wire::fabric::page::{HEADER_LEN, PAGE_SIZE_MIN, PageId};
 
-/// Bytes that a worker sets aside at a time, at most. Each time costs a write of a map and a flush
-/// of the device, which shall be little beside writing the pages themselves.
+/// Maximum number of bytes that a worker reserves at a time. Each reservation costs a write of a
+/// map and a flush of the device, which should be cheap compared with writing the pages themselves.
 const EXTENT_BYTES: u64 = 4 << 20;
-/// The same in pages: the least and the most of that maximum.
+/// The same in pages: lower and upper bound of that maximum.
 const EXTENT: core::ops::RangeInclusive<u64> = 64..=1024;
 
-/// What a superblock says and never changes.
+/// The part of a superblock that never changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreLayout {
-    /// The store's number, by which pages name it.
+    /// The store's number, which is part of its pages' ids.
     pub store: u8,
-    /// The identity that every page of the store bears.
+    /// The identity that every page of the store carries.
     pub identity: u64,
     /// Bytes of a page, its header included.
     pub page_size: u32,
-    /// Pages of the store, superblock and maps included.
+    /// Pages of the store, including superblock and maps.
     pub capacity: u64,
 }
 
 impl StoreLayout {
-    /// The least capacity of a store: superblock, map and a page.
+    /// The minimum capacity of a store: superblock, map and one page.
     pub const CAPACITY_MIN: u64 = 3;
 
     /// Pages that a map describes.
@@ -45,19 +45,19 @@ impl StoreLayout {
         1 + pages + pages.div_ceil(Self::pages_per_map(page_size))
     }
 
-    /// Pages that a worker sets aside at a time, at most. Those that it has not handed out cannot
-    /// be allocated by others until it has retired.
+    /// Maximum number of pages that a worker reserves at a time. Other workers cannot allocate
+    /// those that it has not handed out until it has retired.
     pub fn extent_max(page_size: u32) -> u64 {
         let page_size = u64::from(page_size.max(PAGE_SIZE_MIN));
         (EXTENT_BYTES / page_size).clamp(*EXTENT.start(), *EXTENT.end())
     }
 
-    /// Page `index` of the store; the superblock if no page can have that index.
+    /// Page `index` of the store; the superblock if the index is out of range.
     pub fn page(&self, index: u64) -> PageId {
         PageId::new(self.store, index).unwrap_or_else(|| superblock_of(self.store))
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub const fn groups(&self) -> u64 {
         self.capacity.saturating_sub(1).div_ceil(self.stride())
     }
@@ -67,7 +67,8 @@ impl StoreLayout {
         self.page(self.map_index(group))
     }
 
-    /// How many pages a group's map describes. The last group may be short, down to none.
+    /// The number of pages that a group's map describes. The last group may be short, or even
+    /// empty.
     pub fn pages_of(&self, group: u64) -> u64 {
         let rest = self.capacity.saturating_sub(self.map_index(group) + 1);
         rest.min(Self::pages_per_map(self.page_size))
@@ -78,7 +79,7 @@ impl StoreLayout {
         self.map_index(group) + 1 + at
     }
 
-    /// The group of a page and where it is in there; nothing if it is superblock or map, or beyond
+    /// The group of a page and its position there; `None` for superblock, maps, and indexes beyond
     /// the end.
     pub const fn find(&self, index: u64) -> Option<(u64, u64)> {
         if index == 0 || index >= self.capacity {
@@ -88,15 +89,15 @@ impl StoreLayout {
         if at == 0 { None } else { Some((group, at - 1)) }
     }
 
-    /// The `number`th page, from 0, that is neither superblock nor map: of a new store, the one
-    /// that whoever formatted it is given as the `number`th.
+    /// The `number`th page, from 0, that is neither superblock nor map. In a new store, this is the
+    /// `number`th page allocated by the worker that formatted it.
     pub fn nth(&self, number: u64) -> Option<PageId> {
         let per_map = Self::pages_per_map(self.page_size);
         let index = self.index(number / per_map, number % per_map);
         PageId::new(self.store, index).filter(|_| index < self.capacity)
     }
 
-    /// The group that a node looks at first, so that not all nodes want the same map.
+    /// The group that a node searches first, so that nodes do not all contend for the same map.
     pub(super) const fn first_group(&self, node: u16) -> u64 {
         let hash = (node as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash as u128 * self.groups() as u128) >> 32) as u64
@@ -111,7 +112,7 @@ impl StoreLayout {
     }
 }
 
-/// Where the superblock of a store is.
+/// The page of a store's superblock.
 pub(super) fn superblock_of(store: u8) -> PageId {
     PageId::new(store, 0).unwrap_or_default()
 }

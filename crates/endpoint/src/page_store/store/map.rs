@@ -7,44 +7,43 @@
 //! | 0 | 8 | "RWpgmap\n" |
 //! | 8 | 8 | the store's identity |
 //! | 16 | 8 | the group's number |
-//! | 24 | 8 | how many pages it describes |
-//! | 32 | 8 | how often pages were set aside in it |
+//! | 24 | 8 | the number of pages it describes |
+//! | 32 | 8 | how often pages were reserved in it |
 //! | 40 | 24 | zero |
-//! | 64 | 8 each | [`STAMPS`] stamps of who set pages aside last, a ring |
+//! | 64 | 8 each | [`STAMPS`] stamps of the latest reservations, a ring |
 //! | 1024 | | two bits for each page, the first in the lowest: a [`PageState`] |
 //!
-//! A map of zeroes is one that nobody has touched: no page of its group was ever handed out. A map
-//! of the store that was on this device before reads as zeroes, too, since pages bear their store's
-//! identity.
+//! A map of zeroes is unused: no page of its group was ever handed out. A map of the store that was
+//! on this device before reads as zeroes too, since pages carry their store's identity.
 //!
-//! A *stamp* tells one who has set pages aside whether the map still knows of it, however it went
-//! on since. See [`super::allocate`].
+//! A *stamp* tells a worker that has reserved pages whether the map still contains the reservation,
+//! whatever has happened to the map since. See [`super::allocate`].
 
 use super::layout::StoreLayout;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWpgmap\n");
-/// Bytes before the bits.
+/// Bytes in front of the bits.
 pub(super) const HEAD: usize = 1024;
 /// Pages that a byte describes.
 pub(super) const PER_BYTE: u64 = 4;
 const PER_WORD: u64 = 8 * PER_BYTE;
 const STAMPS_AT: usize = 64;
-/// So many may set pages aside while one waits for its write home.
+/// Number of workers that may reserve pages while one waits for its write home.
 const STAMPS: u64 = ((HEAD - STAMPS_AT) / 8) as u64;
 const CHANGES: usize = 4;
 /// The lower bit of each page, which is set if the page cannot be handed out.
 const TAKEN: u64 = 0x5555_5555_5555_5555;
 
-/// What a map says of a page.
+/// The state of a page in a map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageState {
-    /// It was never handed out, and so reads as zeroes.
+    /// It was never handed out, and therefore reads as zeroes.
     Unused = 0,
-    /// It was handed out, or a worker has set it aside to do so.
+    /// It was handed out, or a worker has reserved it.
     InUse = 1,
-    /// It was freed, and has what was written there.
+    /// It was freed, and still has its old content.
     Free = 2,
-    /// It was free and could not be read. It is not used any more.
+    /// It was free and could not be read. It is no longer used.
     Bad = 3,
 }
 
@@ -64,11 +63,11 @@ impl PageState {
     }
 }
 
-/// A page of the store's that is no map of this group, or not of this store.
+/// A page of the store that is not a map of this group, or not of this store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Damaged;
 
-/// A map, to be read.
+/// A map for reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Map<'a> {
     bytes: &'a [u8],
@@ -111,7 +110,7 @@ impl<'a> Map<'a> {
         count
     }
 
-    /// The first `count` pages that may be handed out, but for those to be avoided.
+    /// The first `count` pages that may be handed out, except those to be avoided.
     pub fn choose(&self, count: u64, avoid: impl Fn(u64) -> bool) -> Vec<(u64, PageState)> {
         let mut chosen = Vec::new();
         for at in 0..self.words() {
@@ -127,7 +126,7 @@ impl<'a> Map<'a> {
         chosen
     }
 
-    /// Pages of each state, in the order of the states.
+    /// The number of pages in each state, in the order of the states.
     pub fn count(&self) -> [u64; 4] {
         let mut counts = [0; 4];
         for at in 0..self.pages {
@@ -136,7 +135,7 @@ impl<'a> Map<'a> {
         counts
     }
 
-    /// Whether this stamp is one of the last.
+    /// Whether this stamp is among the latest.
     pub fn has(&self, stamp: u64) -> bool {
         (0..STAMPS as usize).any(|at| word(self.bytes, STAMPS_AT / 8 + at) == stamp)
     }
@@ -149,7 +148,7 @@ impl<'a> Map<'a> {
         word(self.bytes, HEAD / 8 + at as usize)
     }
 
-    /// The lower bit of each page of a word that may be handed out.
+    /// The lower bit of each page in a word that may be handed out.
     fn mask(&self, at: u64) -> u64 {
         let rest = self.pages - at * PER_WORD;
         let there = if rest >= PER_WORD {
@@ -161,14 +160,14 @@ impl<'a> Map<'a> {
     }
 }
 
-/// A map, to be changed.
+/// A map for writing.
 #[derive(Debug)]
 pub(super) struct MapMut<'a> {
     bytes: &'a mut [u8],
 }
 
 impl<'a> MapMut<'a> {
-    /// The map in bytes that [`Map::parse`] has seen. One of zeroes gets its head.
+    /// The map in bytes that [`Map::parse`] has accepted. A map of zeroes gets its head.
     pub fn new(bytes: &'a mut [u8], layout: &StoreLayout, group: u64) -> Self {
         let head = [MAGIC, layout.identity, group, layout.pages_of(group)];
         for (at, value) in head.into_iter().enumerate() {
@@ -177,7 +176,7 @@ impl<'a> MapMut<'a> {
         Self { bytes }
     }
 
-    /// Page `at` of the group is in this state from now on.
+    /// Sets the state of page `at` of the group.
     pub fn set(&mut self, at: u64, state: PageState) {
         let (byte, shift) = (HEAD + (at / PER_BYTE) as usize, at % PER_BYTE * 2);
         if let Some(byte) = self.bytes.get_mut(byte) {
@@ -185,7 +184,7 @@ impl<'a> MapMut<'a> {
         }
     }
 
-    /// Pages are set aside for `who`: a number that nobody else has. Returns the stamp of it.
+    /// Records a reservation for `who`, a number unique to its owner, and returns its stamp.
     pub fn stamp(&mut self, who: u64) -> u64 {
         let changes = word(self.bytes, CHANGES).wrapping_add(1);
         set_word(self.bytes, CHANGES, changes);
@@ -196,8 +195,8 @@ impl<'a> MapMut<'a> {
     }
 }
 
-/// A number for the `changes`th time that pages were set aside, by `who`; never zero. Two of
-/// different histories of a map, one of which was lost, differ by `who`.
+/// The stamp of the `changes`th reservation, made by `who`; never zero. Stamps of different
+/// histories of a map, one of which was lost, differ by `who`.
 fn stamp(changes: u64, who: u64) -> u64 {
     let mut hash = changes ^ who.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // The finalizer of splitmix64, which is a permutation.

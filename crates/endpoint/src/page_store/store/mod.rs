@@ -1,16 +1,16 @@
-//! A worker that waits: whoever waits for a page drives the rack.
+//! A blocking worker: a thread that waits for a page drives the rack.
 //!
-//! [`PageStore`] is for one thread. [`superblock`] says what a store is, [`layout`] where its maps
-//! are, [`map`] what a map is, [`allocate`] how pages are handed out so that no crash has one
-//! handed out twice. What the calls do is done by machines that others can poll: [`Allocator`],
-//! [`Freeing`], [`Formatting`], [`Opening`], [`Closing`].
+//! [`PageStore`] is for one thread. [`superblock`] defines a store, [`layout`] the positions of its
+//! maps, [`map`] the content of a map, and [`allocate`] how pages are handed out so that no crash
+//! makes a page be handed out twice. The calls are implemented by machines that other code can poll
+//! too: [`Allocator`], [`Freeing`], [`Formatting`], [`Opening`], [`Closing`].
 //!
-//! What a guard's drop leaves to be done, and what goes on behind the fixes, goes on while somebody
-//! waits here, or in [`PageStore::settle`], which is to be called before a thread rests or ends.
+//! The release of dropped guards and the background work advance only while a thread waits in one
+//! of these calls or in [`PageStore::settle`], which must be called before a thread idles or ends.
 //!
-//! Every call ends. What waits for an answer ends with [`FixError::Gone`] after the patience of the
-//! pool, what waits for others' latches with [`FixError::TimedOut`] after twice that. A flush goes
-//! on as long as pages are written.
+//! Every call ends. A call that waits for a response ends with [`FixError::Gone`] after the
+//! patience of the pool; one that waits for latches of others ends with [`FixError::TimedOut`]
+//! after twice that. A flush continues as long as pages are being written.
 
 mod allocate;
 mod error;
@@ -41,16 +41,16 @@ use std::sync::Arc;
 
 pub use rackweave_verbs::NodeAccess;
 
-/// A worker that waits.
+/// A blocking worker.
 pub struct PageStore<D: Directory> {
     worker: Worker<D>,
     access: Arc<dyn NodeAccess>,
-    /// Of the store that was opened or formatted last.
+    /// The allocator of the store that was opened or formatted last.
     allocator: Option<Allocator>,
 }
 
 impl<D: Directory> PageStore<D> {
-    /// A worker that waits by way of `access`.
+    /// A worker that waits through `access`.
     pub fn new(worker: Worker<D>, access: Arc<dyn NodeAccess>) -> Self {
         Self {
             worker,
@@ -64,22 +64,22 @@ impl<D: Directory> PageStore<D> {
         &self.worker
     }
 
-    /// The worker, to begin something on it.
+    /// The worker, for starting operations on it.
     pub fn worker_mut(&mut self) -> &mut Worker<D> {
         &mut self.worker
     }
 
-    /// How it waits.
+    /// The node access through which it waits.
     pub fn access(&self) -> &Arc<dyn NodeAccess> {
         &self.access
     }
 
-    /// The store that was opened or formatted last: where pages are allocated.
+    /// The store that was opened or formatted last, in which pages are allocated.
     pub fn opened(&self) -> Option<u8> {
         self.layout().map(|layout| layout.store)
     }
 
-    /// What that store is.
+    /// The layout of that store.
     pub fn layout(&self) -> Option<&StoreLayout> {
         self.allocator.as_ref().map(Allocator::layout)
     }
@@ -92,31 +92,31 @@ impl<D: Directory> PageStore<D> {
     /// Fixes a page: see [`Worker::fix`].
     ///
     /// # Errors
-    /// If the page cannot be had, within twice the patience of the pool.
+    /// If the page is not obtained within twice the patience of the pool.
     ///
     /// # Panics
-    /// In debug builds if this worker has fixed it already in a conflicting mode.
+    /// In debug builds if this worker has already fixed it in a conflicting mode.
     pub fn fix(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, FixError> {
         let fix = self.worker.fix(page, mode);
         self.worker.set_limit(fix, self.pool().config().limit());
         self.wait(|worker| worker.take(fix))
     }
 
-    /// Fixes a page to be written anew as a whole: see [`Worker::restore`].
+    /// Fixes a page in order to rewrite it completely: see [`Worker::restore`].
     ///
     /// # Errors
-    /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already.
+    /// If the page cannot be obtained; [`FixError::Conflict`] if this worker has already fixed it.
     pub fn restore(&mut self, page: PageId) -> Result<PageGuard, FixError> {
         let fix = self.worker.restore(page)?;
         self.worker.set_limit(fix, self.pool().config().limit());
         self.wait(|worker| worker.take(fix))
     }
 
-    /// Gives a guard's latch back, and waits until the directory has answered, within the time
-    /// limit of calls.
+    /// Releases a guard's latch, and waits until the directory has responded, within the time limit
+    /// of calls.
     ///
     /// # Errors
-    /// If the change was not taken, or nobody answers.
+    /// If the change was not accepted, or no response comes.
     pub fn commit(&mut self, guard: PageGuard) -> Result<(), CommitError> {
         let (commit, end) = (guard.commit(), self.end());
         self.wait(|worker| {
@@ -125,7 +125,7 @@ impl<D: Directory> PageStore<D> {
         })
     }
 
-    /// Begins to bring a page into the pool: see [`Worker::prefetch`].
+    /// Starts to fetch a page into the pool: see [`Worker::prefetch`].
     pub fn prefetch(&mut self, page: PageId) {
         self.worker.prefetch(page);
         self.poll();
@@ -140,7 +140,7 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.take_validation(validation))
     }
 
-    /// Writes home what is changed in the node's pool: see [`Worker::flush`].
+    /// Writes home all changed pages of the node's pool: see [`Worker::flush`].
     ///
     /// # Errors
     /// If a page could not be written. The others were.
@@ -149,21 +149,21 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.take_flush(flush))
     }
 
-    /// Waits until nothing is under way and all latches of dropped guards have been given back:
-    /// twice the patience of the pool at most.
+    /// Waits until no operation is in flight and all latches of dropped guards have been released,
+    /// for at most twice the patience of the pool.
     ///
-    /// What the directory did not take of changes, [`Worker::losses`] has.
+    /// [`Worker::losses`] returns the changes that the directory did not accept.
     ///
     /// # Errors
-    /// [`FixError::Gone`] if the directory does not answer, [`FixError::NotLogged`] if the engine's
-    /// log stands still, [`FixError::TimedOut`] if a fix that was begun waits for somebody's latch.
-    /// Whatever is under way goes on when this or another worker of the node is polled. A latch
-    /// stays with the node until it was given back, or the node has died.
+    /// [`FixError::Gone`] if the directory does not respond, [`FixError::NotLogged`] if the
+    /// engine's log makes no progress, [`FixError::TimedOut`] if a pending fix waits for a latch.
+    /// Operations in flight continue when this or another worker of the node is polled. A latch
+    /// stays with the node until it is released or the node has died.
     pub fn settle(&mut self) -> Result<(), FixError> {
         self.settle_until(self.end())
     }
 
-    /// The same until another time.
+    /// The same with an explicit deadline.
     ///
     /// # Errors
     /// As for [`PageStore::settle`].
@@ -171,15 +171,15 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.settled(end))
     }
 
-    /// When a call that begins now has to end.
+    /// The deadline of a call that starts now.
     fn end(&self) -> Instant {
         self.access.now() + self.pool().config().limit()
     }
 
-    /// Gets on with what is under way, once.
+    /// Advances pending operations once.
     pub fn poll(&mut self) -> bool {
         let (worker, now) = (&mut self.worker, self.access.now());
-        // Before, not under the NIC's lock: it may take as long as a drive does.
+        // Before, and not under the NIC's lock: it may take as long as a drive access.
         worker.poll_log(now);
         let mut happened = false;
         self.access
@@ -187,7 +187,7 @@ impl<D: Directory> PageStore<D> {
         happened
     }
 
-    /// Polls the worker and drives the rack until `ready` gives something.
+    /// Polls the worker and drives the rack until `ready` returns a value.
     fn wait<T>(&mut self, mut ready: impl FnMut(&mut Worker<D>) -> Option<T>) -> T {
         let mut idle_rounds = 0;
         loop {

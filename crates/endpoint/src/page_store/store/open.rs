@@ -1,9 +1,9 @@
-//! Making a store, opening it, closing it: machines, and the calls that wait for them.
+//! Creating, opening and closing a store: machines, and the blocking calls.
 //!
-//! Whoever opens a store that was closed marks it open, and goes on when that is durable: nothing
-//! of it is changed before. Others who open it meanwhile find the mark, and see to it as well as
-//! long as it does not say that it is durable. The mark is taken away as the last thing that
-//! closing does, when everything else is durable.
+//! A worker that opens a closed store marks it open, and continues when the mark is durable:
+//! nothing in the store is changed before. Another worker that opens it meanwhile finds the mark,
+//! and also makes it durable as long as the mark does not say that it is. The last step of closing
+//! removes the mark, when everything else is durable.
 
 use super::layout::{StoreLayout, superblock_of};
 use super::persist::{Change, Failure, Persist};
@@ -13,18 +13,18 @@ use crate::page_store::directory::{Directory, Mode};
 use crate::page_store::{Fix, FixError, PageGuard, Worker};
 use rackweave_wire::fabric::page::PageId;
 
-/// What a new store is to be.
+/// The parameters of a new store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FormatOptions {
-    /// The store's number, by which pages name it.
+    /// The store's number, which is part of its pages' ids.
     pub store: u8,
-    /// Pages that its namespace has room for.
+    /// The number of pages that fit in its namespace.
     pub capacity: u64,
-    /// A random number, by which this store is told from others; zero counts as one.
+    /// A random number that distinguishes this store from others; zero counts as one.
     pub identity: u64,
 }
 
-/// Makes a store. See [`PageStore::format`].
+/// Creates a store. See [`PageStore::format`].
 #[derive(Debug)]
 pub struct Formatting {
     persist: Persist,
@@ -39,7 +39,7 @@ struct Format {
 }
 
 impl Formatting {
-    /// Begins.
+    /// Starts.
     ///
     /// # Errors
     /// If the capacity is out of range.
@@ -59,7 +59,8 @@ impl Formatting {
             identity: identity.max(1),
             generation: 0,
             clean: false,
-            // Whoever opens it before it is durable, or when it could not be made so, sees to that.
+            // A worker that opens it before it is durable, or after that has failed, makes it
+            // durable.
             marked: false,
         };
         Ok(Self {
@@ -72,10 +73,10 @@ impl Formatting {
         })
     }
 
-    /// Goes on, until there is the new store's superblock or an error.
+    /// Continues, until there is the new store's superblock or an error.
     ///
     /// # Errors
-    /// If the superblock cannot be written. The store is then what it was, or the new one.
+    /// If the superblock cannot be written. The device then has the old store or the new one.
     pub fn poll<D: Directory>(
         &mut self,
         worker: &mut Worker<D>,
@@ -95,12 +96,13 @@ impl Change for Format {
         if let Some(before) = before.filter(|_| !self.is_made)
             && before.identity == self.superblock.identity
         {
-            // What bears the identity of before must not be taken for pages of the new store.
+            // Pages with the previous identity must not be taken for pages of the new store.
             let other = before.identity.rotate_left(17) ^ 0x9e37_79b9_7f4a_7c15;
             self.superblock.identity = other.max(1);
         }
         self.is_made = true;
-        // Pages bear it from here on; the guard writes it into this page's header when it goes.
+        // Pages carry it from here on; the guard writes it into this page's header when it is
+        // dropped.
         guard
             .pool()
             .set_identity(self.store, self.superblock.identity);
@@ -110,7 +112,7 @@ impl Change for Format {
     }
 
     fn is_in(&self, bytes: &[u8]) -> bool {
-        // Others may have opened it already.
+        // Other workers may have opened it already.
         let layout = |superblock: &Superblock| superblock.layout(self.store);
         Superblock::parse(bytes).is_ok_and(|found| layout(&found) == layout(&self.superblock))
     }
@@ -128,9 +130,9 @@ pub struct Opening {
 enum OpenStep {
     Begin,
     Look(Fix),
-    /// The superblock is to say that the store is open, and then that this is durable.
+    /// The superblock is to state that the store is open, and then that this is durable.
     Mark(Persist, Mark),
-    /// Is the last page there?
+    /// Checks whether the last page exists.
     Last(Fix),
 }
 
@@ -141,7 +143,7 @@ impl OpenStep {
 }
 
 impl Opening {
-    /// Begins.
+    /// Starts.
     pub fn new(store: u8) -> Self {
         Self {
             store,
@@ -150,7 +152,7 @@ impl Opening {
         }
     }
 
-    /// Goes on, until there is the superblock as it was found, or an error.
+    /// Continues, until there is the superblock as it was found, or an error.
     ///
     /// # Errors
     /// As for [`PageStore::open`].
@@ -197,7 +199,7 @@ impl Opening {
             OpenStep::Mark(persist, mark) => match (persist.poll(worker, mark)?, *mark) {
                 (Ok(true), Mark::Open) => Ok(OpenStep::mark(store, Mark::Durable)),
                 (Ok(true), _) => self.last(worker),
-                // Others have marked it, or it was lost and is what it was at home.
+                // Another worker has marked it, or it was lost and is now the version at home.
                 (Ok(false), _) => Ok(OpenStep::Begin),
                 (Err(failure), _) => Err(OpenError::of(store, failure)),
             },
@@ -224,7 +226,7 @@ impl Opening {
     fn opened(&self, last: Result<(), FixError>) -> Result<Superblock, OpenError> {
         let found = self.found.ok_or(OpenError::Damaged(self.store))?;
         match last {
-            // Whatever is wrong with it, it is there.
+            // It exists, even if its content is wrong.
             Ok(()) | Err(FixError::Corrupt { .. } | FixError::WrongPage { .. }) => Ok(found),
             Err(FixError::Lost(_)) => Ok(found),
             Err(source @ (FixError::NoSuchPage(_) | FixError::Storage { .. })) => {
@@ -239,7 +241,7 @@ impl Opening {
     }
 }
 
-/// The superblock, if it is of a store that fits the pool.
+/// The superblock, if it is that of a store that fits the pool.
 fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
     let config = guard.pool().config();
     let superblock = Superblock::parse(&guard.data().to_vec()).map_err(|unfit| match unfit {
@@ -265,13 +267,12 @@ fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
     Ok(superblock)
 }
 
-/// What a superblock is to say.
+/// The state to be written into a superblock.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     /// The store is open.
     Open,
-    /// That is durable. That it is written home keeps a crash of this node from taking page 0 with
-    /// it.
+    /// That is durable. Writing it home keeps a crash of this node from losing page 0.
     Durable,
     /// The store is closed.
     Closed,
@@ -306,7 +307,7 @@ impl Change for Mark {
     }
 }
 
-/// Marks a store as closed: the last thing that is done with it. See [`PageStore::close`].
+/// Marks a store as closed: the last operation on it. See [`PageStore::close`].
 #[derive(Debug)]
 pub struct Closing {
     persist: Persist,
@@ -314,7 +315,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Begins. Everything else has to be durable.
+    /// Starts. Everything else must be durable.
     pub fn new(store: u8) -> Self {
         Self {
             persist: Persist::unchecked(superblock_of(store)),
@@ -322,7 +323,7 @@ impl Closing {
         }
     }
 
-    /// Goes on, until the store is closed or there is an error.
+    /// Continues, until the store is closed or there is an error.
     ///
     /// # Errors
     /// If the superblock cannot be written.
@@ -347,11 +348,12 @@ impl OpenError {
 }
 
 impl<D: Directory> PageStore<D> {
-    /// Makes a store, whatever was there before, and opens it. All pages but superblock and maps
-    /// are free, and pages of a store that was there before read as zeroes; no pool may have any
-    /// of them.
+    /// Creates a store, whatever the device contained before, and opens it. All pages but
+    /// superblock and maps are free, and pages of a previous store read as zeroes; no pool may
+    /// contain any of them.
     ///
-    /// One page is written. After a crash in the middle the store is what it was, or the new one.
+    /// One page is written. After a crash during the call the device has the old store or the new
+    /// one.
     ///
     /// # Errors
     /// If the capacity is out of range, or the superblock cannot be written.
@@ -363,14 +365,13 @@ impl<D: Directory> PageStore<D> {
         Ok(())
     }
 
-    /// Opens a store, and returns its superblock as it was found: [`Superblock::clean`] says
-    /// whether it was closed. If the pool was configured with an identity, it has to be this
-    /// store's.
+    /// Opens a store, and returns its superblock as it was found: [`Superblock::clean`] tells
+    /// whether it was closed. If the pool was configured with an identity, it must be this store's.
     ///
-    /// What another store has set aside for this worker is given back.
+    /// Pages that this worker has reserved in another store are returned.
     ///
     /// # Errors
-    /// If there is no store, or another than expected, or it is damaged.
+    /// If there is no store, or not the expected one, or it is damaged.
     pub fn open(&mut self, store: u8) -> Result<Superblock, OpenError> {
         self.leave();
         let mut opening = Opening::new(store);
@@ -379,10 +380,9 @@ impl<D: Directory> PageStore<D> {
         Ok(found)
     }
 
-    /// Gives back what was not used, writes everything home, and when all that is durable marks
-    /// the store as closed. To be called on one worker of the rack when all others have
-    /// [`PageStore::retire`]d and all other pools have been flushed; whoever goes on opens the
-    /// store again.
+    /// Returns unused pages, writes everything home, and marks the store as closed when all that is
+    /// durable. Call this on one worker of the rack when all others have [`PageStore::retire`]d and
+    /// all other pools have been flushed; to continue, open the store again.
     ///
     /// # Errors
     /// If not everything could be written. The store is then not marked as closed.
@@ -394,7 +394,7 @@ impl<D: Directory> PageStore<D> {
             self.wait(|worker| closing.poll(worker))?;
             self.leave();
         }
-        // It is closed, whatever else is under way.
+        // It is closed, whatever else is in flight.
         let _settled = self.settle();
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! Changing a page and waiting until the change is durable.
 //!
-//! The page is fixed exclusively and changed, written home with a flush, and read once more: is the
-//! change in the newest version? The last step is there for a node that the directory took for dead
-//! meanwhile. Its change may not have been taken, and then another's may have been written home in
-//! its place.
+//! The page is fixed exclusively and changed, written home with a flush, and read once more to
+//! check that the newest version contains the change. The last step covers a node that the
+//! directory declared dead meanwhile: its change may have been rejected, and another node's version
+//! written home in its place.
 //!
-//! If nothing was written, another worker has changed the page since or has written it: the page is
-//! fixed again, which gives it a new version, and flushed again. That takes the page away from who
-//! wants to write it now, so all of them wait a while before, longer each time: while storage does
-//! not answer, nobody would get any further.
+//! If nothing was written, another worker has changed or written the page since. The page is then
+//! fixed again, which gives it a new version, and flushed again. Since this takes the page away
+//! from a worker that is about to write it, each worker waits before the retry, longer each time:
+//! while storage does not respond, no worker would make progress otherwise.
 
 use crate::page_store::directory::{Directory, Mode};
 use crate::page_store::{Fix, FixError, Flush, FlushError, PageGuard, Worker};
@@ -16,29 +16,29 @@ use rackweave_base::Instant;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::PageId;
 
-/// After so many attempts, and the pool's patience, something else is wrong than that others are
-/// quicker or storage does not answer.
+/// After this many attempts, and the pool's patience, the cause is something other than faster
+/// workers or unresponsive storage.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// What is to be changed.
+/// The change to be made.
 pub(super) trait Change {
-    /// Makes the change, or makes it again in what others have made of the page since. False if
-    /// there is nothing to be made durable.
+    /// Makes the change, or repeats it on a version that others have changed since. False if there
+    /// is nothing to be made durable.
     fn make(&mut self, guard: &mut PageGuard) -> bool;
 
-    /// Whether a version has the change in it.
+    /// Whether a version contains the change.
     fn is_in(&self, bytes: &[u8]) -> bool;
 }
 
-/// A change of a page, under way.
+/// A change of a page in progress.
 #[derive(Debug)]
 pub(super) struct Persist {
     page: PageId,
-    /// Whether the page must bear its checksum.
+    /// Whether the page must match its checksum.
     checked: bool,
     step: Step,
     attempts: u32,
-    /// When others were quicker for the first time.
+    /// When other workers were first faster.
     since: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ enum Step {
 pub(super) enum Failure {
     Fix(FixError),
     Flush(FlushError),
-    /// Others have changed the page again and again.
+    /// Other workers have changed the page again and again.
     Contended,
 }
 
@@ -79,7 +79,8 @@ impl Persist {
         }
     }
 
-    /// Goes on. In the end true if the change is durable, false if there was nothing to be made.
+    /// Continues. Finally returns true if the change is durable, false if there was no change to
+    /// make.
     pub fn poll<D: Directory>(
         &mut self,
         worker: &mut Worker<D>,
@@ -123,7 +124,7 @@ impl Persist {
         }
     }
 
-    /// Gives up what is under way. The change may have been made.
+    /// Gives up the pending operation. The change may have been made.
     pub fn abandon<D: Directory>(&self, worker: &mut Worker<D>) {
         match self.step {
             Step::Change(fix) | Step::Look(fix) => worker.abandon(fix),

@@ -1,4 +1,4 @@
-//! Setting pages of a group aside, and giving them back: what [`super::allocate`] does with a map.
+//! Reserving and returning pages of a group: the operations of [`super::allocate`] on a map.
 
 use super::layout::StoreLayout;
 use super::map::{Map, MapMut, PageState};
@@ -6,32 +6,33 @@ use super::persist::Change;
 use crate::page_store::PageGuard;
 use std::collections::BTreeSet;
 
-/// A worker takes no larger part of what is available in a group, so that others find some, too.
+/// A worker reserves at most this fraction (one in `SHARE`) of the available pages of a group, so
+/// that other workers find some too.
 const SHARE: u64 = 8;
-/// But so many, if there are.
+/// But at least this many, if available.
 const EXTENT_MIN: u64 = 8;
-/// Times that pages are to be given back, of which more would be forgotten: a leak.
+/// Maximum number of pending returns; further ones are forgotten, which leaks their pages.
 const DEBTS_MAX: usize = 64;
 
-/// Pages of a group that are being set aside.
+/// Pages of a group that are being reserved.
 #[derive(Debug)]
 pub(super) struct Reservation {
     pub group: u64,
-    /// Left in the map, if they have been marked.
+    /// The stamp left in the map, if the pages have been marked.
     stamp: Option<u64>,
     pub pages: Vec<(u64, PageState)>,
-    /// What should be the map is none.
+    /// The page that should be the map is not one.
     pub is_damaged: bool,
 }
 
-/// Pages that are marked as in use and are to be given back.
+/// Pages that are marked as in use and must be returned.
 #[derive(Debug, Default)]
 pub(super) struct Owed(Vec<Debt>);
 
 #[derive(Debug)]
 struct Debt {
     group: u64,
-    /// They are this worker's only if the map has this stamp.
+    /// They belong to this worker only if the map has this stamp.
     stamp: Option<u64>,
     pages: Vec<(u64, PageState)>,
 }
@@ -47,16 +48,16 @@ impl Reservation {
     }
 }
 
-/// A reservation, with what it needs of its allocator.
+/// A reservation, with the state it needs of its allocator.
 pub(super) struct Reserving<'a> {
     pub layout: StoreLayout,
-    /// A number that no other allocator has.
+    /// A number that is unique among allocators.
     pub who: u64,
     /// Pages wanted.
     pub size: u64,
     pub reservation: &'a mut Reservation,
     pub owed: &'a mut Owed,
-    /// Pages that are not to be chosen, by index.
+    /// Pages that must not be chosen, by index.
     pub avoided: &'a BTreeSet<u64>,
 }
 
@@ -71,7 +72,7 @@ impl Change for Reserving<'_> {
         };
         if let Some(stamp) = reservation.stamp {
             if map.has(stamp) {
-                // To be of a new version is all that is needed.
+                // All that is needed is a new version.
                 guard.data_mut();
                 return true;
             }
@@ -107,7 +108,7 @@ impl Change for Reserving<'_> {
 }
 
 impl Owed {
-    /// A page that is known to be this worker's.
+    /// Adds a page that is known to belong to this worker.
     pub fn add(&mut self, group: u64, at: u64, state: PageState) {
         let known = self
             .0
@@ -123,7 +124,7 @@ impl Owed {
         }
     }
 
-    /// Pages that are this worker's if the map has their stamp.
+    /// Adds pages that belong to this worker if the map has their stamp.
     pub fn add_reservation(&mut self, reservation: Reservation) {
         if reservation.stamp.is_some() {
             self.push(Debt {
@@ -134,12 +135,12 @@ impl Owed {
         }
     }
 
-    /// A group to which something is owed.
+    /// A group to which pages are owed.
     pub fn first_group(&self) -> Option<u64> {
         self.0.first().map(|debt| debt.group)
     }
 
-    /// What is owed to a group is leaked.
+    /// Leaks the pages owed to a group.
     pub fn forget(&mut self, group: u64) {
         self.0.retain(|debt| debt.group != group);
     }
@@ -151,7 +152,7 @@ impl Owed {
         self.0.push(debt);
     }
 
-    /// Gives back what is owed to a group.
+    /// Returns the pages owed to a group.
     pub fn repay(&mut self, layout: &StoreLayout, group: u64, guard: &mut PageGuard) {
         let mut back = Vec::new();
         if let Ok(map) = Map::parse(&guard.data().to_vec(), layout, group) {

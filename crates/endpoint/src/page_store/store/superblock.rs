@@ -1,4 +1,4 @@
-//! Page 0 of a store: what the store is, and whether it was closed.
+//! Page 0 of a store: the parameters of the store, and whether it was closed.
 //!
 //! Behind the page's header, little-endian:
 //!
@@ -7,16 +7,15 @@
 //! | 0 | 8 | "RWpages\n" |
 //! | 8 | 4 | version of the format |
 //! | 12 | 4 | bytes of a page |
-//! | 16 | 8 | pages of the store, this one included |
+//! | 16 | 8 | pages of the store, including this one |
 //! | 24 | 8 | the store's identity |
 //! | 32 | 8 | how often the store was closed |
 //! | 40 | 8 | 0: closed; 1: open, which may not be durable yet; 2: open |
 //! | 48 | 16 | zero |
 //! | 64 | 8 | checksum of the 64 bytes before |
 //!
-//! The rest is zero. It has a checksum of its own, since whoever opens a store does not know yet
-//! how long its pages are. It changes when a store is formatted, opened and closed, and not in
-//! between.
+//! The rest is zero. It has a checksum of its own, since a node that opens a store does not yet
+//! know its page size. It changes only when a store is formatted, opened or closed.
 
 use super::layout::StoreLayout;
 use super::map::{set_word, word};
@@ -24,7 +23,7 @@ use crate::page_store::PageGuard;
 use rackweave_base::checksum::checksum;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWpages\n");
-/// The version of the format. Of format 1, page 0 had a list of free pages.
+/// The version of the format. In format 1, page 0 had a list of free pages.
 pub(super) const FORMAT: u32 = 2;
 const WORDS: usize = 8;
 const LEN: usize = WORDS * 8;
@@ -37,29 +36,29 @@ const OPEN: u64 = 2;
 pub struct Superblock {
     /// Bytes of a page.
     pub page_size: u32,
-    /// Pages of the store, superblock and maps included.
+    /// Pages of the store, including superblock and maps.
     pub capacity: u64,
-    /// The store's identity, which every page of it bears; never zero.
+    /// The store's identity, which each of its pages carries; never zero.
     pub identity: u64,
-    /// How often the store was closed in an orderly way.
+    /// How often the store was closed cleanly.
     pub generation: u64,
-    /// Whether the store was closed in an orderly way since it was last opened. Not as long as
-    /// somebody in the rack has it open, either.
+    /// Whether the store was closed cleanly since it was last opened. False while any worker in the
+    /// rack has it open.
     pub clean: bool,
-    /// Whether it is durable that the store is open, if it is.
+    /// Whether the open state is durable, if the store is open.
     pub(super) marked: bool,
 }
 
-/// What is wrong with bytes that should be a superblock.
+/// Why bytes are not a valid superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfit {
     /// They are all zero.
     Blank,
-    /// They begin with something else.
+    /// They start with something else.
     Magic(u64),
-    /// They are of another version of the format.
+    /// They have another version of the format.
     Format(u32),
-    /// The checksum does not fit, or they are too few.
+    /// The checksum does not match, or there are too few bytes.
     Damaged,
 }
 
@@ -67,7 +66,7 @@ impl Superblock {
     /// The superblock in the bytes behind page 0's header.
     ///
     /// # Errors
-    /// If they are none of this version.
+    /// If they are not a superblock of this version.
     pub fn parse(bytes: &[u8]) -> Result<Self, Unfit> {
         let head = bytes.get(..LEN + 8).ok_or(Unfit::Damaged)?;
         let word = |at: usize| word(head, at);
@@ -104,7 +103,7 @@ impl Superblock {
         guard.update(0..guard.data().len(), |bytes| self.emit(bytes));
     }
 
-    /// Writes it behind page 0's header, and zeroes behind it.
+    /// Writes it behind page 0's header, followed by zeroes.
     ///
     /// # Panics
     /// If there are fewer than 72 bytes.
@@ -132,7 +131,7 @@ impl Superblock {
         set_word(bytes, WORDS, sum);
     }
 
-    /// What it says of store number `store` that never changes.
+    /// The unchanging part, for store number `store`.
     pub fn layout(&self, store: u8) -> StoreLayout {
         StoreLayout {
             store,

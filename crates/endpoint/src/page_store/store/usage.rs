@@ -5,7 +5,7 @@ use super::{AllocateError, PageStore};
 use crate::page_store::directory::{Directory, Mode};
 use rackweave_wire::fabric::page::PageId;
 
-/// Pages of a store, by what their maps say of them.
+/// Pages of a store, by their state in the maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Never handed out.
@@ -14,17 +14,17 @@ pub struct Usage {
     pub in_use: u64,
     /// Freed.
     pub free: u64,
-    /// Damaged when they were free; never used again.
+    /// Damaged when they were free; no longer used.
     pub bad: u64,
     /// Pages whose maps could not be read.
     pub unknown: u64,
 }
 
 impl<D: Directory> PageStore<D> {
-    /// Counts the pages of the store that is open. It reads all maps, one after the other.
+    /// Counts the pages of the open store. It reads all maps, one after the other.
     ///
     /// # Errors
-    /// If no store is open. Maps that cannot be read are counted instead.
+    /// If no store is open. Pages whose maps cannot be read are counted as unknown instead.
     pub fn usage(&mut self) -> Result<Usage, AllocateError> {
         let layout = *self.layout().ok_or(AllocateError::NotOpen)?;
         let mut usage = Usage::default();
@@ -48,11 +48,11 @@ impl<D: Directory> PageStore<D> {
         Ok(usage)
     }
 
-    /// What the map says of a page. After a crash, pages may be *in use* that the engine has handed
-    /// to nobody, and those can be freed.
+    /// The state of a page in its map. After a crash, pages may be *in use* that the engine has
+    /// handed to no user; they can be freed.
     ///
     /// # Errors
-    /// If no store is open, the page is none that can be allocated, or its map cannot be had.
+    /// If no store is open, the page is not one that can be allocated, or its map is unavailable.
     pub fn page_state(&mut self, page: PageId) -> Result<PageState, AllocateError> {
         let layout = *self.layout().ok_or(AllocateError::NotOpen)?;
         let place = layout.find(page.index());

@@ -1,8 +1,8 @@
-//! Random allocations, with crashes: whatever happens, no page is in use twice.
+//! Random allocations, with crashes: in no case is a page in use twice.
 //!
-//! Actors on several nodes poll the machines of the store. Power cuts, nodes that die or are taken
-//! for dead, storage that fails and losses that are accepted come in between. What must hold is
-//! judged by the checker of the campaign against pages, which has them on a whole rack.
+//! Actors on several nodes poll the machines of the store. Power failures, nodes that die or are
+//! declared dead, storage failures and accepted losses are interspersed. The requirements are
+//! checked by the checker of the campaign against pages, which runs them on a whole rack.
 
 use super::bench::{NoVerbs, PAGE, page, pool};
 use super::fake::{FakeDirectory, Rack};
@@ -17,14 +17,14 @@ use std::collections::BTreeSet;
 
 const STORE: u8 = 1;
 
-/// What a history is to be like.
+/// The parameters of a history.
 #[derive(Clone, Copy)]
 struct Plan {
     nodes: usize,
     workers: usize,
     pages: u64,
     steps: u32,
-    /// How often, in a step.
+    /// Probability per step.
     power_cuts: f64,
     deaths: f64,
     mistaken_deaths: f64,
@@ -48,7 +48,7 @@ enum Job {
     Rests,
     Opens(Opening, OpenAsked),
     Allocates,
-    /// A page that was handed out is to be all zeroes.
+    /// An allocated page must be all zeroes.
     Looks(Fix),
     Writes(Fix),
     Frees(Freeing, PageId),
@@ -60,13 +60,13 @@ enum Job {
 struct Actor {
     worker: Worker<FakeDirectory>,
     node: usize,
-    /// Its node was taken for dead, and is not.
+    /// Its node was declared dead, and is alive.
     is_mistaken: bool,
     allocator: Option<Allocator>,
     job: Job,
 }
 
-/// What has happened.
+/// The events so far.
 #[derive(Default)]
 struct Sum {
     handed_out: u64,
@@ -79,12 +79,12 @@ struct World {
     actors: Vec<Actor>,
     now: Instant,
     rng: Rng,
-    /// What its users know of the store.
+    /// What the users of the store know of it.
     page_use: PageUse,
     opened_after_crash: u64,
-    /// Node numbers that were used since the power was last cut.
+    /// Node numbers used since the last power failure.
     numbers: u16,
-    /// The power was cut, and nobody has opened the store since.
+    /// The power failed, and no actor has opened the store since.
     is_after_crash: bool,
 }
 
@@ -119,7 +119,7 @@ impl World {
         world
     }
 
-    /// Nodes with empty pools; the store is not open.
+    /// Creates nodes with empty pools; the store is not open.
     fn start(&mut self) {
         self.numbers = 0;
         for node in 0..self.plan.nodes {
@@ -177,7 +177,7 @@ impl World {
         panic!("somebody waits for what never comes");
     }
 
-    /// Some time passes, and everybody is polled.
+    /// Advances time and polls all nodes.
     fn poll(&mut self) {
         self.now += Duration::from_nanos(self.rng.between(1, 600));
         for actor in &mut self.actors {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// One actor goes on with its job, or takes another.
+    /// One actor continues its job, or starts another.
     fn act(&mut self, at: usize) {
         let job = std::mem::replace(&mut self.actors[at].job, Job::Rests);
         let actor = &mut self.actors[at];
@@ -240,7 +240,7 @@ impl World {
                         matches!(result, Ok(()) | Err(AllocateError::Fix(_))),
                         "{page}: {result:?}"
                     );
-                    // Who is told of an error might try again later, and does not here.
+                    // An actor that gets an error could retry later, but does not do so here.
                     if result.is_err() || actor.is_mistaken {
                         self.page_use.may_leak();
                     }
@@ -278,7 +278,7 @@ impl World {
         match self.rng.below(20) {
             0..11 => Job::Allocates,
             11..18 => {
-                // The model does not have it any more: it may be handed out as soon as it is free.
+                // The model no longer has it: it may be handed out as soon as it is free.
                 let Some(number) = self.page_use.pick(&mut self.rng, |_| true) else {
                     return Job::Rests;
                 };
@@ -349,7 +349,7 @@ impl World {
         Job::Rests
     }
 
-    /// Somebody dies, or storage fails, or somebody accepts a loss.
+    /// A node dies, or storage fails, or a loss is accepted.
     fn misfortune(&mut self) {
         let plan = self.plan;
         if self.rng.chance(plan.power_cuts) {
@@ -376,7 +376,7 @@ impl World {
             self.rack.model().fault = fault[self.rng.below(4) as usize];
             self.page_use.may_leak();
         }
-        // At once, while the one who was taken for dead goes on; or some time later.
+        // At once, while the node declared dead continues; or some time later.
         if self.rng.chance(plan.deaths + plan.mistaken_deaths) || (mistaken && self.rng.chance(0.5))
         {
             for page in self.rack.lost() {
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// All that goes wrong ends, and what is lost is accepted.
+    /// Ends all faults, and accepts all losses.
     fn calm(&mut self) {
         self.rack.model().fault = None;
         self.wait(|world| {
@@ -424,7 +424,7 @@ impl World {
         });
     }
 
-    /// Actors end their jobs.
+    /// Actors finish their jobs.
     fn step_jobs(&mut self) {
         for at in 0..self.actors.len() {
             if !matches!(self.actors[at].job, Job::Rests) {
@@ -442,7 +442,7 @@ impl World {
         });
     }
 
-    /// Everything ends in an orderly way, and is there again.
+    /// Closes the store cleanly and opens it again.
     fn close_and_reopen(&mut self) {
         self.calm();
         self.rest();
@@ -467,7 +467,7 @@ impl World {
         self.page_use.closed();
         self.check_maps();
         self.actors.clear();
-        // What was closed outlives this as well.
+        // A closed store survives this as well.
         self.rack.cut_power();
         self.start();
         self.open_all();
@@ -475,7 +475,7 @@ impl World {
         self.check_maps();
     }
 
-    /// What the map says of pages. Returns how many can be handed out.
+    /// Checks the maps. Returns how many pages can be handed out.
     fn check_maps(&mut self) -> u64 {
         let fix = self.actors[0].worker.fix(page(1), Shared);
         let guard = self.wait(|world| world.actors[0].worker.take(fix));
@@ -483,7 +483,7 @@ impl World {
             .judge_map(page(2).number(), &guard.unwrap().data().to_vec())
     }
 
-    /// Everything that the map says is there can be had.
+    /// Every page that is free in the maps can be allocated.
     fn exhaust(&mut self) {
         let mut left = self.check_maps();
         loop {
@@ -520,7 +520,7 @@ fn run(seed: u64, plan: Plan) -> Sum {
 }
 
 fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Sum {
-    // For longer runs by hand.
+    // For longer manual runs.
     let more = std::env::var("PAGE_STORE_SEEDS");
     let more: u64 = more.ok().and_then(|more| more.parse().ok()).unwrap_or(0);
     let mut sum = Sum::default();

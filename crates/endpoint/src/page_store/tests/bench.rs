@@ -50,7 +50,7 @@ impl Bench {
         }
     }
 
-    /// Some time passes and everybody is polled, in any order.
+    /// Advances time and polls all workers, in random order.
     pub fn step(&mut self) {
         self.now += Duration::from_nanos(self.rng.between(1, 400));
         let first = self.rng.below(self.workers.len() as u64) as usize;
@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// Polls until `ready` gives something.
+    /// Polls until `ready` returns a value.
     pub fn wait<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Option<T>) -> T {
         for _ in 0..1_000_000 {
             if let Some(value) = ready(self) {
@@ -82,7 +82,7 @@ impl Bench {
         self.take(worker, fix)
     }
 
-    /// Changes a page's counter, and waits until its latch is back.
+    /// Increments a page's counter, and waits until its latch is released.
     pub fn change(&mut self, worker: usize, number: u64) -> Result<u64, FixError> {
         let mut guard = self.fix(worker, number, Mode::Exclusive)?;
         let value = increment(&mut guard);
@@ -124,7 +124,7 @@ pub fn page(number: u64) -> PageId {
     PageId::new(1, number).unwrap()
 }
 
-/// The counter of a page, after looking whether the page is whole: every word says the same.
+/// The counter of a page, after checking that the page is not torn: every word has the same value.
 pub fn counter(guard: &PageGuard) -> u64 {
     let bytes = guard.data();
     let first = bytes.u64_le(0);
@@ -141,7 +141,7 @@ pub fn increment(guard: &mut PageGuard) -> u64 {
     next
 }
 
-/// Nobody posts anything on a fake rack.
+/// No work requests are posted on a fake rack.
 pub struct NoVerbs;
 
 impl ScriptedNic for NoVerbs {

@@ -1,4 +1,4 @@
-//! Pages in doubt: the directory is lost and made again, and a node finds out what it has.
+//! Pages in doubt: the directory is lost and rebuilt, and a node determines what it has.
 
 use super::bench::{Bench, PAGE, counter, increment, page};
 use super::log::Log;
@@ -8,14 +8,14 @@ use rackweave_base::Duration;
 use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Place, control};
 
 const FRAMES: u32 = 8;
-/// The version of what a directory that was made again does not know.
+/// The version of pages that a rebuilt directory does not know.
 const FIRST: u64 = 1 << 32;
 
 fn state_at(frame: u32) -> u64 {
     control::state_at(PAGE as u32, FRAMES, frame)
 }
 
-/// One page that node 0 has changed, and nobody else.
+/// One page that only node 0 has changed.
 struct Stage {
     bench: Bench,
     page: PageId,
@@ -42,12 +42,12 @@ impl Stage {
         control::doubt_at(PAGE as u32, FRAMES, self.frame)
     }
 
-    /// The directory is made again and cannot see homes.
+    /// The directory is rebuilt and cannot read homes.
     fn doubt(&mut self, version: u64) {
         self.doubt_about(self.state(), version);
     }
 
-    /// It is, and the node had said this.
+    /// The same, and the node had reported this state.
     fn doubt_about(&mut self, state: FrameState, version: u64) {
         let doubt = control::Doubt {
             page: self.page,
@@ -66,7 +66,7 @@ impl Stage {
         model.beginnings += 1;
     }
 
-    /// It is made again, and sees that the home is older than what node 0 has.
+    /// The directory is rebuilt, and finds that home is older than node 0's version.
     fn settle_on_node(&mut self) {
         let state = self.state();
         assert!(state.is_dirty() && !state.is_latched());
@@ -79,7 +79,7 @@ impl Stage {
         model.beginnings += 1;
     }
 
-    /// Node 0 changes it once more, under this LSN, and begins to give its latch back.
+    /// Node 0 changes the page once more, under this LSN, and starts to release its latch.
     fn change(&mut self, lsn: u64) {
         let mut guard = self.bench.fix(0, 1, Exclusive).unwrap();
         increment(&mut guard);
@@ -92,7 +92,7 @@ impl Stage {
         }
     }
 
-    /// The latch word when the node has found out.
+    /// The latch word after the node has resolved the doubt.
     fn end(&mut self) -> LatchWord {
         let page = self.page;
         let latch = self.bench.wait(|bench| {
@@ -103,7 +103,7 @@ impl Stage {
         latch
     }
 
-    /// What node 1 reads, and then changes.
+    /// The value that node 1 reads, and then changes.
     fn seen_by_the_other(&mut self) -> u64 {
         self.bench.settle();
         let seen = counter(&self.bench.fix(1, 1, Shared).unwrap());
@@ -113,7 +113,7 @@ impl Stage {
     }
 }
 
-/// The directory was lost before the node said that it has the latch, and is being made again.
+/// The directory was lost before the node reported that it has the latch, and is being rebuilt.
 #[test]
 fn a_latch_that_a_lost_directory_had_granted_does_not_count() {
     for number in [1, 2] {
@@ -152,8 +152,8 @@ fn what_has_come_home_is_given_up() {
     assert_eq!(stage.state(), FrameState::NOTHING);
 }
 
-/// Its version number changes when the directory hears that the node has it, a little before the
-/// node hears that. Who asks for the page meanwhile must not think that it has an old one.
+/// Its version number changes when the directory receives the node's claim, slightly before the
+/// node receives the answer. A fix of the page meanwhile must not consider it outdated.
 #[test]
 fn a_page_in_doubt_is_not_taken_for_old() {
     for mode in [Shared, Exclusive] {
@@ -169,7 +169,7 @@ fn a_page_in_doubt_is_not_taken_for_old() {
     }
 }
 
-/// It may have been the newest version, so what the node has may be older.
+/// Home may have been the newest version, so the node's may be older.
 #[test]
 fn what_has_a_damaged_home_is_given_up() {
     for header in [0x55, 0] {
@@ -185,7 +185,7 @@ fn what_has_a_damaged_home_is_given_up() {
     }
 }
 
-/// Whatever the node was doing about it.
+/// Whatever state the node's resolution is in.
 #[test]
 fn a_doubt_that_is_taken_back_gives_nothing_up() {
     for steps in 0..60 {
@@ -209,7 +209,8 @@ fn a_doubt_in_place_of_another_is_found_out_about() {
     }
 }
 
-/// Whatever the directory of before had heard of it, and this one: the log lets it go only then.
+/// Whatever the previous directory and this one have received of it: only then does the log permit
+/// it to leave.
 #[test]
 fn a_change_whose_latch_is_on_its_way_back_is_published() {
     for steps in 0..60 {
@@ -220,7 +221,7 @@ fn a_change_whose_latch_is_on_its_way_back_is_published() {
         stage.steps(steps / 2);
         stage.doubt(FIRST);
         stage.steps(steps);
-        // Whatever waits for the log is due.
+        // All waits for the log are due.
         log.allow(1);
         stage.bench.now += Duration::from_micros(20);
         assert_eq!(stage.end(), LatchWord::open(FIRST + 1), "{steps}");

@@ -1,7 +1,7 @@
-//! A rack that the tests play: one directory, the homes, and the buffer frames of several nodes.
+//! A model of a rack for tests: one directory, the homes, and the buffer frames of several nodes.
 //!
 //! It follows the transitions of `wire::fabric::page::entry`, moves pages in two halves with time
-//! in between, and asserts what a node must keep: see `Model`.
+//! in between, and asserts a node's obligations: see `Model`.
 
 mod directory;
 
@@ -12,39 +12,39 @@ use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source,
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The rack. Clones are the same.
+/// The rack. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Rack(Arc<Mutex<Model>>);
 
 #[derive(Debug)]
 pub struct Model {
     pub entries: HashMap<PageId, Entry>,
-    /// Pages whose entries a node has written that breaks the protocol.
+    /// Pages whose entries were written by a node that breaks the protocol.
     pub forged: HashSet<PageId>,
-    /// What a read of a home gives.
+    /// The content returned by reads of homes.
     pub homes: HashMap<PageId, Vec<u8>>,
-    /// What it would give after a power cut.
+    /// The content after a power failure.
     pub durable: HashMap<PageId, Vec<u8>>,
     /// Flushes of a store that were carried out.
     pub flushes: u32,
     nodes: Vec<Node>,
     page_size: usize,
-    /// Pages of a store.
+    /// Number of pages of a store.
     pub pages: u64,
-    /// Homes that the device has room for.
+    /// Number of homes that fit on the device.
     pub room: usize,
-    /// What storage answers to reads and writes instead of doing them.
+    /// The status with which storage fails reads and writes.
     pub fault: Option<u16>,
-    /// The directory does not answer.
+    /// The directory does not respond.
     pub is_gone: bool,
-    /// It does what it is asked for, and its answers are lost.
+    /// It executes requests, but its answers are lost.
     pub is_mute: bool,
-    /// How often the directory was lost and made again.
+    /// How often the directory was lost and rebuilt.
     pub beginnings: u64,
-    /// How often a movement breaks off.
+    /// Probability that a movement aborts.
     pub breaks: f64,
     pub delay_max: u64,
-    /// What is under way for a page of a node.
+    /// Operations in flight for a page of a node.
     busy: HashSet<(u16, (PageId, bool))>,
     /// Pages that are being written home.
     writes: HashSet<PageId>,
@@ -56,7 +56,7 @@ pub struct Model {
 pub struct Entry {
     pub latch: LatchWord,
     pub holder: Option<u16>,
-    /// It has to find out whether it has the newest version.
+    /// It must determine whether it has the newest version.
     pub is_doubted: bool,
     pub place: Place,
 }
@@ -85,7 +85,7 @@ struct UnderWay {
     op: Op,
     due: Instant,
     phase: Phase,
-    /// Which directory was asked.
+    /// The directory that was asked.
     beginning: u64,
 }
 
@@ -97,9 +97,9 @@ enum Phase {
         from: From,
         latch: LatchWord,
     },
-    /// A page is being written home; so it was when that began.
+    /// A page is being written home; these were its bytes at the start.
     Writing(Vec<u8>),
-    /// The answer is on its way.
+    /// The answer is in flight.
     Answered(Answer, LatchWord),
 }
 
@@ -162,7 +162,7 @@ impl Rack {
         self.model().entries.get(&page).copied().unwrap_or_default()
     }
 
-    /// The directory takes a node for dead.
+    /// The directory declares a node dead.
     pub fn presume_dead(&self, node: u16) {
         for entry in self.model().entries.values_mut() {
             if entry.holder == Some(node) {
@@ -182,7 +182,7 @@ impl Rack {
         lost
     }
 
-    /// Somebody accepts the loss of a page. False as long as a dead node's write may come.
+    /// Accepts the loss of a page. False as long as a dead node's write may still arrive.
     pub fn accept_loss(&self, page: PageId) -> bool {
         let mut model = self.model();
         if model.writes.contains(&page) {
@@ -199,7 +199,7 @@ impl Rack {
         true
     }
 
-    /// Everything but what is at home is gone, and forgotten.
+    /// Everything except the homes is lost and forgotten.
     pub fn restart(&self) {
         let mut model = self.model();
         model.entries.clear();
@@ -208,7 +208,7 @@ impl Rack {
         model.writes.clear();
     }
 
-    /// As [`Self::restart`], and what was written home and not flushed is gone, too.
+    /// As [`Self::restart`], and writes home that were not flushed are lost too.
     pub fn cut_power(&self) {
         self.restart();
         let mut model = self.model();
@@ -228,7 +228,7 @@ impl Model {
         PageHeader::parse(&self.bytes(node, frame)).unwrap()
     }
 
-    /// What is in a buffer frame before its node has looked at it.
+    /// Sets the content of a buffer frame before its node has checked it.
     pub fn arrived(&self, node: u16, frame: u32, bytes: &[u8]) {
         let block = &self.nodes[usize::from(node)].block;
         block.write(frame as usize * self.page_size, bytes);
@@ -314,8 +314,8 @@ impl Model {
             Op::Fetch { frame, have, .. } => {
                 let found = header(self, frame).page;
                 let expect = if have.is_some() { page.tag() } else { VOID };
-                // An attempt before may have brought another header, which void is written over.
-                // Or that of a page that was never written, over an old copy.
+                // An earlier attempt may have left another header, which is overwritten with void.
+                // It may also be that of a page that was never written, over an old copy.
                 let blank = have.is_some() && found == 0;
                 assert!(
                     found == expect || blank,
@@ -333,7 +333,7 @@ impl Model {
                         entry.holder = Some(me);
                         entry.latch = entry.latch.locked();
                     }
-                    // A changed page is the newest, whatever number its version has.
+                    // A changed page is the newest, whatever its version number is.
                     let is_at = entry.place.is_at(me, frame) && entry.place.is_dirty();
                     if have == Some(entry.latch.version()) || have.is_some() && is_at {
                         Answer::Unchanged
@@ -378,7 +378,7 @@ impl Model {
         block.write(at as usize, &word.to_le_bytes());
     }
 
-    /// From where a page is to be moved.
+    /// The source from which a page is to be moved.
     fn source(&mut self, page: PageId, entry: &mut Entry, me: u16, target: u32) -> From {
         let Some((node, frame)) = entry.place.cached() else {
             return From::Home;
@@ -497,8 +497,8 @@ impl Model {
     }
 }
 
-/// The page that an operation is about, if only one of its kind may be under way. Beside it may be
-/// one by which a node finds out (true).
+/// The page that an operation concerns, if only one of its kind may be in flight. One that resolves
+/// a doubt (true) may be in flight besides.
 fn lone(op: Op) -> Option<(PageId, bool)> {
     match op {
         Op::Fetch { page, .. } | Op::Unfix { page, .. } => Some((page, false)),

@@ -1,4 +1,5 @@
-//! Storage that is full, fails or lies; nodes that are taken for dead; directories that are gone.
+//! Storage that is full, fails or returns wrong data; nodes that are declared dead; directories
+//! that do not respond.
 
 use super::bench::{Bench, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
@@ -34,7 +35,7 @@ fn a_full_device_fails_fixes_and_loses_nothing() {
         panic!("{flush}");
     };
     assert_eq!(pages, failed);
-    // Pages that are in the pool can still be had, and changed.
+    // Pages in the pool are still available, and can be changed.
     let kept = (0..changed).find(|n| !bench.rack.model().homes.contains_key(&page(*n)));
     assert_eq!(bench.change(0, kept.unwrap()), Ok(2));
     bench.rack.model().room = usize::MAX;
@@ -80,7 +81,7 @@ fn a_flush_outlives_a_power_cut_and_an_eviction_alone_does_not() {
     assert_eq!(bench.flush(0), Ok(0));
     assert_eq!(bench.rack.model().flushes, 2, "others may have written");
     bench.change(0, 2).unwrap();
-    // Page 2 is evicted to make room.
+    // Page 2 is evicted to free a frame.
     for number in 10..40 {
         bench.change(0, number).unwrap();
     }
@@ -95,7 +96,7 @@ fn a_flush_outlives_a_power_cut_and_an_eviction_alone_does_not() {
 #[test]
 fn a_flush_covers_what_another_node_has_written_home() {
     let mut bench = bench(2, 1);
-    // Page 2 is evicted to make room, and its node does nothing more.
+    // Page 2 is evicted to free a frame, and its node does nothing more.
     for number in [2].into_iter().chain(10..40) {
         bench.change(0, number).unwrap();
     }
@@ -142,7 +143,7 @@ fn a_single_page_is_written_and_made_durable() {
         "it is the same at home"
     );
     assert_eq!(bench.rack.model().durable.len(), 1);
-    // The other node has a newer version, which is the other's to write.
+    // The other node has a newer version, and is responsible for writing it.
     bench.change(1, 2).unwrap();
     assert_eq!(flush(&mut bench, 2).unwrap().written, 0);
     assert_eq!(bench.rack.model().durable.len(), 1);
@@ -199,7 +200,7 @@ fn what_nobody_has_looked_at_yet_is_looked_at_by_who_takes_it_from_a_buffer_fram
         let looked_at = bench.rack.model().header(0, frame);
         assert_eq!(looked_at.checksum, 0, "others need not look");
         bench.rack.model().arrived(0, frame, &bytes);
-        // What is not damaged is of the store that was on the device before.
+        // A page that is not damaged belongs to the store that was on the device before.
         bench.pools[1].set_identity(page(1).store(), 5);
         match bench.fix(1, 1, Shared) {
             Ok(guard) => assert_eq!((is_damaged, counter(&guard)), (false, 0)),
@@ -286,7 +287,7 @@ fn a_node_taken_for_dead_is_told_what_it_lost() {
     let guard = bench.fix(0, 1, Shared).unwrap();
     assert_eq!((counter(&guard), guard.version()), (1, 1));
     drop(guard);
-    // What it had changed before and not written is lost; nobody gets the home's old version.
+    // Its earlier unwritten changes are lost; no node gets home's old version.
     for worker in 0..2 {
         for mode in [Shared, Exclusive] {
             let error = bench.fix(worker, 2, mode).unwrap_err();
@@ -295,7 +296,7 @@ fn a_node_taken_for_dead_is_told_what_it_lost() {
     }
 }
 
-/// Begins to give a changed page's latch back, and waits for what becomes of the change.
+/// Starts to release a changed page's latch, and waits for the outcome of the change.
 fn committed(bench: &mut Bench, guard: PageGuard) -> Result<(), CommitError> {
     let commit = guard.commit();
     assert_eq!(commit.outcome(), None, "nobody was asked yet");
@@ -309,13 +310,13 @@ fn who_commits_hears_whether_the_change_was_taken() {
     increment(&mut guard);
     assert_eq!(committed(&mut bench, guard), Ok(()));
     assert_eq!(counter(&bench.fix(1, 1, Shared).unwrap()), 1);
-    // Of what is given back unchanged, and of what was only read.
+    // For a page released unchanged, and for one that was only read.
     let guard = bench.fix(0, 1, Exclusive).unwrap();
     assert_eq!(committed(&mut bench, guard), Ok(()));
     let guard = bench.fix(0, 1, Shared).unwrap();
     assert_eq!(guard.commit().outcome(), Some(Ok(())));
     bench.flush(0).unwrap();
-    // Another node has changed the page since the latch was taken away.
+    // Another node has changed the page since the latch was revoked.
     let mut guard = bench.fix(0, 1, Exclusive).unwrap();
     increment(&mut guard);
     let mut forgotten = bench.fix(0, 3, Exclusive).unwrap();
@@ -341,7 +342,7 @@ fn a_change_of_a_page_that_is_lost_is_an_error() {
     bench.change(0, 1).unwrap();
     let mut guard = bench.fix(0, 1, Exclusive).unwrap();
     increment(&mut guard);
-    // Its newest version was in this node's memory, and counts for nothing.
+    // Its newest version was in this node's memory, and is no longer valid.
     bench.rack.presume_dead(0);
     let superseded = Err(CommitError::Superseded(page(1)));
     assert_eq!(committed(&mut bench, guard), superseded);
@@ -410,7 +411,7 @@ fn what_was_done_although_nobody_answered_is_not_undone() {
     bench.settle();
     assert_eq!(bench.workers[0].losses(), []);
     assert_eq!(counter(&bench.fix(1, 1, Shared).unwrap()), 1);
-    // It is home, which nobody has said, and a power cut may take it away again.
+    // It was written home without a confirmation, and a power failure may revert it.
     let flush = bench.workers[0].flush();
     bench.rack.model().is_mute = true;
     bench.wait(|bench| {

@@ -1,4 +1,4 @@
-//! Fixes one by one: who waits for whom, who joins, what is asked of the directory.
+//! Single fixes: which fix waits for which, which joins, what is requested from the directory.
 
 use super::bench::{Bench, NoVerbs, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
@@ -9,7 +9,7 @@ fn bench(nodes: usize, workers: usize) -> Bench {
     Bench::new(7, nodes, workers, 16, 100)
 }
 
-/// Polls everybody for a while in which nothing may come of it.
+/// Polls all workers for a while without expecting a result.
 fn idle(bench: &mut Bench) {
     for _ in 0..500 {
         bench.step();
@@ -77,7 +77,7 @@ fn a_reader_keeps_its_version_while_the_page_goes_on() {
     assert_eq!(seen.stale_copies, 1);
     // Each had it from the other.
     assert_eq!(seen.memory_indexed + seen.memory_fallback, 2);
-    // The old copy's buffer frame comes back when its reader has gone.
+    // The old copy's buffer frame is freed when its reader has finished.
     let before = bench.pools[0].frames_free() + bench.pools[0].isolated();
     drop(old);
     assert_eq!(
@@ -135,7 +135,7 @@ fn an_optimistic_read_is_of_what_is_there() {
     let result = bench.workers[0].read_optimistic(page(3), |peek| {
         calls += 1;
         if calls == 1 {
-            // Somebody comes in between.
+            // Another reader comes in between.
             let frames = &bench.pools[0].frames;
             frame
                 .clone()
@@ -244,7 +244,7 @@ fn a_worker_says_when_it_is_to_be_polled() {
     let mut bench = bench(1, 1);
     assert_eq!(bench.workers[0].poll_timeout(), None);
     let fix = bench.workers[0].fix(page(3), Shared);
-    // Polled when it says, and not otherwise, it gets there.
+    // It makes progress if it is polled only at the times that it returns.
     let mut polls = 0;
     let guard = loop {
         if let Some(result) = bench.workers[0].take(fix) {

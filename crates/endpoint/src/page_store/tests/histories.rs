@@ -1,11 +1,11 @@
-//! Random histories: every guard has what the page's history says, nothing is torn, nothing lost.
+//! Random histories: every guard agrees with the page's history, nothing is torn, nothing lost.
 
 use super::bench::{Bench, NoVerbs, counter, increment, page};
 use crate::page_store::{Fix, FixError, Mode, PageGuard, PoolConfig, Statistics};
 use rackweave_base::{Duration, Instant, Rng};
 use std::collections::HashMap;
 
-/// What a random history is to be like.
+/// The parameters of a random history.
 #[derive(Clone, Copy)]
 struct Plan {
     nodes: usize,
@@ -29,7 +29,7 @@ const SMALL: Plan = Plan {
     breaks: 0.0,
 };
 
-/// One who fixes pages in turn.
+/// A task that fixes pages one after the other.
 enum Task {
     Rests,
     Fixes {
@@ -144,7 +144,7 @@ fn run(seed: u64, plan: Plan) -> (Bench, HashMap<u64, u64>) {
     (bench, changes)
 }
 
-/// Nothing but what is at home is left, and all that was changed is there.
+/// Only the homes remain, and they contain all changes.
 fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
     for node in 0..plan.nodes {
         bench.flush(node * plan.workers).unwrap();
@@ -159,7 +159,7 @@ fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
 
 fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Statistics {
     let mut sum = Statistics::default();
-    // For longer runs by hand.
+    // For longer manual runs.
     let more = std::env::var("PAGE_STORE_SEEDS")
         .ok()
         .and_then(|more| more.parse().ok());
@@ -175,7 +175,7 @@ fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Statistics {
 #[test]
 fn nothing_is_lost_or_torn_under_pressure() {
     let sum = check(0..20, SMALL);
-    // All the ways were gone.
+    // All paths were taken.
     for (name, count) in sum.list() {
         let rare = [
             "gone",
@@ -225,7 +225,7 @@ fn readers_of_everything_in_one_small_pool() {
     check(300..310, scan);
 }
 
-/// Nobody is polled but the one who waits: what others have asked for goes on later.
+/// Only the waiting worker is polled: requests of others continue later.
 #[test]
 fn one_who_sleeps_holds_up_none_but_those_who_want_the_same() {
     let mut bench = Bench::new(1, 1, 2, 8, 100);

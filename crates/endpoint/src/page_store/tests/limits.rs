@@ -1,4 +1,4 @@
-//! Every call ends within its time limit, whoever does not answer, and says why.
+//! Every call ends within its time limit, whichever peer does not respond, and returns why.
 
 use super::bench::{NoVerbs, PAGE, counter, increment, page, pool};
 use super::fake::{FakeDirectory, Rack};
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_millis(40);
 const MAP: u64 = 1;
 const GONE: FixError = FixError::Gone;
 
-/// Each look takes 300 ns. A call that takes longer than [`LIMIT`] panics.
+/// Each reading takes 300 ns. A call that takes longer than [`LIMIT`] panics.
 #[derive(Default)]
 struct Clock {
     now: AtomicU64,
@@ -127,7 +127,7 @@ impl Rig {
         self.rack.entry(page(number)).holder
     }
 
-    /// The worker settles once the directory answers again, and no latch is left.
+    /// The worker settles once the directory responds again, and no latch is left.
     fn recovers(&mut self, store: usize, number: u64) {
         self.set_gone(false);
         assert_eq!(self.call(store, PageStore::settle), Ok(()));
@@ -184,7 +184,7 @@ fn a_flush_ends_when_the_directory_is_gone() {
     let mut rig = Rig::new(16);
     drop(rig.changed(HERE, 7));
     rig.set_gone(true);
-    // Of a page whose latch is on its way back, and of one that is home already.
+    // For a page whose latch is being released, and for one that is already home.
     let error = rig.call(HERE, PageStore::flush).unwrap_err();
     assert_eq!(error.cause(), GONE);
     rig.recovers(HERE, 7);
@@ -234,7 +234,7 @@ fn a_flush_does_not_wait_for_another_workers_guard_or_write_for_ever() {
     };
     assert_eq!(error, expected);
     drop(guard);
-    // The directory has it that an older version is on its way home.
+    // According to the directory an older version is being written home.
     rig.call(HERE, PageStore::settle).unwrap();
     let entry = rig.rack.entry(page(7));
     let is_writing = |place| {
@@ -277,7 +277,7 @@ fn allocate_and_free_end_when_the_directory_is_gone() {
     rig.set_gone(true);
     let freed = rig.call(HERE, |store| store.free(had));
     assert_eq!(freed, Err(AllocateError::Fix(GONE)));
-    // The second worker has nothing set aside.
+    // The second worker has reserved nothing.
     let allocated = rig.call(BESIDE, PageStore::allocate);
     assert_eq!(allocated, Err(AllocateError::Fix(GONE)));
     rig.recovers(HERE, MAP);
@@ -366,7 +366,7 @@ fn a_latch_that_another_node_keeps_ends_every_wait() {
     let opened = rig.call(BESIDE, |store| store.open(STORE)).map(|_| ());
     assert_eq!(opened, Err(late(0).into()));
     assert!(rig.call(HERE, PageStore::close).is_err());
-    // What was given up is under way no more.
+    // Abandoned operations are no longer in flight.
     for store in [HERE, BESIDE] {
         assert_eq!(rig.call(store, PageStore::settle), Ok(()));
     }
@@ -399,7 +399,7 @@ fn nobody_waits_for_a_prefetch_or_a_fix_that_was_given_up() {
     rig.call(HERE, |store| store.prefetch(page(9)));
     assert_eq!(rig.call(HERE, PageStore::settle), Ok(()));
     rig.set_gone(false);
-    // More than there are slots for, all of which come.
+    // More than there are slots; all of them arrive.
     let pages: Vec<PageId> = (20..28).map(page).collect();
     rig.stores[HERE].worker_mut();
     for page in &pages {

@@ -1,4 +1,4 @@
-//! The engine's log: nothing leaves a node before the log is durable as far as that.
+//! The engine's log: no change leaves a node before the log is durable up to its LSN.
 
 use super::bench::{Bench, NoVerbs, PAGE, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
@@ -8,7 +8,7 @@ use rackweave_wire::fabric::page::PageHeader;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A log that is durable up to a bound, and notes what it was asked for.
+/// A log that is durable up to a bound, and records the requests.
 #[derive(Default)]
 pub(super) struct Log {
     bound: AtomicU64,
@@ -109,7 +109,7 @@ fn one_call_for_all_that_leaves() {
     bench.workers[0].poll(bench.now, &mut NoVerbs);
     assert_eq!(log.asked(), [9]);
     bench.settle();
-    // What has been confirmed is not asked for again: not for its writes, not for older changes.
+    // A confirmed LSN is not requested again: not for its writes, not for older changes.
     drop(changed(&mut bench, 6, 8));
     bench.settle();
     bench.flush(0).unwrap();
@@ -192,8 +192,8 @@ fn what_was_changed_before_there_was_a_log_is_not_written_home_without_it() {
 }
 
 /// Two nodes change pages at random under one log that is always behind; their pools are small, so
-/// pages are written home all the time. Neither a home nor a page that others may fetch is ever
-/// ahead of the log. Returns the page that each LSN, from 1 on, was given to.
+/// pages are constantly written home. Neither a home nor a page that other nodes may fetch is ever
+/// ahead of the log. Returns the page to which each LSN, from 1 on, was given.
 fn play(bench: &mut Bench, log: &Log) -> Vec<u64> {
     let (mut changes, mut fixes) = (Vec::new(), [None; 2]);
     for round in 0..60_000 {

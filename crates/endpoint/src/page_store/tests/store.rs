@@ -1,4 +1,4 @@
-//! Stores: made, opened, filled, closed.
+//! Stores: created, opened, filled, closed.
 
 use super::bench::{Bench, NoVerbs, counter, increment, page, pool};
 use super::fake::{FakeDirectory, Rack};
@@ -18,7 +18,7 @@ const OPTIONS: FormatOptions = FormatOptions {
     identity: 77,
 };
 
-/// Time passes when somebody looks.
+/// Time advances with each reading.
 #[derive(Default)]
 struct Clock(AtomicU64);
 
@@ -71,7 +71,7 @@ fn all_pages_can_be_used_once_and_come_back() {
     assert_eq!(stores[1].open(STORE).unwrap().capacity, 150);
     let mut pages = HashSet::new();
     let mut at = 0;
-    // Both take pages in turn; each takes a number of them at a time.
+    // Both allocate pages in turn; each reserves several at a time.
     loop {
         at = 1 - at;
         match stores[at].allocate() {
@@ -328,7 +328,7 @@ fn a_page_that_is_allocated_again_keeps_its_lsn() {
 fn a_store_that_is_open_is_durable_though_its_format_failed() {
     let rack = Rack::new(9, 4096, 150);
     let mut store = one(&rack);
-    // It is in the pool, so that writing it fails and not reading it.
+    // It is in the pool, so writing it fails and reading it does not.
     drop(store.fix(page(0), Shared).unwrap());
     rack.model().fault = Some(0x281);
     let failed = store.format(OPTIONS);
@@ -343,8 +343,8 @@ fn a_store_that_is_open_is_durable_though_its_format_failed() {
     assert_ne!(store.allocate(), Ok(page));
 }
 
-/// The store could not be made on a full device, and its superblock is in memory only. Whoever
-/// opens it there sees to it that it is durable; if its loss is accepted meanwhile, there is none.
+/// The store could not be created on a full device, and its superblock exists only in memory. A
+/// node that opens it there makes it durable; if its loss is accepted meanwhile, it does not exist.
 #[test]
 fn a_superblock_that_is_lost_while_it_is_opened_is_not_there() {
     let (mut opened, mut blank) = (0, 0);

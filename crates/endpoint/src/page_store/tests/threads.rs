@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const THREADS: usize = 4;
 const PAGES: u64 = 30;
 
-/// Each thread counts pages up and reads pages; all that was counted is there at the end.
+/// Each thread increments and reads pages; all increments are present at the end.
 fn check(seed: u64, nodes: usize, frames: u32, operations: u64) {
     println!("seed {seed}");
     let rack = Rack::new(seed, PAGE, PAGES);
@@ -46,7 +46,7 @@ fn check(seed: u64, nodes: usize, frames: u32, operations: u64) {
             };
             let value = counter(&guard);
             assert_eq!(value, guard.version());
-            // It is counted before the latch is back, so it may be one ahead for a while.
+            // It is counted before the latch is released, so it may be one ahead for a while.
             assert!(value + 1 >= floor, "page {number} is older than it was");
             if exclusive {
                 increment(&mut guard);
@@ -58,7 +58,7 @@ fn check(seed: u64, nodes: usize, frames: u32, operations: u64) {
             }
             assert!(exclusive || counter(&guard) == value);
         }
-        // Whoever is done goes on as long as others may wait for it.
+        // A thread that has finished continues to poll as long as others may wait for it.
         resting.fetch_add(1, Ordering::SeqCst);
         while resting.load(Ordering::SeqCst) < THREADS as u64 || !worker.is_idle() {
             worker.poll(now(), &mut NoVerbs);

@@ -1,4 +1,4 @@
-//! What a fix makes of the directory's answers.
+//! How a fix handles the directory's answers.
 
 use super::fix::State;
 use super::replies::Latch;
@@ -12,7 +12,7 @@ use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
 
 impl Answer {
-    /// Why what was asked for will not be done, if there is no use in asking again.
+    /// Why the operation will not be done, if asking again is pointless.
     pub(super) fn refusal(self, page: PageId) -> Option<FixError> {
         Some(match self {
             Self::Lost => FixError::Lost(page),
@@ -27,7 +27,7 @@ impl Answer {
 }
 
 impl<D: Directory> Worker<D> {
-    /// The directory has answered a fix.
+    /// Handles the directory's answer to a fix.
     pub(super) fn fix_answered(&mut self, key: Key, answer: Answer, latch: Latch) {
         let Some(pending) = self.fixes.get_mut(key) else {
             return;
@@ -96,7 +96,7 @@ impl<D: Directory> Worker<D> {
             Answer::Unchanged => meta.clear(TORN | LOADING),
             _ => {
                 meta.clear(TORN | LOADING | DIRTY);
-                // Whoever had changed it was not here.
+                // The change was made on another node.
                 meta.lsn.store(0, Ordering::Release);
             }
         }
@@ -109,7 +109,7 @@ impl<D: Directory> Worker<D> {
         self.pool.set_state(write.frame(), state);
         let is_late = || self.pool.is_surveyed_after(self.directory.beginnings());
         if mode == Mode::Exclusive && is_late() {
-            // The directory that has granted the latch is lost, and the next one may not know.
+            // The directory that granted the latch is lost, and the next one may not know of it.
             self.pool.set_unlatched(write.frame());
             return self.refused(key, State::Fetch { write, have }, Answer::Gone);
         }
@@ -120,7 +120,7 @@ impl<D: Directory> Worker<D> {
         self.finish(key, Ok(guard));
     }
 
-    /// What came is not the page.
+    /// Handles a fetch that did not return the page.
     fn not_admitted(&mut self, key: Key, write: FrameWrite, error: FixError) {
         let Some(pending) = self.fixes.get(key) else {
             return;
@@ -129,7 +129,7 @@ impl<D: Directory> Worker<D> {
             FixError::Corrupt { .. } => self.statistics.checksum_failures += 1,
             _ => self.statistics.wrong_pages += 1,
         }
-        // No other node may take it from here.
+        // No other node may copy it from here.
         self.pool.void(write.frame());
         let (page, mode) = (pending.page, pending.mode);
         match mode {
@@ -148,7 +148,7 @@ impl<D: Directory> Worker<D> {
         self.finish(key, Err(error));
     }
 
-    /// Another node has the latch: later again.
+    /// Another node has the latch: retries later.
     fn locked(&mut self, key: Key, state: State) {
         self.statistics.conflicts += 1;
         let Some(pending) = self.fixes.get(key) else {
@@ -167,7 +167,7 @@ impl<D: Directory> Worker<D> {
         self.go_on(key, state);
     }
 
-    /// The directory has not done what it was asked for.
+    /// The directory has not executed the request.
     fn refused(&mut self, key: Key, state: State, answer: Answer) {
         let Some(pending) = self.fixes.get_mut(key) else {
             return;
@@ -175,7 +175,7 @@ impl<D: Directory> Worker<D> {
         let page = pending.page;
         let error = match answer.refusal(page) {
             Some(error) => error,
-            // Nobody answers, or the answer makes no sense.
+            // No response, or the response is not valid.
             None => {
                 self.statistics.gone += 1;
                 let since = *pending.gone_since.get_or_insert(self.now);
@@ -195,7 +195,7 @@ impl<D: Directory> Worker<D> {
         self.give_up(key, state, error);
     }
 
-    /// A fix ends without the page.
+    /// Ends a fix without the page.
     pub(super) fn give_up(&mut self, key: Key, state: State, error: FixError) {
         let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
             return;
@@ -203,8 +203,8 @@ impl<D: Directory> Worker<D> {
         if let State::Fetch { write, have } = state {
             match have {
                 None => self.pool.drop_page(page, write),
-                // The copy may be damaged, or may be the only one. Every fix asks for its version,
-                // and so finds out.
+                // The copy may be damaged, or may be the only one. Every fix checks its version
+                // with the directory, which reveals that.
                 Some(_) => self.pool.table.meta(write.frame()).set(TORN),
             }
         }
@@ -216,7 +216,7 @@ impl<D: Directory> Worker<D> {
         self.runnable.push(key);
     }
 
-    /// The fix has ended.
+    /// Ends the fix.
     pub(super) fn finish(&mut self, key: Key, result: Result<PageGuard, FixError>) {
         let Some(pending) = self.fixes.get_mut(key) else {
             return;

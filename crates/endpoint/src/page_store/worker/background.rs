@@ -1,4 +1,4 @@
-//! What happens behind the fixes: latches given back, pages evicted, buffer frames freed.
+//! The background work: releasing latches, evicting pages, freeing buffer frames.
 
 use super::Worker;
 use super::flush::FlushKey;
@@ -14,10 +14,10 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
 
-/// Looks of the clock in one poll, for each buffer frame that is wanted.
+/// Frames that the clock inspects in one poll, for each buffer frame that is wanted.
 const LOOKS: usize = 16;
 
-/// A latch that this worker gives back.
+/// A latch that this worker releases.
 #[derive(Debug)]
 pub(super) struct PendingUnfix {
     pub unfix: Unfix,
@@ -25,23 +25,23 @@ pub(super) struct PendingUnfix {
     attempts: u32,
 }
 
-/// A page that this worker writes home. Readers stay, writers have to wait.
+/// A page that this worker writes home. Readers may stay, writers must wait.
 #[derive(Debug)]
 pub(super) struct Eviction {
     read: FrameRead,
     page: PageId,
-    /// Up to which the engine's log must be durable before, or zero.
+    /// The LSN up to which the engine's log must be durable first, or zero.
     pub lsn: u64,
-    /// The flush that wants it written; else it is to be dropped.
+    /// The flush that requested the write; otherwise the page is to be dropped.
     flush: Option<FlushKey>,
     pub not_before: Instant,
-    /// Since when it was refused again and again.
+    /// Since when it has been refused repeatedly.
     waits_since: Option<Instant>,
     attempts: u32,
 }
 
 impl<D: Directory> Worker<D> {
-    /// Gets on with all that nobody waits for by a ticket.
+    /// Advances all operations without a ticket.
     pub(super) fn poll_background(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
         self.collect_unfixes();
@@ -61,7 +61,7 @@ impl<D: Directory> Worker<D> {
         happened
     }
 
-    /// Takes over the latches that the node's guards have left behind.
+    /// Takes over the latches that dropped guards of the node have left.
     pub(super) fn collect_unfixes(&mut self) {
         while let Some(unfix) = self.pool.pop_unfix() {
             self.pool.moving.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl<D: Directory> Worker<D> {
             } else {
                 Op::Release { page }
             };
-            // The switch tells others where the page is as soon as it hears of this.
+            // The switch tells other nodes where the page is as soon as it receives this.
             let may_leave = self.pool.may_leave(pending.unfix.lsn);
             let is_due = may_leave && pending.not_before <= self.now;
             match is_due
@@ -104,7 +104,7 @@ impl<D: Directory> Worker<D> {
 
     pub(super) fn unfixed(&mut self, mut pending: PendingUnfix, answer: Answer, latch: Latch) {
         let Some((outcome, is_good)) = self.unfix_outcome(&pending.unfix, answer, latch) else {
-            // The latch has to go back, however long it takes.
+            // The latch must be released, however long it takes.
             self.statistics.gone += 1;
             pending.not_before = self.gone_until(pending.attempts);
             pending.attempts += 1;
@@ -124,8 +124,8 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// What became of a latch, and whether the buffer frame has a version of the page; nothing if
-    /// it is to be given back again.
+    /// The outcome of releasing a latch, and whether the buffer frame has a version of the page;
+    /// `None` if the release must be repeated.
     fn unfix_outcome(
         &mut self,
         unfix: &Unfix,
@@ -137,9 +137,10 @@ impl<D: Directory> Worker<D> {
         let is_in_doubt = || self.pool.doubt(frame).is_some();
         let answer = match answer {
             Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
-            // It may have been published already, by who finds out and has not heard of that yet.
+            // The worker that resolves the doubt may have published it already without having
+            // received the answer.
             Answer::Superseded if changed && is_in_doubt() => Answer::Pending,
-            // It was taken when it was asked for before.
+            // It was accepted by an earlier request.
             Answer::Superseded if unfix.again && !meta.is(SETTLED) => {
                 match latch.version() > unfix.version {
                     true => Answer::Done,
@@ -150,10 +151,11 @@ impl<D: Directory> Worker<D> {
         };
         Some(match answer {
             Answer::Done if changed => {
-                // The directory's version is higher if it was done, and changed again, before this
-                // answer came. It is lower if a node that breaks the protocol has set an entry in
-                // the memory server back; the next fix takes the entry's version over.
-                // The next one, or a higher one if the page was in doubt meanwhile.
+                // The directory's version is higher if the release was executed and the page was
+                // changed again before this answer came. It is lower if a node that breaks the
+                // protocol has reset an entry in the memory server; the next fix takes the entry's
+                // version over. The new version is the next one, or a higher one if the page was in
+                // doubt meanwhile.
                 let version = self.pool.header_version(frame);
                 meta.version.store(version, Ordering::Release);
                 meta.clear(UNFIXING | TORN | PUBLISHED);
@@ -166,9 +168,9 @@ impl<D: Directory> Worker<D> {
                 self.statistics.released += 1;
                 (Ok(()), true)
             }
-            // It was taken before the directory was lost, and the home is newer by now.
+            // It was accepted before the directory was lost, and home is newer by now.
             Answer::Superseded if meta.is(SETTLED) => (Ok(()), false),
-            // The bytes are of a version that never was.
+            // The bytes belong to a version that never existed.
             Answer::Superseded if changed => (Err(CommitError::Superseded(page)), false),
             Answer::Superseded => (Ok(()), true),
             Answer::Fenced => (Err(CommitError::Fenced(page)), false),
@@ -178,8 +180,8 @@ impl<D: Directory> Worker<D> {
         })
     }
 
-    /// Goes round the pages as a clock does, gives each that was used a second chance, and drops
-    /// the others, or begins to write them.
+    /// Runs the clock over the pages: gives each used page a second chance, and drops the others,
+    /// or starts to write them.
     fn choose_victims(&mut self, low_water: usize) -> bool {
         let on_the_way = self.pool.isolated() + self.pool.evicting.load(Ordering::Relaxed);
         let have = self.pool.frames_free() + on_the_way;
@@ -226,7 +228,7 @@ impl<D: Directory> Worker<D> {
         true
     }
 
-    /// Begins to write a page home, if it is changed and nobody writes it already.
+    /// Starts to write a page home, if it is changed and is not being written already.
     pub(super) fn begin_eviction(
         &mut self,
         frame: u32,
@@ -265,7 +267,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Lets a page be that was to be written.
+    /// Gives up a write that has not started.
     pub(super) fn give_up_eviction(&self, eviction: Eviction) {
         self.count_eviction(&eviction.flush, -1);
         let frame = eviction.read.frame();
@@ -273,7 +275,7 @@ impl<D: Directory> Worker<D> {
         self.pool.let_go(eviction.read);
     }
 
-    /// Nobody knows whether a page is still being written.
+    /// Gives up a write whose outcome is unknown.
     pub(super) fn abandon_eviction(&self, eviction: Eviction) {
         self.count_eviction(&eviction.flush, -1);
         eviction.read.abandon();
@@ -289,7 +291,7 @@ impl<D: Directory> Worker<D> {
                 frame: eviction.read.frame(),
                 keep: eviction.flush.is_some(),
             };
-            // It was asked for before the latch was given back, unless the log came later.
+            // It was requested before the latch was released, unless the log was installed later.
             let may_leave = self.pool.may_leave(eviction.lsn);
             if !may_leave && self.is_log_stuck(eviction.flush) {
                 let eviction = self.evictions.swap_remove(at);
@@ -320,8 +322,8 @@ impl<D: Directory> Worker<D> {
                 self.statistics.written += 1;
                 Ok(true)
             }
-            // Somebody else has a newer one, or it is at home, since this was asked for twice, or
-            // the directory has given it up; who fixes the page will hear which.
+            // A newer version is elsewhere, or it is at home since this was requested twice, or the
+            // directory has given it up; the next fix of the page learns which.
             Answer::Superseded => Ok(false),
             Answer::Lost => {
                 if let Some(flush) = eviction.flush {
@@ -384,7 +386,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// A page was written to be dropped. If somebody has come to use it meanwhile, it stays.
+    /// Drops a page that was written for that purpose. If it is in use again by now, it stays.
     fn drop_written(&mut self, frame: u32, page: PageId) {
         let Some(write) = self.frames.try_write(frame) else {
             return;
@@ -396,7 +398,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Whether the directory is to be asked about buffer frames in quarantine.
+    /// Whether to ask the directory about buffer frames in quarantine.
     pub(super) fn must_ask(&self) -> bool {
         let isolated = self.pool.isolated();
         let config = &self.pool.config;

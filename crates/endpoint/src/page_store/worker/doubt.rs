@@ -1,15 +1,15 @@
-//! Pages in doubt: the directory was lost and made again, and this node may have had their newest
+//! Pages in doubt: the directory was lost and rebuilt, and this node may have had their newest
 //! versions.
 //!
-//! The directory has given the node their latches. A change of this node may have been replaced by
-//! another node's, which was written home and dropped there; so the home is read into the pool's
-//! spare buffer frame, and tells. If it is as new, or damaged, so that nobody can tell, the page is
-//! given up to it. Otherwise the node
-//! says that the page is its own, and so publishes it anew under the next version number; a change
-//! whose latch was on its way back has arrived by that.
+//! The directory has granted the node their latches. A change of this node may have been replaced
+//! by another node's, which was then written home and dropped there. The home is therefore read
+//! into the pool's spare buffer frame and compared. If it is as new, or is damaged and cannot be
+//! compared, the home's version is accepted as the newest. Otherwise the node claims the page,
+//! which republishes it under the next version number; this also completes a change whose latch was
+//! being released.
 //!
-//! If the directory is lost once more meanwhile, the new one may know enough: then it takes the
-//! doubt back, and what the node has is what it said.
+//! If the directory is lost once more meanwhile, the new one may know enough: it then withdraws the
+//! doubt, and the node's last report is valid.
 
 use super::Worker;
 use super::replies::Job;
@@ -21,10 +21,10 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
 
-/// When to look again whether the engine's log has a change that is to be published.
+/// When to check again whether the engine's log contains a change that is to be published.
 const LOG_AGAIN: Duration = Duration::from_micros(10);
 
-/// A page that a worker finds out about.
+/// A page in doubt that a worker resolves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubt {
     frame: u32,
@@ -51,7 +51,7 @@ impl Doubt {
 }
 
 impl<D: Directory> Worker<D> {
-    /// Notices that the directory has begun anew, and goes on finding out.
+    /// Detects that the directory was rebuilt, and continues to resolve doubts.
     pub(super) fn poll_doubts(&mut self, verbs: &mut dyn Verbs) -> bool {
         let beginning = self.directory.beginnings();
         if beginning != self.beginning {
@@ -73,7 +73,7 @@ impl<D: Directory> Worker<D> {
         };
         let Doubt { page, frame, .. } = doubt;
         let lsn = self.pool.table.meta(frame).lsn.load(Ordering::Acquire);
-        // It is published with its entry. Who gives its latch back asks the log.
+        // The page is published with its entry. The worker that releases its latch asks the log.
         if matches!(doubt.step, Step::Own) && !self.pool.may_leave(lsn) {
             let not_before = self.now + LOG_AGAIN;
             self.doubt = Some(Doubt {
@@ -120,8 +120,8 @@ impl<D: Directory> Worker<D> {
         })
     }
 
-    /// What is left of a doubt if the directory has begun anew once more: the same, another one,
-    /// or none.
+    /// What remains of a doubt if the directory was rebuilt once more: the same, another one, or
+    /// none.
     fn renewed(&self, doubt: Doubt) -> Option<Doubt> {
         let found = self.begin_doubt(doubt.frame)?;
         match found.version == doubt.version {
@@ -130,8 +130,9 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Gives a page the number under which it is going to be published: others may read it as soon
-    /// as the directory hears of it. If the directory is lost before, the node says that number.
+    /// Gives a page the version number under which it will be published, since other nodes may read
+    /// it as soon as the directory receives the claim. If the directory is lost before that, the
+    /// node reports this number.
     fn renumber(&self, doubt: &Doubt) -> FrameState {
         let state = self.pool.state(doubt.frame).renumbered(doubt.version);
         self.pool.renumber(doubt.frame, doubt.version + 1);
@@ -139,8 +140,8 @@ impl<D: Directory> Worker<D> {
         state
     }
 
-    /// Whether the buffer frame still has what the node had said. Of a change whose latch was on
-    /// its way back, the node may have heard since that the directory of before had taken it.
+    /// Whether the buffer frame still has what the node had reported. For a change whose latch was
+    /// being released, the node may have learned since that the previous directory had accepted it.
     fn still_has(&self, doubt: &Doubt) -> bool {
         let state = self.pool.state(doubt.frame);
         self.pool.table.meta(doubt.frame).has(doubt.page)
@@ -148,19 +149,19 @@ impl<D: Directory> Worker<D> {
             && state.content_version() == doubt.state.content_version()
     }
 
-    /// The directory has answered about a page in doubt.
+    /// Handles the directory's answer about a page in doubt.
     pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer) {
         let standing = self.pool.doubt(doubt.frame).map(|doubt| doubt.version);
         if standing != Some(doubt.version) {
-            // The directory was made again since, and this may be the answer of the one before.
+            // The directory was rebuilt since, and this may be the answer of the previous one.
             self.doubt = Some(doubt);
             return;
         }
         let state = doubt.state;
         match (doubt.step, answer) {
             (Step::Look, Answer::Done) => {
-                // What was written home meanwhile has left the buffer frame, or is not said to be
-                // newer any more.
+                // A page written home meanwhile has left the buffer frame, or is no longer reported
+                // as newer.
                 let is_old =
                     self.pool.may_home_be_as_new(doubt.page, state) || !self.still_has(&doubt);
                 let (step, state) = match is_old {
@@ -174,10 +175,10 @@ impl<D: Directory> Worker<D> {
                 });
             }
             (Step::Disown, Answer::Done | Answer::Superseded) => self.disowned(doubt),
-            // It was done before, and the answer got lost.
+            // It was done before, and the answer was lost.
             (Step::Own, Answer::Done | Answer::Superseded) => {
                 let meta = self.pool.table.meta(doubt.frame);
-                // Another worker may have heard of it before, and have fixed the page.
+                // Another worker may have learned of it first, and have fixed the page.
                 let is_there = meta.has(doubt.page) && self.pool.state(doubt.frame) == state;
                 match is_there {
                     true if state.is_changed() => meta.set(PUBLISHED),
@@ -201,7 +202,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// What the node has is not the newest version.
+    /// The node does not have the newest version.
     fn disowned(&mut self, doubt: Doubt) {
         let meta = self.pool.table.meta(doubt.frame);
         if self.still_has(&doubt) {

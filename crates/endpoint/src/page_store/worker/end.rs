@@ -1,8 +1,7 @@
 //! The end of a worker.
 //!
-//! One that is idle leaves nothing behind. Of one that is not, what was asked of the directory may
-//! still change a buffer frame or read it: such a buffer frame is never used again. The rest goes
-//! back to the pool.
+//! An idle worker leaves nothing behind. Operations of a worker that is not idle may still change
+//! or read a buffer frame: such a buffer frame is never used again. The rest returns to the pool.
 
 use super::Worker;
 use super::fix::State;
@@ -12,8 +11,8 @@ use crate::page_store::pool::table::TORN;
 use std::sync::atomic::Ordering;
 
 impl<D: Directory> Worker<D> {
-    /// Leaves the latches that are to be given back, and that nobody was asked to take back yet, to
-    /// the other workers of the node, or to itself when it is polled again.
+    /// Leaves the latches whose release has not been requested yet to the other workers of the
+    /// node, or to this worker when it is polled again.
     pub(super) fn hand_over(&mut self) {
         for pending in core::mem::take(&mut self.unfixes) {
             self.pool.moving.fetch_sub(1, Ordering::Relaxed);

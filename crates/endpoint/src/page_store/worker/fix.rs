@@ -1,15 +1,16 @@
-//! The story of a fix.
+//! How a fix proceeds.
 //!
-//! 1. *Seek*: where is the page in the pool? If nowhere, a free buffer frame becomes its place, and
-//!    it is fetched. If somebody else brings it, or has it exclusively, the fix waits.
-//! 2. A shared fix of a page that is there latches the buffer frame and has the directory *verify*
-//!    the version. If it is old, the page is fetched: over the old copy if nobody reads that, else
-//!    into another buffer frame, and whoever reads the old one goes on.
-//! 3. An exclusive fix of a page that is there takes the buffer frame's latch first. Then it
-//!    fetches, and nothing is moved if the copy is the newest version.
+//! 1. *Seek*: where is the page in the pool? If it is not there, a free buffer frame becomes its
+//!    place, and it is fetched. If another fix is fetching it, or holds it exclusively, this fix
+//!    waits.
+//! 2. A shared fix of a page in the pool latches the buffer frame and has the directory *verify*
+//!    the version. If it is outdated, the page is fetched: over the old copy if that has no
+//!    readers, else into another buffer frame, while the readers of the old copy continue.
+//! 3. An exclusive fix of a page in the pool takes the buffer frame's latch first. Then it fetches,
+//!    and nothing is moved if the copy is the newest version.
 //!
 //! A fix that waited for another's fetch has its version verified like any other: that fetch may
-//! have begun, and its version been replaced, before this fix began.
+//! have started, and its version been replaced, before this fix started.
 
 use super::replies::Job;
 use super::{Key, Worker};
@@ -24,42 +25,42 @@ use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long readers step back for a writer. Not for ever: who waits for a reader of this node must
-/// not wait for one who steps back.
+/// How long readers yield to a writer. This is limited: a thread that waits for a reader of this
+/// node must not wait for one that yields.
 const STEP_BACK: Duration = Duration::from_micros(50);
 
-/// How long a fix waits for a buffer frame while nothing moves.
+/// How long a fix waits for a buffer frame without progress.
 const FRAME_WAIT: Duration = Duration::from_millis(20);
 
-/// A fix under way.
+/// A fix in flight.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub page: PageId,
     pub mode: Mode,
     pub state: State,
-    /// Nobody will take the result.
+    /// The result will not be taken.
     pub is_abandoned: bool,
     pub is_prefetch: bool,
-    /// Whether what comes is to bear its checksum.
+    /// Whether the page must match its checksum.
     pub checked: bool,
-    /// Whether the page is to be written anew.
+    /// Whether the page is to be rewritten.
     pub restores: bool,
     pub not_before: Instant,
     pub attempts: u32,
     pub gone_since: Option<Instant>,
-    /// When it was first polled, and how long it may take from then on.
+    /// The time of its first poll, and its limit from then on.
     began: Option<Instant>,
     pub limit: Option<Duration>,
-    /// Since when there was no buffer frame, and how many had been freed by then.
+    /// Since when there was no free buffer frame, and how many had been freed by then.
     frame_wait: Option<(Instant, u64)>,
     stepped_back: Option<Instant>,
-    /// Another fix was bringing the page.
+    /// Another fix was already fetching the page.
     pub joined: bool,
     /// The page was moved for this fix.
     pub fetched: bool,
-    /// Whether the pool counts it among what moves.
+    /// Whether the pool counts it in `moving`.
     pub moves: bool,
-    /// Whether the directory has been asked and has not answered.
+    /// Whether a request to the directory is unanswered.
     pub asked: bool,
 }
 
@@ -76,7 +77,7 @@ pub(super) enum State {
         write: FrameWrite,
         have: Option<u64>,
     },
-    /// An old version is in this buffer frame, and somebody reads it.
+    /// An old version is in this buffer frame, and is being read.
     Replace {
         frame: u32,
         version: u64,
@@ -84,13 +85,13 @@ pub(super) enum State {
     Ready(Result<PageGuard, FixError>),
 }
 
-/// What became of a step.
+/// The result of a step.
 enum Step {
-    /// It goes on in this state, at once.
+    /// Continues in this state at once.
     Next(State),
     /// It waits in this state.
     Wait(State),
-    /// It has asked the directory.
+    /// A request to the directory was started.
     Asked(State),
     Done(Result<PageGuard, FixError>),
     /// A prefetch has nothing more to do.
@@ -121,7 +122,7 @@ impl Pending {
         }
     }
 
-    /// When it ends for whoever waits for it, if it has not ended by then.
+    /// The deadline at which it ends for its caller.
     pub fn ends_at(&self) -> Option<Instant> {
         let waits = !self.is_abandoned && !matches!(self.state, State::Ready(_));
         let ends = self
@@ -131,14 +132,14 @@ impl Pending {
         ends.filter(|_| waits)
     }
 
-    /// Whether it waits for a latch that somebody else has.
+    /// Whether it waits for a latch that is held elsewhere.
     pub fn is_latched_out(&self) -> bool {
         !matches!(self.state, State::Ready(_)) && self.gone_since.is_none() && !self.asked
     }
 }
 
 impl<D: Directory> Worker<D> {
-    /// Gets on with the fixes that wait for something else than an answer.
+    /// Advances the fixes that wait for something other than an answer.
     pub(super) fn poll_fixes(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
         let mut keys = core::mem::replace(&mut self.runnable, core::mem::take(&mut self.spare));
@@ -164,8 +165,8 @@ impl<D: Directory> Worker<D> {
                 return happened;
             };
             pending.began.get_or_insert(self.now);
-            // Nobody waits for one that was abandoned, so it waits for nobody. A prefetch waits for
-            // room in the directory only.
+            // An abandoned fix has no waiting caller, so it does not wait. A prefetch waits only
+            // for a free slot in the directory.
             let may_wait = !pending.is_abandoned || pending.is_prefetch;
             let state = core::mem::replace(&mut pending.state, State::Seek);
             let step = match state {
@@ -212,7 +213,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Looks for the page in the pool and latches it; makes a place for it if it is not there.
+    /// Looks for the page in the pool and latches it; assigns a buffer frame if it is not there.
     fn seek(&mut self, key: Key) -> Step {
         let Some(pending) = self.fixes.get_mut(key) else {
             return Step::Vanish;
@@ -250,8 +251,8 @@ impl<D: Directory> Worker<D> {
             }
         }
         if self.directory.room() == 0 {
-            // The version could not be verified. To latch the frame and let it go again would look
-            // like progress for ever.
+            // The version could not be verified. Latching the frame and releasing it again would
+            // look like endless progress.
             return Step::Wait(State::Seek);
         }
         let Some(read) = self.frames.try_read(frame) else {
@@ -270,7 +271,7 @@ impl<D: Directory> Worker<D> {
         Step::Next(State::Verify { read, version })
     }
 
-    /// A free buffer frame becomes the page's place.
+    /// Assigns a free buffer frame to the page.
     fn make_place(&mut self, key: Key) -> Step {
         let write = match self.free_frame(key) {
             Ok(write) => write,
@@ -291,7 +292,7 @@ impl<D: Directory> Worker<D> {
         Step::Next(State::Fetch { write, have: None })
     }
 
-    /// An old version is in `frame`, and is to make room for the newest.
+    /// An old version is in `frame`, to be replaced by the newest.
     fn replace(&mut self, key: Key, frame: u32, version: u64) -> Step {
         let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
             return Step::Vanish;
@@ -329,7 +330,7 @@ impl<D: Directory> Worker<D> {
         Step::Next(State::Fetch { write, have: None })
     }
 
-    /// A free buffer frame, or what to do without.
+    /// A free buffer frame, or the step to take without one.
     fn free_frame(&mut self, key: Key) -> Result<FrameWrite, Step> {
         let freed = self.pool.freed();
         if let Some(write) = self.pool.take_free() {
@@ -400,11 +401,11 @@ impl<D: Directory> Worker<D> {
         if have.is_some() && self.pool.is_in_doubt(frame, page) {
             return Step::Wait(State::Fetch { write, have });
         }
-        // It may have been published anew since.
+        // It may have been republished since.
         let version = || self.pool.table.meta(frame).version.load(Ordering::Acquire);
         let have = have.map(|_| version());
         if have.is_none() {
-            // An attempt before may have left the page's header here.
+            // An earlier attempt may have left the page's header here.
             self.pool.void(frame);
         }
         let op = Op::Fetch {

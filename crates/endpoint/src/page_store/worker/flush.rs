@@ -2,7 +2,7 @@
 //!
 //! First every changed page is written, several at a time. When all of these writes have ended,
 //! each store that this pool has written to since it was last made durable gets one NVMe Flush,
-//! which covers what evictions wrote before.
+//! which also covers the writes of evictions.
 
 use super::replies::Job;
 use super::{Flushed, Key, Worker};
@@ -17,10 +17,10 @@ use std::sync::atomic::Ordering;
 
 pub(super) type FlushKey = Key;
 
-/// Pages that one flush has written at a time.
+/// Maximum number of pages that one flush has in flight.
 const AT_A_TIME: u32 = 32;
 
-/// A flush under way: goes over the buffer frames once, or looks for one page.
+/// A flush in flight: it passes over the buffer frames once, or looks for one page.
 #[derive(Debug)]
 pub(super) struct Flushing {
     only: Option<PageId>,
@@ -34,9 +34,9 @@ pub(super) struct Flushing {
     first: Option<(PageId, FixError)>,
     /// Since when it has waited for the page in the buffer frame at the cursor.
     waits_since: Option<Instant>,
-    /// It has waited for a page in vain, and waits for none any more.
+    /// It has waited for a page without success, and no longer waits for any.
     is_late: bool,
-    /// The directory does not answer, and is not asked to write any more.
+    /// The directory does not respond, and gets no further write requests.
     is_gone: bool,
     syncs: Syncs,
     pub result: Option<Result<Flushed, FlushError>>,
@@ -47,7 +47,7 @@ pub(super) struct Flushing {
 enum Syncs {
     /// Pages are still being written.
     NotYet,
-    /// These are to be asked, and so many have been asked.
+    /// These stores remain, and this many requests are unanswered.
     Wait {
         due: Vec<Sync>,
         asked: u32,
@@ -64,14 +64,14 @@ pub(super) struct Sync {
     gone_since: Option<Instant>,
 }
 
-/// What is to be done about a buffer frame.
+/// What to do about a buffer frame.
 enum Look {
-    /// Nothing to be written.
+    /// Nothing to write.
     Pass,
-    /// It is in use in a way that ends. If that takes too long, this is why.
+    /// It is in use temporarily. If that takes too long, this is the error.
     Wait(PageId, FixError),
     Write(PageId),
-    /// It will not be: this is why.
+    /// It cannot be written: this is the error.
     Fail(PageId, FixError),
 }
 
@@ -109,7 +109,7 @@ impl<D: Directory> Worker<D> {
         happened
     }
 
-    /// One buffer frame further, or to the end. False if it has to wait.
+    /// Advances by one buffer frame, or to the end. False if it must wait.
     fn flush_step(&mut self, key: Key, verbs: &mut dyn Verbs) -> bool {
         let Some(flush) = self.flushes.get(key) else {
             return false;
@@ -139,7 +139,7 @@ impl<D: Directory> Worker<D> {
                 (1, 0)
             }
             Look::Write(page) if self.begin_eviction(frame.unwrap_or(0), page, Some(key)) => (1, 1),
-            // Somebody was quicker; look again.
+            // Another worker was faster; look again.
             Look::Write(_) => return false,
             Look::Fail(page, error) => {
                 self.flush_failed(key, page, error);
@@ -185,7 +185,7 @@ impl<D: Directory> Worker<D> {
             } else if self.is_log_stuck(Some(key)) {
                 Look::Wait(page, FixError::NotLogged(page))
             } else {
-                // The log gets on, and others change the page as soon as they can.
+                // The log makes progress, and the page will be changed again as soon as possible.
                 Look::Wait(page, FixError::TimedOut(page))
             };
         }
@@ -195,8 +195,8 @@ impl<D: Directory> Worker<D> {
         Look::Write(page)
     }
 
-    /// All pages are on their way or have been written: the stores are made durable, then the flush
-    /// ends. False if it has to wait.
+    /// All page writes are in flight or have ended: makes the stores durable, then ends the flush.
+    /// False if it must wait.
     fn flush_synced(&mut self, key: Key, verbs: &mut dyn Verbs) -> bool {
         let Some(flush) = self.flushes.get_mut(key) else {
             return false;
@@ -245,7 +245,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// A store has been asked to make everything durable, and this is the answer.
+    /// Handles the answer to a request to make a store durable.
     pub(super) fn synced(&mut self, key: FlushKey, mut sync: Sync, answer: Answer) {
         let error = match answer {
             Answer::Done => None,

@@ -1,4 +1,4 @@
-//! Asking the engine's log, before changed pages leave the node.
+//! Requests to the engine's log, before changed pages leave the node.
 
 use super::Worker;
 use super::flush::FlushKey;
@@ -7,13 +7,13 @@ use rackweave_base::{Duration, Instant};
 
 /// When to ask a log again that is behind: a drive may take this long to write a block.
 const LOG_AGAIN: Duration = Duration::from_micros(20);
-/// It is asked ever more seldom, down to this power of two of [`LOG_AGAIN`].
+/// The interval doubles up to this power of two times [`LOG_AGAIN`].
 const LOG_AGAIN_SHIFT: u32 = 6;
 
-/// What a worker has asked of the engine's log.
+/// A worker's request to the engine's log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogQuestion {
-    /// The LSN it has asked for, if the log was behind.
+    /// The LSN that was requested, if the log was behind.
     lsn: u64,
     attempts: u32,
     /// When to ask again.
@@ -24,8 +24,9 @@ impl<D: Directory> Worker<D> {
     /// Calls the engine's log, at most once, for all pages that are to leave the node now
     /// ([`RedoLog::make_durable`](crate::page_store::RedoLog::make_durable)).
     ///
-    /// [`Self::poll`] does this by itself. Who polls with the node's NIC in hand should call this
-    /// before: then the log may block without keeping others from the NIC.
+    /// [`Self::poll`] does this by itself. A caller that holds the node's NIC while it polls should
+    /// call this before it takes the NIC: the log may then block without keeping other threads from
+    /// the NIC.
     #[inline]
     pub fn poll_log(&mut self, now: Instant) {
         if self.pool.has_log() {
@@ -33,7 +34,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// The same where there is a log.
+    /// The same if a log is installed.
     fn ask_log(&mut self, now: Instant) {
         self.now = now;
         self.collect_unfixes();
@@ -80,8 +81,8 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Whether the log has not got any further for longer than this worker waits for anybody. A
-    /// flush counts from its own beginning.
+    /// Whether the log has made no progress for longer than this worker's patience. A flush counts
+    /// from its own start.
     pub(super) fn is_log_stuck(&self, flush: Option<FlushKey>) -> bool {
         let Some(behind_since) = self.pool.log_behind_since() else {
             return false;

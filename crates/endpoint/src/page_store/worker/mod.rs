@@ -1,11 +1,11 @@
-//! One thread's way into the pool: fixes, and what has to be done behind them.
+//! One thread's interface to the pool: fixes, and the background work that they cause.
 //!
-//! Calls begin something and return a ticket; [`Worker::poll`] gets on with everything; `take…`
-//! fetches what came of it. What a worker has begun goes on only while it is polled, so a worker
-//! that is to rest is polled until [`Worker::is_idle`].
+//! Calls start an operation and return a ticket; [`Worker::poll`] advances all pending operations;
+//! `take…` returns the result. Operations advance only while the worker is polled, so poll a worker
+//! until [`Worker::is_idle`] before it rests.
 //!
-//! [`fix`] has the story of a fix, [`background`] what happens behind: latches given back, pages
-//! evicted, buffer frames freed. [`flush`] writes everything home.
+//! [`fix`] describes how a fix proceeds, [`background`] the work behind it: releasing latches,
+//! evicting pages, freeing buffer frames. [`flush`] writes everything home.
 
 mod answers;
 mod background;
@@ -33,30 +33,30 @@ use replies::Job;
 use slotmap::{DefaultKey as Key, SlotMap};
 use std::sync::Arc;
 
-/// When to look again for what another worker of the node does.
+/// When to check again the progress of another worker of the node.
 const LOOK_AGAIN: Duration = Duration::from_micros(1);
 
-/// A fix under way.
+/// A fix in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use = "the page stays fixed until the ticket is taken or abandoned"]
 pub struct Fix(Key);
 
-/// A validation under way.
+/// A validation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Validation(Key);
 
-/// A flush under way.
+/// A flush in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flush(Key);
 
-/// What a flush did.
+/// The result of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flushed {
-    /// Pages that were changed and have been written home.
+    /// Changed pages that have been written home.
     pub written: u64,
 }
 
-/// One thread's way into the pool.
+/// One thread's interface to the pool.
 #[derive(Debug)]
 pub struct Worker<D: Directory> {
     pool: Arc<Pool>,
@@ -66,7 +66,7 @@ pub struct Worker<D: Directory> {
     rng: Rng,
     now: Instant,
     fixes: SlotMap<Key, Pending>,
-    /// Fixes that wait for something else than the directory.
+    /// Fixes that wait for something other than the directory.
     runnable: Vec<Key>,
     spare: Vec<Key>,
     validations: SlotMap<Key, Validating>,
@@ -77,12 +77,12 @@ pub struct Worker<D: Directory> {
     evictions: Vec<Eviction>,
     asking: bool,
     ask_at: Instant,
-    /// How often the directory had begun anew when that was last looked at.
+    /// The number of rebuilds of the directory when it was last read.
     beginning: u64,
-    /// The page in doubt that this worker finds out about.
+    /// The page in doubt that this worker resolves.
     doubt: Option<Doubt>,
     log_question: LogQuestion,
-    /// When a machine of the store goes on, which has no timer of its own.
+    /// When to continue a machine of the store, which has no timer of its own.
     wake_at: Option<Instant>,
     statistics: Statistics,
 }
@@ -97,7 +97,7 @@ struct Validating {
 }
 
 impl<D: Directory> Worker<D> {
-    /// A worker with a directory of its own.
+    /// Creates a worker with its own directory.
     pub fn new(pool: Arc<Pool>, directory: D) -> Self {
         let mut rng = Rng::new(pool.config.seed ^ u64::from(pool.config.node) << 32);
         let rng = rng.fork(&pool.next_worker().to_string());
@@ -137,24 +137,24 @@ impl<D: Directory> Worker<D> {
         &self.directory
     }
 
-    /// What it has seen.
+    /// The worker's counters.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Changes of the node's workers that were not taken, since the last call.
+    /// Changes of the node's workers that were not accepted, since the last call.
     pub fn losses(&self) -> Vec<Loss> {
         self.pool.losses()
     }
 
-    /// Begins to fix a page.
+    /// Starts to fix a page.
     ///
-    /// The worker must not have fixed it already, other than both times shared: it would wait for
-    /// itself. That panics in debug builds and is [`FixError::Conflict`] in others. Of a worker
-    /// that does several things in turn see [`Self::fix_in_turn`].
+    /// The worker must not already have fixed it, unless both fixes are shared: it would wait for
+    /// itself. Doing so panics in debug builds and returns [`FixError::Conflict`] in others. For a
+    /// worker that interleaves several tasks see [`Self::fix_in_turn`].
     ///
     /// # Panics
-    /// In debug builds, as said.
+    /// In debug builds, as described.
     pub fn fix(&mut self, page: PageId, mode: Mode) -> Fix {
         if self.local.conflicts(page, mode) {
             debug_assert!(
@@ -166,16 +166,16 @@ impl<D: Directory> Worker<D> {
         self.fix_in_turn(page, mode)
     }
 
-    /// As [`Self::fix`] for a worker that does several things in turn: it may wait for a page that
-    /// it has fixed itself, since it will drop the guard meanwhile.
+    /// As [`Self::fix`], for a worker that interleaves several tasks. It may wait for a page that
+    /// it has fixed itself, since it will drop that guard meanwhile.
     pub fn fix_in_turn(&mut self, page: PageId, mode: Mode) -> Fix {
         self.begin(Pending::new(page, mode))
     }
 
-    /// As [`Self::fix`], but that the worker has fixed the page already is an error in every build.
+    /// As [`Self::fix`], but a page that the worker has already fixed is an error in every build.
     ///
     /// # Errors
-    /// [`FixError::Conflict`], as said.
+    /// [`FixError::Conflict`], as described.
     pub fn try_fix(&mut self, page: PageId, mode: Mode) -> Result<Fix, FixError> {
         match self.local.conflicts(page, mode) {
             true => Err(FixError::Conflict(page)),
@@ -183,12 +183,12 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Begins to fix a page exclusively to be written anew as a whole, whatever is there: what
-    /// comes from storage may be damaged. The guard shows zeroes, has no LSN, and counts as
+    /// Starts to fix a page exclusively in order to rewrite it completely, whatever its content:
+    /// the page on storage may be damaged. The guard reads as zeroes, has no LSN, and counts as
     /// changed.
     ///
     /// # Errors
-    /// [`FixError::Conflict`] if this worker has fixed it already.
+    /// [`FixError::Conflict`] if this worker has already fixed it.
     pub fn restore(&mut self, page: PageId) -> Result<Fix, FixError> {
         let fix = self.try_fix(page, Mode::Exclusive)?;
         if let Some(pending) = self.fixes.get_mut(fix.0) {
@@ -197,8 +197,8 @@ impl<D: Directory> Worker<D> {
         Ok(fix)
     }
 
-    /// As [`Self::try_fix`], within the time limit of calls. Unless `checked`, a page that does not
-    /// bear its checksum is fixed all the same.
+    /// As [`Self::try_fix`], within the time limit of calls. Unless `checked`, the fix also accepts
+    /// a page that does not match its checksum.
     pub(super) fn try_fix_in_time(
         &mut self,
         page: PageId,
@@ -213,17 +213,17 @@ impl<D: Directory> Worker<D> {
         Ok(fix)
     }
 
-    /// Ends a fix that takes longer than this, from the next poll on: [`Self::take`] then returns
-    /// [`FixError::TimedOut`], or [`FixError::Gone`] if the directory does not answer. Without a
-    /// limit a fix waits for as long as somebody else has the latch.
+    /// Limits the duration of a fix. After the limit, from the next poll on, [`Self::take`] returns
+    /// [`FixError::TimedOut`], or [`FixError::Gone`] if the directory does not respond. Without a
+    /// limit a fix waits for as long as the latch is held elsewhere.
     pub fn set_limit(&mut self, fix: Fix, limit: Duration) {
         if let Some(pending) = self.fixes.get_mut(fix.0) {
             pending.limit = Some(limit);
         }
     }
 
-    /// Brings a page into the pool, if it is not there. Nobody is told what came of it; nothing
-    /// happens if there is no free buffer frame.
+    /// Fetches a page into the pool, if it is not there. The result is not reported; nothing
+    /// happens if no buffer frame is free.
     pub fn prefetch(&mut self, page: PageId) {
         let mut pending = Pending::new(page, Mode::Shared);
         pending.is_prefetch = true;
@@ -231,7 +231,7 @@ impl<D: Directory> Worker<D> {
         let _ = self.begin(pending);
     }
 
-    /// What came of a fix; nothing as long as it is under way, and nothing for ever once it was
+    /// The result of a fix; `None` while it is in flight, and always `None` after the result was
     /// taken.
     pub fn take(&mut self, fix: Fix) -> Option<Result<PageGuard, FixError>> {
         let pending = self.fixes.get_mut(fix.0)?;
@@ -257,7 +257,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Nobody will take what comes of a fix.
+    /// Abandons a fix, whose result will not be taken.
     pub fn abandon(&mut self, fix: Fix) {
         drop(self.take(fix));
         if let Some(pending) = self.fixes.get_mut(fix.0) {
@@ -265,15 +265,15 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Nobody will take what comes of any fix.
+    /// Abandons all fixes, whose results will not be taken.
     pub fn abandon_all(&mut self) {
         let keys: Vec<_> = self.fixes.keys().collect();
         keys.into_iter().for_each(|key| self.abandon(Fix(key)));
     }
 
-    /// Begins to ask whether a guard's version is still the newest, and nobody is about to change
-    /// it. Of several guards that were validated after the last was fixed, all from then are of one
-    /// moment.
+    /// Starts to check whether a guard's version is still the newest, and no node is about to
+    /// change it. If several guards are validated after the last of them was fixed, the versions
+    /// that are still the newest all existed at one moment.
     pub fn validate(&mut self, guard: &PageGuard) -> Validation {
         let result = (guard.mode() == Mode::Exclusive).then_some(Ok(true));
         let key = self.validations.insert(Validating {
@@ -289,40 +289,40 @@ impl<D: Directory> Worker<D> {
         Validation(key)
     }
 
-    /// What came of a validation; nothing as long as it is under way.
+    /// The result of a validation; `None` while it is in flight.
     pub fn take_validation(&mut self, validation: Validation) -> Option<Result<bool, FixError>> {
         let result = self.validations.get_mut(validation.0)?.result?;
         self.validations.remove(validation.0);
         Some(result)
     }
 
-    /// Begins to write home all pages of the pool that are changed and unfixed now, and to make
-    /// durable what the pool has written home so far. The pages are kept.
+    /// Starts to write home all pages of the pool that are changed and unfixed now, and to make
+    /// durable everything that the pool has written home so far. The pages are kept.
     pub fn flush(&mut self) -> Flush {
         let frames = self.pool.config.frames;
         Flush(self.flushes.insert(Flushing::new(None, frames, self.now)))
     }
 
     /// As [`Self::flush`] for one page. [`Flushed::written`] is 1 if this flush has written it: the
-    /// version that the pool had when it was asked, or a later one, is durable. It is 0 if there
-    /// was nothing to write, or another node has changed the page since.
+    /// version that the pool had at the time of the call, or a later one, is durable. It is 0 if
+    /// there was nothing to write, or another node has changed the page since.
     pub fn flush_page(&mut self, page: PageId) -> Flush {
         Flush(self.flushes.insert(Flushing::new(Some(page), 1, self.now)))
     }
 
-    /// What came of a flush; nothing as long as it is under way.
+    /// The result of a flush; `None` while it is in flight.
     pub fn take_flush(&mut self, flush: Flush) -> Option<Result<Flushed, FlushError>> {
         let result = self.flushes.get_mut(flush.0)?.result?;
         self.flushes.remove(flush.0);
         Some(result)
     }
 
-    /// Reads a page that is in the pool without a latch. `read` may see bytes that change; what it
-    /// returned is then thrown away and it is called again. Nothing if the page is not there, or
-    /// somebody on this node changes it.
+    /// Reads a page in the pool without a latch. `read` may see bytes that change concurrently; its
+    /// result is then discarded and it is called again. `None` if the page is not there, or is
+    /// being changed on this node.
     ///
-    /// What it returns was true of some version that this node had; nobody asked whether that is
-    /// the newest. The version comes with it.
+    /// The result is consistent with some version that this node had; it is not checked whether
+    /// that is the newest. The version is returned with it.
     pub fn read_optimistic<R>(
         &self,
         page: PageId,
@@ -347,7 +347,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Whether nothing is under way and nothing waits to be done: the worker may rest.
+    /// Whether nothing is in flight and no work is pending: the worker may rest.
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty()
             && self.runnable.is_empty()
@@ -360,8 +360,8 @@ impl<D: Directory> Worker<D> {
             && self.flushes.values().all(|flush| flush.result.is_some())
     }
 
-    /// The end of a wait for [`Self::is_idle`] that lasts until `end`. Latches that could not be
-    /// given back by then are left to whichever worker of the node is polled next.
+    /// Ends a wait for [`Self::is_idle`] with deadline `end`. Latches that could not be released by
+    /// then are left to the next worker of the node that is polled.
     pub(super) fn settled(&mut self, end: Instant) -> Option<Result<(), FixError>> {
         if self.is_idle() {
             return Some(Ok(()));
@@ -381,7 +381,7 @@ impl<D: Directory> Worker<D> {
         Some(Err(error))
     }
 
-    /// Gets on with everything. True if anything happened.
+    /// Advances all pending operations. True if anything happened.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.poll_log(now);
         self.poll_rest(now, verbs)
@@ -410,7 +410,7 @@ impl<D: Directory> Worker<D> {
         happened
     }
 
-    /// When to poll again even if no packet comes.
+    /// When to poll again even if no packet arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let soon = self.now + LOOK_AGAIN;
         let at = |when: Instant| when.max(soon);
@@ -458,10 +458,10 @@ impl<D: Directory> Worker<D> {
         Fix(self.fixes.insert(pending))
     }
 
-    /// When to ask again for what somebody else has: the longer ago one began, the later, but those
-    /// who have waited longest ask more often than those who came after them. Who has waited for
-    /// milliseconds waits for no other worker but for storage or a node's death, and need not ask
-    /// the switch 300,000 times a second.
+    /// When to ask again for a page that is held elsewhere. The delay grows with the number of
+    /// attempts. After 16 attempts it starts again from a short one, so that the oldest fixes ask
+    /// more often than younger ones. A fix that has waited for milliseconds waits for storage or a
+    /// node's death, not for another worker, and need not ask the switch 300,000 times a second.
     fn retry_at(&mut self, attempts: u32) -> Instant {
         let micros = if attempts > 16 {
             4 << (attempts / 1024).min(8)
@@ -471,12 +471,12 @@ impl<D: Directory> Worker<D> {
         self.later(Duration::from_micros(micros))
     }
 
-    /// When it was polled last.
+    /// The time of the last poll.
     pub(super) fn now(&self) -> Instant {
         self.now
     }
 
-    /// Whether this time has come. If not, the worker is to be polled when it has.
+    /// Whether this time has come. If not, the worker is polled again when it has.
     pub(super) fn is_due(&mut self, at: Instant) -> bool {
         let is_due = at <= self.now;
         if !is_due {
@@ -485,7 +485,7 @@ impl<D: Directory> Worker<D> {
         is_due
     }
 
-    /// Until when to leave a page to others who want to write it home.
+    /// Until when to leave a page to other workers that want to write it home.
     pub(super) fn step_back_until(&mut self, attempts: u32) -> Instant {
         match attempts {
             0..=1 => self.now,
@@ -493,19 +493,19 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// When to ask again one who does not answer.
+    /// When to ask again after no response.
     fn gone_until(&mut self, attempts: u32) -> Instant {
         self.later(Duration::from_micros(20 << attempts.min(8)))
     }
 
-    /// In half to all of `span`.
+    /// A random time from half of `span` to all of it.
     fn later(&mut self, span: Duration) -> Instant {
         let half = span.as_nanos() / 2;
         self.now + Duration::from_nanos(half + self.rng.below(half + 1))
     }
 }
 
-/// A page that is read without a latch.
+/// A page that is being read without a latch.
 #[derive(Debug)]
 pub struct Peek<'a> {
     frames: &'a Frames,
@@ -513,7 +513,7 @@ pub struct Peek<'a> {
 }
 
 impl Peek<'_> {
-    /// Copies bytes behind the header from `at` on; zeroes if the page has not that many.
+    /// Copies bytes behind the header from `at` on; zeroes if the page is too short.
     pub fn read(&self, at: usize, target: &mut [u8]) {
         if !self.frames.peek(self.frame, at, target) {
             target.fill(0);

@@ -1,4 +1,4 @@
-//! Which answer is whose; validations.
+//! Assignment of answers to operations; validations.
 
 use super::background::{Eviction, PendingUnfix};
 use super::doubt::Doubt;
@@ -10,7 +10,7 @@ use rackweave_verbs::Verbs;
 
 pub(super) use rackweave_wire::fabric::page::LatchWord as Latch;
 
-/// What was asked for.
+/// What an operation was started for.
 #[derive(Debug)]
 pub(super) enum Job {
     Fix(Key),
@@ -43,7 +43,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Asks for what is to be validated.
+    /// Starts the pending validations.
     pub(super) fn poll_validations(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! What a cache holds, and what goes when room is needed.
+//! The entries of a cache, and eviction.
 
 use super::super::ColumnData;
 use super::CacheCounters;
@@ -6,30 +6,30 @@ use super::flight::Flight;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of a column.
+/// The state of a column.
 #[derive(Clone)]
 pub(super) enum State {
-    /// It is here.
+    /// It is cached.
     Ready(Arc<ColumnData>),
-    /// Somebody is bringing it.
+    /// A worker is fetching it.
     Coming(Arc<Flight>),
 }
 
 pub(super) struct Entries {
     capacity: u64,
     entries: HashMap<Arc<str>, Entry>,
-    /// All that are here, in a circle; places that are free are in `vacant`.
+    /// All cached columns, in a ring; free seats are in `vacant`.
     ring: Vec<Option<Seat>>,
     vacant: Vec<usize>,
-    /// Where the search for room goes on.
+    /// Where the search for space continues.
     hand: usize,
-    /// Dropped columns, whose memory is given back by whoever holds the lock, after it.
+    /// Dropped columns; the holder of the lock frees their memory after it has released the lock.
     gone: Vec<Arc<ColumnData>>,
     counters: CacheCounters,
 }
 
 enum Entry {
-    /// Its place in the circle.
+    /// Its seat in the ring.
     Ready(usize),
     Coming(Arc<Flight>),
 }
@@ -37,7 +37,7 @@ enum Entry {
 struct Seat {
     name: Arc<str>,
     data: Arc<ColumnData>,
-    /// Somebody asked for it since the hand last passed.
+    /// It was requested since the hand last passed.
     asked: bool,
 }
 
@@ -46,8 +46,8 @@ impl Seat {
         self.data.shape().bytes()
     }
 
-    /// Whether somebody has it. As only who has one makes more, and the cache hands out the first
-    /// under its lock, nobody gets one while this is false and the lock is held.
+    /// Whether it is pinned. Only the owner of a pin can clone it, and the cache hands out the
+    /// first one under its lock, so no pin can appear while this is false and the lock is held.
     fn is_pinned(&self) -> bool {
         Arc::strong_count(&self.data) > 1
     }
@@ -74,13 +74,13 @@ impl Entries {
         self.counters
     }
 
-    /// What has been dropped since the last time.
+    /// Takes the columns dropped since the last call.
     #[must_use = "to be dropped when the lock is not held any more"]
     pub fn gone(&mut self) -> Vec<Arc<ColumnData>> {
         core::mem::take(&mut self.gone)
     }
 
-    /// What is known of a column that somebody wants.
+    /// Looks up a requested column.
     pub fn look(&mut self, name: &str) -> Option<State> {
         match self.entries.get(name)? {
             Entry::Ready(at) => {
@@ -103,7 +103,7 @@ impl Entries {
         }
     }
 
-    /// Somebody goes to bring a column that is not known.
+    /// Starts a fetch of an unknown column.
     pub fn depart(&mut self, name: Arc<str>) -> Arc<Flight> {
         self.counters.misses += 1;
         let flight = Arc::new(Flight::default());
@@ -112,7 +112,7 @@ impl Entries {
         flight
     }
 
-    /// What was brought is there.
+    /// Enters a fetched column.
     pub fn arrive(&mut self, name: &Arc<str>, flight: &Arc<Flight>, data: Arc<ColumnData>) {
         self.count_brought(&data);
         if self.leave(name, flight) {
@@ -122,20 +122,20 @@ impl Entries {
         }
     }
 
-    /// It could not be brought.
+    /// Ends a fetch that failed.
     pub fn fail(&mut self, name: &str, flight: &Arc<Flight>) {
         self.counters.failures += 1;
         self.leave(name, flight);
     }
 
-    /// Keeps a column in place of what is known of it.
+    /// Keeps a column, replacing any entry of that name.
     pub fn replace(&mut self, name: Arc<str>, data: Arc<ColumnData>) {
         self.count_brought(&data);
         self.invalidate(&name);
         self.keep(name, data);
     }
 
-    /// Forgets what is known of a column. False if nothing is.
+    /// Removes the entry of a column. False if there is none.
     pub fn invalidate(&mut self, name: &str) -> bool {
         match self.entries.remove(name) {
             None => return false,
@@ -151,7 +151,7 @@ impl Entries {
         self.counters.bytes_brought += data.shape().bytes();
     }
 
-    /// Takes a flight out of the entries. False if it is not there any more, as it was invalidated.
+    /// Removes a flight from the entries. False if it was already removed by an invalidation.
     fn leave(&mut self, name: &str, flight: &Arc<Flight>) -> bool {
         let there = matches!(
             self.entries.get(name),
@@ -189,16 +189,16 @@ impl Entries {
         self.counters.bytes_held += bytes;
     }
 
-    /// Drops columns until there is room for so many bytes. False, and nothing dropped, if those
-    /// that are pinned leave too little.
+    /// Evicts columns until this many bytes are free. False, with nothing evicted, if the pinned
+    /// ones leave too little.
     fn make_room(&mut self, bytes: u64) -> bool {
         let pinned = self.ring.iter().flatten().filter(|seat| seat.is_pinned());
         let pinned: u64 = pinned.map(Seat::bytes).sum();
         if pinned.saturating_add(bytes) > self.capacity {
             return false;
         }
-        // Two rounds: after the first nobody has a second chance left. What is let go of meanwhile
-        // only helps.
+        // Two rounds: after the first no column has a second chance left. Pins released meanwhile
+        // only help.
         while self.counters.bytes_held + bytes > self.capacity {
             let at = self.hand;
             self.hand = (self.hand + 1) % self.ring.len();
@@ -220,7 +220,7 @@ impl Entries {
         true
     }
 
-    /// Empties a place of the circle.
+    /// Vacates a seat of the ring.
     fn vacate(&mut self, at: usize) {
         let seat = self.ring[at].take().expect("what is here has a place");
         self.counters.columns_held -= 1;

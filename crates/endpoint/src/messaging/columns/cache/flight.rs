@@ -1,11 +1,11 @@
-//! A column on its way, and those who wait for it.
+//! A column being fetched, and the workers that wait for it.
 
 use super::{CacheError, Pinned};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 type Landed = Option<Result<Pinned, CacheError>>;
 
-/// How a column's coming ends, once.
+/// The result of a fetch, set once.
 #[derive(Default)]
 pub(super) struct Flight {
     landed: Mutex<Landed>,
@@ -13,7 +13,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// It has ended.
+    /// The fetch has ended.
     pub fn land(&self, result: Result<Pinned, CacheError>) {
         let mut landed = self.lock();
         debug_assert!(landed.is_none(), "a flight lands once");

@@ -1,4 +1,4 @@
-//! What comes of requests.
+//! Results of requests.
 
 use super::super::{ColumnData, ColumnHeader, ColumnShape, RequestError};
 
@@ -9,13 +9,13 @@ pub struct Ticket(pub(super) u32);
 /// The end of a request.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Which request it is.
+    /// The request.
     pub ticket: Ticket,
-    /// How it ended.
+    /// Its result.
     pub result: Result<Reply, RequestError>,
 }
 
-/// What a request brought.
+/// The reply to a request.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Reply {
     /// The column, in memory.
@@ -27,7 +27,7 @@ pub enum Reply {
         /// That version.
         version: u64,
     },
-    /// What the storage unit serves, by name.
+    /// The columns that the storage unit serves, by name.
     List(Vec<ListedColumn>),
 }
 

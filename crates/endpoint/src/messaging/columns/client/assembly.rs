@@ -1,4 +1,4 @@
-//! An answer that comes in pieces.
+//! An answer that arrives in pieces.
 
 use super::super::{BadAnswer, ColumnData, ColumnError, ColumnHeader, DataError, RequestError};
 use super::pieces::{ColumnPiece, PieceReader};
@@ -10,41 +10,41 @@ use rackweave_wire::fabric::message::column::{
 };
 use std::collections::VecDeque;
 
-/// What has come of an answer.
+/// The part of an answer that has arrived.
 #[derive(Debug)]
 pub(super) enum Assembly {
-    /// An answer that is looked at when it is whole.
+    /// An answer that is parsed when it is complete.
     Short { opcode: u32, bytes: Vec<u8> },
-    /// A column whose header is not whole yet.
+    /// A column whose header is not yet complete.
     Head {
         total: u64,
         bytes: [u8; COLUMN_HEADER_LEN],
         len: usize,
     },
-    /// A column whose buffers come.
+    /// A column whose buffers are arriving.
     Body(Box<Body>),
 }
 
 #[derive(Debug)]
 pub(super) struct Body {
     header: ColumnHeader,
-    /// Bytes of the buffers that have come.
+    /// Bytes of the buffers that have arrived.
     at: u64,
     target: Target,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Debug)]
 enum Target {
     Memory(ColumnData),
     /// To the reader; and, if they are verified, into a checksum.
     Reader(Option<Checksum>),
-    /// Nowhere: the request has failed for this.
+    /// Discarded: the request has failed with this error.
     Nowhere(RequestError),
 }
 
 impl Assembly {
-    /// An answer begins to come.
+    /// Starts an answer.
     pub fn begin(opcode: u32, total: u64, config: &ColumnClientConfig) -> Result<Self, BadAnswer> {
         let max = match opcode {
             COLUMN => {
@@ -69,7 +69,7 @@ impl Assembly {
         })
     }
 
-    /// The next bytes have come.
+    /// Adds the next bytes.
     pub fn piece(
         &mut self,
         mut bytes: SharedBytes<'_>,
@@ -104,7 +104,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Everything has come.
+    /// Ends an answer that has arrived completely.
     pub fn finish(
         self,
         pending: &mut VecDeque<Pending>,
@@ -132,7 +132,7 @@ impl Body {
         let (bytes, max) = (header.shape.bytes(), config.column_max);
         let target = match kind {
             Kind::List => return Err(BadAnswer::WrongKind { request }),
-            // That it has this version was to be confirmed.
+            // The request asked to confirm this version.
             Kind::Memory { known } if known == Some(header.version) => {
                 return Err(BadAnswer::WrongKind { request });
             }
@@ -163,7 +163,7 @@ impl Body {
             }
             Target::Reader(sum) => {
                 let mut show = |at: usize, part: &[u8]| {
-                    // Of the copy that the reader sees, whatever the peer does meanwhile.
+                    // Over the copy that the reader sees, whatever the peer does meanwhile.
                     if let Some(sum) = sum {
                         sum.update(part);
                     }
@@ -245,13 +245,13 @@ fn short(opcode: u32, bytes: &[u8], pending: &mut VecDeque<Pending>) -> Result<A
     end(pending, request, result)
 }
 
-/// What a request under way asks for.
+/// What a request in flight asks for.
 fn kind_of(pending: &VecDeque<Pending>, request: u32) -> Result<Kind, BadAnswer> {
     let found = pending.iter().find(|pending| pending.request == request);
     Ok(found.ok_or(BadAnswer::UnknownRequest { request })?.kind)
 }
 
-/// Ends a request under way.
+/// Ends a request in flight.
 fn end(
     pending: &mut VecDeque<Pending>,
     request: u32,

@@ -1,19 +1,19 @@
-//! Columns read as they come, without being put together.
+//! Columns read as they arrive, without being assembled.
 
 use super::super::{Buffer, ColumnHeader};
 use super::Ticket;
 
-/// One who reads columns piece by piece, without their being put together in memory.
+/// A reader of columns piece by piece, without assembling them in memory.
 ///
-/// The first piece of a column comes with its header and may be empty. Between the last piece and
-/// the request's end ([`super::Reply::Shown`]) nothing comes; if the request fails, what was shown
-/// is the begin of a column whose rest is lost, or, with `verify`, of one that is wrong.
+/// The first piece of a column comes with its header and may be empty. Nothing comes between the
+/// last piece and the request's end ([`super::Reply::Shown`]). If the request fails, the pieces
+/// shown are the start of a column whose rest is lost, or, with `verify`, of one that is wrong.
 pub trait PieceReader {
-    /// Takes a piece. Its bytes are gone afterwards.
+    /// Processes a piece. Its bytes are not valid afterwards.
     fn piece(&mut self, piece: &ColumnPiece<'_>);
 }
 
-/// Does not look.
+/// Ignores all pieces.
 impl PieceReader for () {
     fn piece(&mut self, _piece: &ColumnPiece<'_>) {}
 }
@@ -33,13 +33,13 @@ pub struct ColumnPiece<'a> {
     pub header: &'a ColumnHeader,
     /// Bytes behind the header and before this piece.
     pub offset: u64,
-    /// The bytes. They may begin and end anywhere, within a value, too.
+    /// The bytes. They may start and end anywhere, even within a value.
     pub bytes: &'a [u8],
 }
 
 impl<'a> ColumnPiece<'a> {
-    /// What there is of a buffer in this piece: how many of its bytes were in pieces before, and
-    /// the bytes. The zeros behind a buffer are left out.
+    /// The part of a buffer in this piece: how many of its bytes were in earlier pieces, and the
+    /// bytes. The zeros behind a buffer are left out.
     pub fn part_of(&self, buffer: Buffer) -> Option<(u64, &'a [u8])> {
         let range = self.header.shape.range_of(buffer);
         let end = self.offset + self.bytes.len() as u64;

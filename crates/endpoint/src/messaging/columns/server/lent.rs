@@ -1,10 +1,10 @@
-//! Columns as a connection reaches them.
+//! Columns registered for a connection.
 
 use super::super::ServedColumn;
 use rackweave_verbs::{Access, PdId, Region, RegisterError, Verbs};
 use std::sync::Arc;
 
-/// Columns that are registered for a connection, those used last at the end.
+/// Columns that are registered for a connection, the most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Lendings(Vec<Lent>);
 
@@ -19,12 +19,12 @@ impl Lendings {
         self.0.len()
     }
 
-    /// Whether somebody waits for a column not to be sent any more.
+    /// Whether a caller waits for a column to be no longer sent.
     pub fn are_wanted(&self) -> bool {
         self.0.iter().any(|lent| lent.column.is_removed())
     }
 
-    /// The region by which queue pairs of a domain reach a column, and whether it is new.
+    /// The region through which queue pairs of a domain access a column, and whether it is new.
     pub fn lend(
         &mut self,
         column: Arc<ServedColumn>,
@@ -45,7 +45,8 @@ impl Lendings {
         Ok((region, at.is_none()))
     }
 
-    /// Takes back those that `which` says, asked from the one used longest ago on.
+    /// Deregisters those for which `which` returns true; it is called from the least recently used
+    /// on.
     pub fn take_back(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -54,7 +55,7 @@ impl Lendings {
         self.0.retain(|lent| {
             let goes = which(&lent.column);
             if goes {
-                // One that the NIC does not know any more is as good as deregistered.
+                // A region that the NIC no longer knows counts as deregistered.
                 verbs.deregister(&lent.region);
             }
             !goes

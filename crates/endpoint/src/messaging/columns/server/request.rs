@@ -1,4 +1,4 @@
-//! Requests as a server takes them.
+//! Parsing of requests.
 
 use super::super::ColumnError;
 use crate::messaging::Closed;
@@ -6,10 +6,10 @@ use rackweave_wire::fabric::message::column::{
     ASK, ASK_HEADER_LEN, ASK_LIST, Ask, AskList, NAME_MAX,
 };
 
-/// The longest message that asks for something.
+/// The longest request message.
 pub(super) const REQUEST_MAX: u64 = (ASK_HEADER_LEN + NAME_MAX) as u64;
 
-/// A request that has been taken.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) enum Request {
     Column {
@@ -49,7 +49,7 @@ impl From<ColumnError> for Trouble {
     }
 }
 
-/// The request that a message is.
+/// Parses a message as a request.
 pub(super) fn parse(opcode: u32, bytes: &[u8]) -> Result<Request, ColumnError> {
     match opcode {
         ASK => Ask::parse(bytes).map(|ask| Request::Column {

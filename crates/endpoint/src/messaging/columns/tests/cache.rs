@@ -3,7 +3,7 @@
 use super::super::*;
 use super::setup::{Setup, numbers};
 
-/// A column of so many lines of 64 bytes.
+/// A column of `lines` lines of 64 bytes.
 fn lines(first: i64, lines: u64) -> ColumnData {
     numbers(first, lines * 8)
 }
@@ -12,7 +12,7 @@ fn bring(cache: &ColumnCache, name: &str, size: u64) -> Pinned {
     cache.get(name, || Ok(lines(0, size))).unwrap()
 }
 
-/// Names of those that are there, of "a" to "f".
+/// Names of the cached columns among "a" to "f".
 fn held(cache: &ColumnCache) -> String {
     let names = ["a", "b", "c", "d", "e", "f"];
     names
@@ -82,7 +82,7 @@ fn a_failure_reaches_everybody_and_is_not_kept() {
     for waiter in waiters {
         assert_eq!(waiter.wait(), Err(CacheError::Request(refused())));
     }
-    // Who gives up without a word fails, too.
+    // Dropping a fetch without a report fails it too.
     let Look::Miss(fetch) = cache.look("a") else {
         panic!("failures are not kept");
     };
@@ -105,10 +105,10 @@ fn those_that_nobody_asks_for_go_first() {
     let never = || panic!("it is there");
     drop(cache.get("a", never));
     drop(cache.get("c", never));
-    // The hand passes a, which has a second chance, and takes b.
+    // The hand passes a, which has a second chance, and evicts b.
     drop(bring(&cache, "e", 1));
     assert_eq!(held(&cache), "acde");
-    // It passes c and takes d, then a: it has had its chance.
+    // It passes c and evicts d, then a, which has used its chance.
     drop(bring(&cache, "f", 2));
     assert_eq!(held(&cache), "cef");
     assert_eq!(cache.counters().evictions, 3);
@@ -124,14 +124,14 @@ fn what_somebody_has_stays() {
     let c = bring(&cache, "c", 1);
     drop(bring(&cache, "d", 1));
     assert_eq!(held(&cache), "acd");
-    // There is no room for two beside a and c, so nothing goes for it in vain.
+    // There is no space for two besides a and c, so nothing is evicted in vain.
     let e = bring(&cache, "e", 2);
     assert_eq!(held(&cache), "acd");
     assert_eq!(e.shape().rows, 16);
     drop(a);
     drop(bring(&cache, "e", 2));
     assert_eq!(held(&cache), "ce");
-    // Nothing makes room for what is larger than everything.
+    // Nothing is evicted for a column that exceeds the capacity.
     drop((bring(&cache, "f", 4), c));
     assert_eq!(held(&cache), "ce");
     assert_eq!(cache.counters().bypassed, 2);
@@ -147,7 +147,7 @@ fn what_has_changed_is_brought_again() {
     assert_eq!(held(&cache), "a");
     assert!(cache.invalidate_unless("a", old.version() + 1));
     assert_eq!(held(&cache), "");
-    // Who has it keeps it.
+    // A pinned copy stays valid.
     assert_eq!(old.bytes(), lines(0, 1).bytes());
     let new = cache.put("a", lines(5, 2));
     let newer = cache.put("a", lines(6, 1));
@@ -168,7 +168,7 @@ fn what_changes_while_it_comes_is_not_kept() {
         panic!("it is coming");
     };
     assert!(cache.invalidate("a"));
-    // It may be old: who asks now does not join.
+    // It may be outdated: a later lookup does not join.
     let Look::Miss(second) = cache.look("a") else {
         panic!("what comes is old");
     };
@@ -178,7 +178,7 @@ fn what_changes_while_it_comes_is_not_kept() {
     let new = second.complete(lines(2, 1));
     assert_eq!(cache.peek("a"), Some(new));
     assert_eq!((cache.counters().stale, cache.counters().brought), (1, 2));
-    // What failed after all leaves alone what is there.
+    // A fetch that fails after all does not affect the cached column.
     let Look::Miss(first) = cache.look("b") else {
         panic!("nothing is there");
     };
@@ -205,7 +205,7 @@ fn a_client_fills_it() {
     }
     let pinned = waiter.wait().unwrap();
     assert_eq!(*pinned, lines(1, 100));
-    // The storage unit says whether it is still right.
+    // The storage unit confirms whether it is still valid.
     let version = pinned.version();
     let ticket = setup.client.ask("a", Some(version)).unwrap();
     assert_eq!(setup.answer(ticket), Ok(Reply::Unchanged { version }));

@@ -1,4 +1,4 @@
-//! The cache and threads.
+//! The cache used by several threads.
 
 use super::super::*;
 use super::setup::numbers;
@@ -10,7 +10,7 @@ use std::thread;
 const THREADS: usize = 4;
 const NAMES: u64 = 12;
 
-/// A column that says whose it is and which version.
+/// A column that contains its name and version.
 fn column(name: u64, version: u64) -> ColumnData {
     numbers((name * 1_000_000 + version) as i64, 8 * (1 + name % 4))
 }
@@ -71,15 +71,15 @@ fn a_thread_that_panics_wakes_those_who_wait() {
         assert_eq!(waits.join().unwrap(), Err(CacheError::Abandoned));
         assert!(brings.join().is_err());
     });
-    // The cache goes on.
+    // The cache continues to work.
     assert!(cache.get("a", || Ok(column(1, 1))).is_ok());
 }
 
-/// Nobody sees a column that is older than what was served when they asked, or not whole; the
-/// numbers add up in the end.
+/// No thread sees a column that is older than the one served when it asked, or that is incomplete;
+/// the counters are consistent at the end.
 #[test]
 fn threads_get_what_they_ask_for() {
-    // About a third of the columns have room.
+    // There is space for about a third of the columns.
     let cache = ColumnCache::new(10 * 64);
     let versions: Vec<AtomicU64> = (0..NAMES).map(|_| AtomicU64::new(0)).collect();
     let gets = AtomicU64::new(0);
@@ -94,12 +94,13 @@ fn threads_get_what_they_ask_for() {
                     let at = rng.below(NAMES);
                     let (name, version) = (format!("c{at}"), &versions[at as usize]);
                     if rng.below(50) == 0 {
-                        // First what is served, then the cache: nobody keeps the old one.
+                        // First the served column, then the cache, so that no outdated column is
+                        // kept.
                         version.fetch_add(1, Ordering::SeqCst);
                         cache.invalidate(&name);
                         continue;
                     }
-                    // Another thread may be about to invalidate: then the old one is right, too.
+                    // Another thread may be about to invalidate: then the old one is also right.
                     let before = version
                         .load(Ordering::SeqCst)
                         .saturating_sub(THREADS as u64);
@@ -144,7 +145,7 @@ fn threads_get_what_they_ask_for() {
     assert_eq!(looks, gets.load(Ordering::Relaxed));
     assert_eq!(counters.misses, counters.brought + counters.failures);
     assert!(counters.evictions > 0 && counters.hits > 0 && counters.invalidations > 0);
-    // What is there is what is counted; after the last invalidation nothing is older.
+    // The counters match the contents; after the last invalidation nothing is older.
     let (mut columns, mut bytes) = (0, 0);
     for at in 0..NAMES {
         if let Some(pinned) = cache.peek(&format!("c{at}")) {

@@ -70,7 +70,7 @@ fn every_request_ends_when_the_connection_does() {
         setup.client.ask("c", None),
         Err(AskError::Broken(_))
     ));
-    // The storage unit lets go of the column though nobody destroys the connection.
+    // The storage unit releases the column although the connection is not destroyed.
     let removal = setup.catalogue.remove("c").unwrap();
     setup.until(|_| removal.is_done());
     drop(removal);

@@ -1,4 +1,4 @@
-//! Peers that send what makes no sense.
+//! Peers that send invalid messages.
 
 use super::super::*;
 use super::setup::{Setup, numbers, texts};
@@ -8,8 +8,8 @@ use rackweave_wire::fabric::message::column::{
     ASK, ASK_LIST, Ask, COLUMN, LIST, ListHeader, REFUSED, UNCHANGED, Unchanged,
 };
 
-/// A setup with a client that verifies and that has asked for a column in memory, for one whose
-/// version 7 it knows, for one in place and for the list, in this order; nobody answers.
+/// A setup with a client that verifies and that has requested a column in memory, one whose version
+/// 7 it knows, one in place, and the list, in this order; the requests are not answered.
 fn asking() -> Setup {
     let client = ColumnClientConfig {
         verify: true,
@@ -43,7 +43,7 @@ fn send(setup: &mut Setup, node: usize, opcode: u32, message: &[u8]) {
     panic!("the message was not taken");
 }
 
-/// The client gets a message; the connection is closed at both ends, and all requests but those
+/// The client receives a message; the connection is closed at both ends, and all requests but those
 /// answered before have ended.
 fn check_client(opcode: u32, message: &[u8], expect: BadAnswer) {
     let mut setup = asking();

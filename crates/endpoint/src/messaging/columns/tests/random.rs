@@ -1,4 +1,4 @@
-//! Random columns and requests over a network that loses, doubles and delays packets.
+//! Random columns and requests over a network that loses, duplicates and delays packets.
 
 use super::super::*;
 use super::setup::{Setup, numbers, texts};

@@ -1,4 +1,4 @@
-//! What is asked for comes.
+//! Requested columns arrive.
 
 use super::super::*;
 use super::setup::{Setup, numbers, texts, wide};
@@ -97,10 +97,10 @@ fn requests_wait_where_there_is_room() {
         waiting = waiting.max(setup.server.waiting());
         setup.answers.len() == 500
     });
-    // Those in the queue and the one under way.
+    // Those in the queue and the current one.
     assert_eq!(waiting, 3);
     assert_eq!(setup.server.counters().columns, 500);
-    // What arrived is taken back but for one.
+    // All but one of the columns that have arrived are deregistered.
     setup.rest();
     let mut left = 0;
     for column in setup.catalogue.columns() {
@@ -160,7 +160,7 @@ fn the_list_says_what_there_is() {
 fn a_column_is_shown_where_it_lies() {
     let client = ColumnClientConfig {
         verify: true,
-        // Does not count for what is only shown.
+        // Does not apply to columns that are only shown.
         column_max: 0,
         ..ColumnClientConfig::default()
     };
@@ -264,7 +264,7 @@ fn removal_waits_for_what_is_being_sent() {
     let removal = setup.catalogue.remove("c").unwrap();
     assert!(!removal.is_done());
     assert!(removal.column().is_removed());
-    // The one under way is sent to its end, the one that waits is refused.
+    // The current one is completed, the waiting one is refused.
     setup.until(|setup| setup.answers.len() == 3);
     assert_eq!(
         setup.answers[0].result,

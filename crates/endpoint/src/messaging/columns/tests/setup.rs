@@ -1,4 +1,4 @@
-//! A compute unit that asks and a storage unit that serves.
+//! A compute unit that sends requests and a storage unit that serves them.
 
 use super::super::*;
 use crate::messaging::tests::rig::{COMPUTE, Rig, STORAGE};
@@ -14,7 +14,7 @@ pub struct Setup {
     pub answers: Vec<Answer>,
     /// Whether each unit is polled, by node.
     pub awake: [bool; 2],
-    /// What each unit was told when it was last polled.
+    /// Each unit's result of its last poll.
     pub closed: [Option<Closed>; 2],
 }
 
@@ -27,7 +27,7 @@ pub fn wide() -> MessagingConfig {
     }
 }
 
-/// A column of 64-bit numbers, from `first` on.
+/// A column of 64-bit numbers, starting at `first`.
 pub fn numbers(first: i64, rows: u64) -> ColumnData {
     let shape = ColumnShape::new(DataType::Int64, rows, 0, 0).unwrap();
     let values: Vec<u8> = (first..first + rows as i64)
@@ -36,7 +36,7 @@ pub fn numbers(first: i64, rows: u64) -> ColumnData {
     ColumnData::new(shape, &[], &[], &values).unwrap()
 }
 
-/// A column of texts of which some are null.
+/// A column of texts, some of which are null.
 pub fn texts(seed: u64, rows: u64) -> ColumnData {
     let mut rng = Rng::new(seed);
     let (mut offsets, mut values) = (vec![0; 4], Vec::new());
@@ -112,7 +112,7 @@ impl Setup {
         }
     }
 
-    /// Goes on until `done`.
+    /// Runs until `done`.
     pub fn until(&mut self, mut done: impl FnMut(&Self) -> bool) {
         self.until_with(&mut (), &mut done);
     }
@@ -131,7 +131,7 @@ impl Setup {
         panic!("it does not come to that; closed: {:?}", self.closed);
     }
 
-    /// Lets happen what will within some time.
+    /// Runs for some time.
     pub fn rest(&mut self) {
         let end = self.rig.network.now + Duration::from_millis(2);
         while self.rig.network.now < end {
@@ -139,7 +139,7 @@ impl Setup {
         }
     }
 
-    /// The only answer under way.
+    /// The answer to the only request in flight.
     pub fn answer(&mut self, ticket: Ticket) -> Result<Reply, RequestError> {
         self.until(|setup| !setup.answers.is_empty());
         assert_eq!(self.answers.len(), 1);
@@ -165,7 +165,7 @@ impl Setup {
         counters.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// Both units give everything back; nothing may be left.
+    /// Both units release everything; nothing may be left.
     pub fn destroy(mut self) {
         self.server.destroy(&mut self.rig.network.nics[STORAGE]);
         for column in self.catalogue.columns() {

@@ -1,4 +1,4 @@
-//! A NIC whose owner keeps books.
+//! A NIC that counts its resources.
 
 use rackweave_base::{Block, Qpn};
 use rackweave_nic::Nic;
@@ -7,15 +7,15 @@ use rackweave_verbs::{
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 
-/// A NIC whose owner counts what it was given, and which may refuse from some call on.
+/// A NIC that counts the resources in use, and may refuse from some call on.
 pub struct Counting {
     pub nic: Nic,
     pub held: Held,
-    /// Changes of queue pairs that are carried out before one is refused.
+    /// Changes of queue pairs that are executed before one is refused.
     pub modifies_left: u32,
 }
 
-/// What has been made and not given back.
+/// Resources created and not released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Held {
     pub regions: i64,

@@ -1,4 +1,4 @@
-//! Bytes of those who do not speak the protocol, or speak it badly.
+//! Bytes from peers that do not speak the protocol, or speak it wrongly.
 
 use super::rig::{PATIENCE, START, Side, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::handshake::{HandshakeError, RefusalCode};
@@ -101,7 +101,7 @@ fn an_offer_of_a_version_that_was_not_asked_for() {
     assert_eq!(compute.refusal().code, RefusalCode::Version);
 }
 
-/// Feeds a side whatever the seed says: sound messages, damaged ones, noise, ends, time.
+/// Feeds a side according to the seed: valid messages, damaged ones, noise, ends, time.
 fn torment(seed: u64, mut side: Side) -> bool {
     let mut rng = Rng::new(seed);
     let mut now = START;
@@ -160,11 +160,11 @@ fn whatever_comes_there_is_an_end_and_nothing_is_left() {
             failed[at] += u32::from(!ended);
         }
     }
-    // Both ends are met, or nothing was tried.
+    // Both outcomes occur, otherwise nothing was tested.
     assert!(connected.iter().chain(&failed).all(|&count| count > 0));
 }
 
-/// Counts are as the peers' messages say.
+/// Counters match the peers' messages.
 #[test]
 fn a_message_error_knows_what_it_is_called() {
     let mut storage = greeter();

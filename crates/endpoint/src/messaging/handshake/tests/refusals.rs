@@ -1,4 +1,4 @@
-//! Every reason to refuse, and that who was refused hears it.
+//! Every reason to refuse; the refused unit receives it.
 
 use super::rig::{Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::handshake::{HandshakeError, RefusalCode};
@@ -6,7 +6,8 @@ use crate::messaging::{Role, UnitTerms};
 use rackweave_base::{Memory, Qpn};
 use rackweave_wire::fabric::message::handshake::{Message, Terms};
 
-/// A storage unit fails with this code, says so, holds nothing, and its text has these words.
+/// A storage unit fails with this code, reports it and holds nothing; the text contains these
+/// words.
 fn check(mut storage: Side, bytes: &[u8], code: RefusalCode, says: &str) -> RefusalCode {
     storage.hear(START, bytes);
     let error = storage.error().clone();
@@ -28,7 +29,7 @@ fn open() -> Vec<u8> {
     Message::Open(keys(|_| {})).emit()
 }
 
-/// A storage unit that was made with less.
+/// A storage unit with fewer resources.
 fn poor(nic: impl FnOnce(&mut rackweave_nic::NicConfig), bytes: usize, modifies: u32) -> Side {
     let mut unit = Unit::shaped(Role::Storage, 2, |_| {}, nic, bytes);
     unit.verbs.modifies_left = modifies;
@@ -50,7 +51,7 @@ fn every_code_is_reached() {
     let mut stopping = greeted(greeter());
     stopping.machine.refuse(Code::Stopping, "");
     stopping.sent.extend(stopping.machine.poll_send().unwrap());
-    // The Offer is ready, and the Refuse goes in its place.
+    // The Offer is ready, and the Refuse is sent instead.
     let mut greedy = greeter();
     greedy.machine.handle_bytes(START, &hello(|_| {}));
     let Unit {
@@ -148,7 +149,7 @@ fn every_code_is_reached() {
 }
 
 /// Whatever the NIC runs out of, and whichever queue pair does not connect, nothing is left, and
-/// the next compute unit can be connected when there is room again.
+/// the next compute unit can be connected when resources are available again.
 #[test]
 fn a_set_up_that_fails_midway_leaves_nothing_behind() {
     use RefusalCode as Code;
@@ -176,7 +177,7 @@ fn a_set_up_that_fails_midway_leaves_nothing_behind() {
     }
 }
 
-/// The arena has room for one connection. So each failure must have given all of it back.
+/// The arena has space for one connection, so each failure must have released all of it.
 #[test]
 fn memory_comes_back() {
     let mut pair = Pair::new(1);
@@ -212,7 +213,7 @@ fn memory_comes_back() {
 
 #[test]
 fn terms_that_do_not_fit_are_refused_by_both() {
-    // Three channels lead to a storage unit with two buffers: it says so first.
+    // Three channels lead to a storage unit with two buffers: it reports that first.
     let mut unit = Unit::shaped(
         Role::Storage,
         2,
@@ -237,7 +238,7 @@ fn terms_that_do_not_fit_are_refused_by_both() {
     compute.hear(START, &offer(|terms| terms.fabric = 9));
     assert_eq!(compute.refusal().code, RefusalCode::ForeignRack);
     assert_eq!(compute.unit.memory.bytes_held(), 0);
-    // A unit that does not say where it is may be anywhere.
+    // A unit that does not name its rack may belong to any.
     let mut compute = dialer();
     compute.hear(START, &offer(|terms| terms.fabric = 0));
     assert!(compute.end.is_none());
@@ -287,7 +288,7 @@ fn keys_that_cannot_be_are_refused_by_both() {
     compute(|keys| keys.queue_pairs[0].qpn = Qpn(0));
 }
 
-/// Each side is told by the other, in words.
+/// Each side receives the other's reason as text.
 #[test]
 fn who_is_refused_hears_why() {
     let poor = Unit::shaped(Role::Storage, 2, |_| {}, |nic| nic.qps_max = 1, 1 << 20);

@@ -1,4 +1,4 @@
-//! Units with soft NICs that keep books, and the stream between two.
+//! Units with soft NICs that count resources, and the stream between two units.
 
 use super::super::{Handshake, HandshakeError, Step};
 use super::counting::{Counting, Held};
@@ -12,7 +12,7 @@ use rackweave_wire::parse_bytes;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// How long a handshake may take.
+/// Time limit of a handshake.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 pub const START: Instant = Instant::from_nanos(1_000_000);
 
@@ -47,7 +47,7 @@ impl Unit {
         Self::shaped(role, seed, |_| {}, |_| {}, 1 << 20)
     }
 
-    /// A unit whose configurations were changed, with an arena of so many bytes.
+    /// A unit with a modified configuration and NIC, and an arena of this many bytes.
     pub fn shaped(
         role: Role,
         seed: u64,
@@ -95,13 +95,13 @@ impl Unit {
         Handshake::new(START, self.role, config, self.terms, START + PATIENCE)
     }
 
-    /// Nothing made by a connection is left.
+    /// Whether no resource of a connection is left.
     pub fn holds_nothing(&self) -> bool {
         self.verbs.held == Held::default()
     }
 }
 
-/// A machine, its unit, what it has sent and what became of it.
+/// A machine, its unit, the bytes it has sent and its result.
 pub struct Side {
     pub machine: Handshake,
     pub unit: Unit,
@@ -119,7 +119,7 @@ impl Side {
         }
     }
 
-    /// Has it act once and takes what it sends.
+    /// Polls it once and takes what it sends.
     pub fn act(&mut self, now: Instant) {
         let Unit {
             verbs,
@@ -144,7 +144,7 @@ impl Side {
         assert_eq!(self.end.is_some(), self.machine.poll_timeout().is_none());
     }
 
-    /// Bytes come, and it acts.
+    /// Passes bytes to it, and polls it.
     pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
         self.machine.handle_bytes(now, bytes);
         self.act(now);
@@ -184,7 +184,7 @@ impl Side {
     }
 }
 
-/// Two units that begin.
+/// Two units at the start.
 pub struct Pair {
     pub compute: Side,
     pub storage: Side,
@@ -210,7 +210,7 @@ impl Pair {
         self.storage.act(now);
     }
 
-    /// Runs until nothing moves any more; what is sent arrives whole.
+    /// Runs until nothing changes any more; everything sent is delivered completely.
     pub fn settle(&mut self) {
         loop {
             self.act(START);
@@ -224,7 +224,7 @@ impl Pair {
         }
     }
 
-    /// Takes what is connected back; then nothing must be left.
+    /// Releases connected ends; then nothing may be left.
     pub fn clear(&mut self) {
         fn clear(side: &mut Side) {
             if let Some(Ok(connection)) = side.end.take() {
@@ -236,7 +236,7 @@ impl Pair {
         clear(&mut self.storage);
     }
 
-    /// Sends a message on every channel and sees it arrive at the right end.
+    /// Sends a message on every channel and checks that it arrives at the right end.
     pub fn check_traffic(&mut self) {
         let Self { compute, storage } = self;
         let mut connections = [compute.end.take(), storage.end.take()]
@@ -258,7 +258,7 @@ impl Pair {
                 let polled = connections[side].poll(START, &mut *verbs[side]);
                 assert!(polled.is_ok(), "{polled:?}");
                 while let Some(packet) = verbs[side].nic.poll_transmit(START) {
-                    // The units have an arena each: packets between them carry bytes.
+                    // The units have separate arenas: packets between them carry bytes.
                     let mut bytes = Vec::new();
                     assert!(packet.serialise(memories[side], &mut bytes));
                     let packet = parse_bytes(&bytes).expect("what a NIC sends is well-formed");
@@ -281,7 +281,7 @@ impl Pair {
     }
 }
 
-/// A greeter alone that has heard a sound Hello, and its Offer taken from what it sent.
+/// A greeter without a peer that has received a valid Hello; its Offer is taken from its output.
 pub fn greeted(mut storage: Side) -> Side {
     storage.hear(START, &hello(|_| {}));
     assert!(matches!(storage.messages()[..], [Message::Offer(_)]));
@@ -294,7 +294,7 @@ pub fn greeter() -> Side {
     Side::new(unit)
 }
 
-/// A dialer that has said Hello.
+/// A dialer that has sent a Hello.
 pub fn dialer() -> Side {
     let unit = Unit::new(Role::Compute, 1);
     let mut side = Side::new(unit);
@@ -320,7 +320,7 @@ pub fn offer(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
     Message::Offer(terms(Role::Storage, change)).emit()
 }
 
-/// Sound keys for five channels, changed.
+/// Valid keys for five channels, changed.
 pub fn keys(change: impl FnOnce(&mut Keys)) -> Keys {
     use rackweave_base::{Psn, Rkey};
     use rackweave_wire::fabric::message::handshake::{Place, QueuePair};

@@ -12,7 +12,7 @@ fn two_units_connect_and_every_channel_leads_where_it_should() {
     pair.clear();
 }
 
-/// Delivers at most `limit` bytes in all, in random pieces, in random order of the directions.
+/// Delivers at most `limit` bytes in total, in random pieces, in random order of the directions.
 fn deliver(pair: &mut Pair, rng: &mut Rng, mut limit: usize) -> usize {
     let mut delivered = 0;
     loop {
@@ -69,9 +69,9 @@ fn one_byte_at_a_time() {
 /// Bytes of Hello, Offer, Open and Accept with five channels.
 const LENS: [usize; 4] = [56, 52, 84, 84];
 
-/// Whichever byte is the last: who fails holds nothing and says what was missing, and the compute
-/// unit is never connected alone. The storage unit may be, if it was the Accept that did not come
-/// through: that peer is dead, which keepalive finds.
+/// Whichever byte is the last: the unit that fails holds nothing and reports what was missing, and
+/// the compute unit is never the only one connected. The storage unit may be, if the Accept was
+/// lost: its peer is then dead, which keepalive detects.
 #[test]
 fn the_stream_breaks_after_any_byte() {
     let all: usize = LENS.iter().sum();
@@ -90,7 +90,7 @@ fn the_stream_breaks_after_any_byte() {
 }
 
 fn check_broken(pair: &Pair, limit: usize, seed: u64) {
-    // Where each message begins.
+    // Offsets where the messages start.
     let mut begins = [0; 5];
     for at in 0..4 {
         begins[at + 1] = begins[at] + LENS[at];
@@ -118,7 +118,7 @@ fn check_broken(pair: &Pair, limit: usize, seed: u64) {
     }
 }
 
-/// After the end nothing has any effect.
+/// Nothing has any effect after the end.
 #[test]
 fn what_comes_after_the_end_is_nothing() {
     let mut pair = Pair::new(5);

@@ -63,14 +63,14 @@ fn who_is_in_time_by_a_nanosecond_is_heard() {
     storage.hear(last, &Message::Open(keys(|_| {})).emit());
     assert!(storage.is_connected());
 
-    // What comes later is not looked at.
+    // Bytes that arrive later are ignored.
     let mut storage = greeted(greeter());
     storage.hear(END, &Message::Open(keys(|_| {})).emit());
     assert_eq!(due(storage.error()), Kind::Open);
     assert_eq!(storage.unit.memory.bytes_held(), 0);
 }
 
-/// A peer that sends a byte now and then gains no time by it.
+/// A peer that sends a byte now and then does not extend the deadline.
 #[test]
 fn a_slow_loris_is_cut_off() {
     let mut storage = greeter();
@@ -87,7 +87,7 @@ fn a_slow_loris_is_cut_off() {
     assert_eq!(storage.refusal().code, RefusalCode::TooLate);
 }
 
-/// A compute unit that gives up takes back what it has made, and the storage unit hears of it.
+/// A compute unit that gives up releases its resources, and the storage unit is notified.
 #[test]
 fn a_compute_unit_gives_up() {
     let mut pair = Pair::of(Unit::new(Role::Compute, 1), Unit::new(Role::Storage, 2));

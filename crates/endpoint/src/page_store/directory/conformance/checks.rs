@@ -11,7 +11,7 @@ const C: usize = 2;
 /// A check.
 pub type Check = fn(&mut Bench<'_>);
 
-/// All checks and what they are called.
+/// All checks with their names.
 pub const ALL: [(&str, Check); 11] = [
     ("exclusive excludes", exclusive_excludes),
     ("shared sees the newest", shared_sees_the_newest),
@@ -103,7 +103,7 @@ fn evicts(bench: &mut Bench<'_>) {
     bench.void(B, 1);
     let (seen, source) = bench.fetched(A, Mode::Shared, 3);
     assert_eq!(seen, version);
-    // From the home, or from c, which the directory may have learnt of.
+    // From home, or from c, of which the directory may have learned.
     assert!(matches!(source, Source::Storage | Source::Memory));
     assert_eq!(bench.verify(A), LatchWord::open(version));
 }
@@ -166,7 +166,7 @@ fn unchanged(bench: &mut Bench<'_>) {
     assert_eq!(reply.latch, LatchWord::open(version));
     assert_eq!(bench.refresh_exclusive(B, 0, version), version);
     bench.expect(B, Op::Release { page }, Answer::Done);
-    // A whole turn of the eight bits that a request carries.
+    // A full cycle of the eight bits that a request carries.
     let have = version;
     for _ in 0..256 {
         bench.refresh_exclusive(A, 0, version);

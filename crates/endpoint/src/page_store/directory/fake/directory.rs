@@ -5,9 +5,9 @@ use super::{Entry, Event, FRAMES, Model, PAGES};
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Request, Response, Status};
 
 impl Model {
-    /// Carries a request out as far as one packet can.
+    /// Executes a request as far as one packet can.
     pub(super) fn asked(&mut self, node: u16, request: Request) -> Response {
-        // Never zero, and another one for a slot's next request.
+        // Never zero, and different for a slot's next request.
         self.commands = self.commands.wrapping_add(1).max(1);
         let mut response = Response {
             status: Status::NotIndexed,
@@ -147,7 +147,7 @@ impl Model {
         Status::Moving
     }
 
-    /// Whether there is the buffer frame that a slot aims at.
+    /// Whether the buffer frame at which a slot aims exists.
     fn has_aim(&self, node: u16, slot: u8) -> bool {
         let aim = self.aims[&(node, slot)];
         aim >> 24 < self.nodes.len() as u64 && (aim as u32 & 0xff_ffff) < FRAMES

@@ -1,11 +1,11 @@
-//! The fake rack's data, piece by piece.
+//! Data movement of the fake rack, in pieces.
 
 use super::{Event, Model, PAGE};
 use rackweave_wire::fabric::page::{Completion, LatchWord, Outcome, PageId, Source};
 
 const PIECES: usize = 4;
 
-/// Why data moves.
+/// Why data is moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Fix { exclusive: bool },
@@ -22,7 +22,7 @@ impl Kind {
     }
 }
 
-/// A page under way.
+/// A page in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub node: u16,
@@ -31,9 +31,9 @@ pub(super) struct Transfer {
     pub page: PageId,
     pub frame: u32,
     pub kind: Kind,
-    /// A node's buffer frame, or the home.
+    /// A node's buffer frame, or home.
     pub source: Option<(u16, u32)>,
-    /// That of the source's node when it began.
+    /// The epoch of the source's node when it began.
     pub epoch: usize,
     /// The latch word when it began.
     pub asked: LatchWord,
@@ -111,7 +111,7 @@ impl Model {
         clean && transfer.kind == Kind::ReadFrame && self.rng.chance(self.faults.wrong_header)
     }
 
-    /// The page is not where it was said to be.
+    /// The page is not where it was expected.
     fn wrong_header(&mut self, mut transfer: Transfer) {
         if transfer.kind == Kind::ReadFrame {
             return self.finish(transfer, Outcome::WrongHeader);
@@ -130,7 +130,7 @@ impl Model {
         self.push(at, Event::Piece(transfer));
     }
 
-    /// The end: the entry learns of it, then the requester.
+    /// Ends the transfer: updates the entry, then notifies the requester.
     fn finish(&mut self, transfer: Transfer, outcome: Outcome) {
         self.land(&transfer);
         let Transfer { node, frame, .. } = transfer;

@@ -29,7 +29,7 @@ impl Model {
         broken.get(&qpn).copied().unwrap_or(false)
     }
 
-    /// Ends the oldest work request of a queue pair.
+    /// Completes the oldest work request of a queue pair.
     pub(super) fn complete(&mut self, node: u16, qpn: Qpn, id: u64) {
         let node = &mut self.nodes[node as usize];
         let (oldest, opcode) = node.posted.get_mut(&qpn).unwrap().pop_front().unwrap();
@@ -44,7 +44,7 @@ impl Model {
         });
     }
 
-    /// Breaks a queue pair; what was posted is flushed.
+    /// Breaks a queue pair; its posted requests are flushed.
     pub(in super::super) fn break_qp(&mut self, node: u16, qpn: Qpn) {
         let node = &mut self.nodes[node as usize];
         node.broken.insert(qpn, true);
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    /// Makes a broken queue pair afresh, as the controller does.
+    /// Re-establishes a broken queue pair, as the controller does.
     pub(in super::super) fn mend_qp(&mut self, node: u16, qpn: Qpn) {
         self.events.retain(|_, event| {
             let of = match event {
@@ -84,7 +84,7 @@ impl Model {
         it.control.write(at as usize, &next.to_le_bytes());
     }
 
-    /// What the server's NIC does; gives what it sends back.
+    /// Executes an operation as the server's NIC does; returns its response.
     pub(super) fn accessed(&mut self, operation: Operation) -> Vec<u8> {
         match operation {
             Operation::Read { address, rkey } => {

@@ -1,7 +1,7 @@
 //! Writing a page home whose entry is in a server's memory.
 //!
-//! The place is marked first, so that only one node writes a page at a time, and the mark is taken
-//! away when the write has ended, whether or not the page has moved on meanwhile.
+//! The place is marked first, so that only one node at a time writes a page. The mark is removed
+//! when the write has ended, whether or not the page has changed meanwhile.
 
 use super::super::Answer;
 use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storage};
@@ -11,23 +11,23 @@ use rackweave_wire::fabric::page::{
     Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Status,
 };
 
-/// What it waits for.
+/// What the machine waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// The entry.
     Reading,
-    /// The mark is being made.
+    /// The mark is being set.
     Marking,
-    /// The entry again: who reads it unindexed after the mark knows that the controller will see
+    /// The entry again: if it is still not indexed after the mark was set, the controller will see
     /// the mark before it takes the entry over.
     Marked,
-    /// The mark is being taken back: the switch has the entry.
+    /// The mark is being withdrawn: the switch has the entry.
     Unmarking,
     /// The switch's write.
     Writing,
-    /// The mark is being taken away; this is the write's end.
+    /// The mark is being removed; this is the result of the write.
     Finishing(Answer),
-    /// The entry again, because the place changed; this is the write's end.
+    /// The entry again, because the place changed; this is the result of the write.
     Rereading(Answer),
 }
 
@@ -38,12 +38,12 @@ pub(in super::super) struct Evict {
     page: PageId,
     frame: u32,
     keep: bool,
-    /// A mark of a page that is in this buffer frame is this operation's: nobody but the node marks
-    /// it, and the node does one thing at a time with a page.
+    /// A mark on a page that is in this buffer frame belongs to this operation: only this node sets
+    /// it, and the node runs one operation at a time on a page.
     mine: bool,
-    /// The mark was made, so that it is this operation's wherever the page is by now.
+    /// The mark was set, so it belongs to this operation wherever the page is now.
     sure: bool,
-    /// Nothing is to be written: only the mark is to go.
+    /// Nothing is to be written: only the mark is to be removed.
     unmark: bool,
     state: State,
     latch: LatchWord,
@@ -71,7 +71,7 @@ impl Evict {
         }
     }
 
-    /// The machine of an operation that begins anew and may have made its mark.
+    /// The machine of a restarted operation that may have set its mark.
     pub fn again(me: u16, page: PageId, frame: u32, keep: bool, sure: bool) -> Self {
         Self {
             mine: true,
@@ -80,7 +80,8 @@ impl Evict {
         }
     }
 
-    /// The machine that takes away what another left behind. Its first step is to read the entry.
+    /// The machine that removes the mark left by another operation. Its first step is to read the
+    /// entry.
     pub fn unmark(me: u16, page: PageId, frame: u32, sure: bool) -> Self {
         Self {
             unmark: true,
@@ -88,7 +89,7 @@ impl Evict {
         }
     }
 
-    /// What it is to do, should it begin anew in the same directory.
+    /// What it has to do if it is restarted in the same directory.
     pub fn goal(&self) -> Goal {
         let &Self {
             page,
@@ -109,13 +110,13 @@ impl Evict {
         }
     }
 
-    /// What is to be done in place of it, should nobody be there to do it.
+    /// What must be done in its place if it is abandoned.
     pub fn owes(&self) -> Goal {
         let (page, frame, sure) = (self.page, self.frame, self.sure);
         Goal::Unmark { page, frame, sure }
     }
 
-    /// What to do now.
+    /// The next step after an event.
     pub fn next(&mut self, event: Event) -> Step {
         match (self.state, event) {
             (State::Reading, Event::Entry(latch, place)) => self.read(latch, place),
@@ -142,7 +143,7 @@ impl Evict {
                 self.place = place;
                 self.finish(answer)
             }
-            // If the switch is lost, the write may be under way still: the mark stays.
+            // If the switch is lost, the write may still be in flight: the mark stays.
             _ => gone(),
         }
     }
@@ -180,13 +181,14 @@ impl Evict {
             _ if self.unmark => Step::End(Answer::Gone, self.latch),
             (true, true) if self.mine => self.write(),
             (false, true) if self.sure => self.finish(Answer::Superseded),
-            // Whoever has the latch publishes the newest version, or it is lost with that node.
+            // The node that holds the latch publishes the newest version, or it is lost with that
+            // node.
             (false, _) if place.is_lost() && self.latch.is_locked() => {
                 Step::End(Answer::Locked, self.latch)
             }
             (false, _) if place.is_lost() => Step::End(Answer::Lost, self.latch),
             (false, _) => Step::End(Answer::Superseded, self.latch),
-            // An older version is on its way home.
+            // An older version is being written home.
             (true, true) => Step::Pause,
             (true, false) => {
                 self.state = State::Marking;
@@ -243,10 +245,10 @@ impl Evict {
         }
     }
 
-    /// Takes the mark away: the write has ended so.
+    /// Removes the mark: the write has ended with this result.
     fn finish(&mut self, answer: Answer) -> Step {
         let succeeded = answer == Answer::Done;
-        // A directory that is being made again has no marks.
+        // A directory that is being rebuilt has no marks.
         let is_behind = self.place.is_at(self.me, self.frame) && self.place.is_dirty();
         if !(self.place.is_writing() || succeeded && is_behind) {
             return self.ended(answer);
@@ -274,7 +276,7 @@ impl Evict {
         }
     }
 
-    /// A write that was overtaken has brought home what nobody wants any more.
+    /// A write that was overtaken has written home a version that is no longer needed.
     fn ended(&self, answer: Answer) -> Step {
         let overtaken = !self.place.is_at(self.me, self.frame);
         match answer {

@@ -1,9 +1,9 @@
-//! Bringing a page whose entry is in a server's memory.
+//! Fetching a page whose entry is in a server's memory.
 //!
-//! A shared fetch notes the latch word before the data moves and looks again afterwards. If the
-//! data came from the home, the node makes its buffer frame known as the page's place. It does so
-//! with the latch in its hands: a compare-and-swap of the place alone could succeed although the
-//! page was changed and written home in between, and the place would be an old version's.
+//! A shared fetch notes the latch word before the data moves and compares it afterwards. If the
+//! data came from home, the node publishes its buffer frame as the page's place. It holds the latch
+//! while it does so: a compare-and-swap of the place alone could succeed although the page was
+//! changed and written home in between, and the place would then be that of an old version.
 
 use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storage};
 use super::super::{Answer, Mode, Op, Served};
@@ -13,32 +13,32 @@ use rackweave_wire::fabric::page::{
     Source, Status,
 };
 
-/// What it waits for.
+/// What the machine waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// The entry.
     Reading,
     /// The latch is being taken.
     Latching,
-    /// The entry again: the latch is taken, nobody but a writer home changes the place now.
+    /// The entry again: the latch is taken; from now on only a write home changes the place.
     Latched,
-    /// A place that does not hold the page is being forgotten.
+    /// A place that does not hold the page is being removed.
     Dropping,
-    /// The switch is told which buffer frame.
+    /// The switch is being given the buffer frame.
     Aiming,
     /// The data from the buffer frame.
     FromFrame,
-    /// The data from the home.
+    /// The data from home.
     FromHome,
-    /// The entry again, after shared data.
+    /// The entry again, after a shared fetch of data.
     Checking(Source),
-    /// The latch is being taken to make the place known.
+    /// The latch is being taken in order to publish the place.
     EnlistLatch,
-    /// The place is being made known.
+    /// The place is being published.
     EnlistPlace,
-    /// The latch is being given back.
+    /// The latch is being released.
     EnlistOpen,
-    /// The latch is being given back; this is the answer.
+    /// The latch is being released; this is the answer.
     Releasing(Answer, LatchWord),
 }
 
@@ -51,11 +51,11 @@ pub(in super::super) struct Fetch {
     frame: u32,
     have: Option<u64>,
     state: State,
-    /// The first word as it should be now.
+    /// The expected value of the first word.
     latch: FallbackLatch,
-    /// The second word as it was last seen.
+    /// The last known value of the second word.
     place: Place,
-    /// Whether to make this node's buffer frame known.
+    /// Whether to publish this node's buffer frame.
     enlist: bool,
     failures: u8,
     overtaken: u8,
@@ -79,7 +79,7 @@ impl Fetch {
         }
     }
 
-    /// What to do now.
+    /// The next step after an event.
     pub fn next(&mut self, event: Event) -> Step {
         match (self.state, event) {
             (_, Event::ServerLost) => gone(),
@@ -91,10 +91,11 @@ impl Fetch {
             (State::Dropping, Event::Swapped(before)) => self.dropped(before),
             (State::Aiming, Event::Answered(response)) => match response.status {
                 Status::Current => self.ask(State::FromFrame, Operation::ReadFrame, self.page),
-                // The node is not known any more; soon the place will be another.
+                // The node is no longer known; the place will soon change.
                 _ => self.refused(response, Status::Invalid),
             },
-            // The place names no buffer frame of that node: whoever wrote it broke the protocol.
+            // The place does not name a buffer frame of that node: the node that wrote it broke the
+            // protocol.
             (State::FromFrame, Event::Answered(response)) if response.status == Status::Invalid => {
                 self.retry()
             }
@@ -118,7 +119,7 @@ impl Fetch {
         }
     }
 
-    /// The latch that it has, or may have, only for the moment: to be given back.
+    /// The latch that it holds, or may hold, only temporarily: to be released.
     pub fn owes(&self) -> Option<Goal> {
         let undo = |answer, latch| Goal::Undo {
             page: self.page,
@@ -134,7 +135,7 @@ impl Fetch {
         }
     }
 
-    /// The latch that it may have for its user.
+    /// The latch that it may hold for its caller.
     pub fn may_hold(&self) -> Option<Goal> {
         (self.mode == Mode::Exclusive).then_some(Goal::Undo {
             page: self.page,
@@ -143,7 +144,7 @@ impl Fetch {
         })
     }
 
-    /// What it is to do.
+    /// What it has to do.
     pub fn goal(&self) -> Goal {
         Goal::Do(Op::Fetch {
             page: self.page,
@@ -202,7 +203,7 @@ impl Fetch {
         match self.mode {
             Mode::Exclusive if latch.holder() == Some(self.me) => self.data(),
             _ if latch.latch().is_locked() => {
-                // Of another operation's: not to be given back.
+                // It belongs to another operation: do not release it.
                 Step::End(Answer::Locked, latch.latch())
             }
             Mode::Shared => self.data(),
@@ -232,14 +233,14 @@ impl Fetch {
             return Step::Switch(self.goal());
         }
         if latch != self.latch {
-            // Somebody took this node for dead.
+            // This node was declared dead.
             return Step::End(Answer::Locked, latch.latch());
         }
         self.place = place;
         self.data()
     }
 
-    /// Gets the page from where the entry says.
+    /// Gets the page from the source that the entry names.
     fn data(&mut self) -> Step {
         if self.place.is_lost() {
             return self.fail(Answer::Lost, self.latch.latch());
@@ -251,9 +252,9 @@ impl Fetch {
             Some(at) if at == (self.me, self.frame) => {
                 if self.place.is_dirty() {
                     return match self.have {
-                        // It has been published anew under another version number.
+                        // It has been republished under another version number.
                         Some(_) => Step::End(Answer::Unchanged, self.latch.latch()),
-                        // Whoever wrote that broke the protocol.
+                        // The node that wrote the entry broke the protocol.
                         None => self.fail(Answer::Gone, self.latch.latch()),
                     };
                 }
@@ -289,7 +290,7 @@ impl Fetch {
         self.ask(State::FromHome, Operation::ReadHome, self.page)
     }
 
-    /// The switch does not move anything. `passing` is what may be over when it is asked again.
+    /// The switch refuses the transfer. `passing` is the status that a retry may clear.
     fn refused(&mut self, response: Response, passing: Status) -> Step {
         match response.status {
             Status::Busy => Step::Pause,
@@ -310,7 +311,7 @@ impl Fetch {
     fn moved(&mut self, completion: Completion) -> Step {
         match completion.outcome {
             Outcome::Done => self.arrived(completion.source),
-            // Dirty: it has just been written home, and the place is another.
+            // Dirty: it has just been written home, and the place has changed.
             Outcome::WrongHeader if self.state == State::FromFrame && !self.place.is_dirty() => {
                 self.drop_place()
             }
@@ -353,7 +354,7 @@ impl Fetch {
         if latch != self.latch {
             return Step::End(Answer::Locked, latch.latch());
         }
-        // A buffer frame that changed hands may have been filled again while it was read.
+        // A buffer frame that was reassigned may have been refilled while it was read.
         if source == Source::Memory && place.moves() != self.place.moves() {
             return self.retry();
         }
@@ -368,7 +369,7 @@ impl Fetch {
                 let to = self.place.read(self.me, self.frame);
                 self.swap_place(State::EnlistPlace, to)
             }
-            // Whether or not it succeeded: another place is as good.
+            // Whether or not it succeeded: another place serves as well.
             State::EnlistPlace => {
                 let open = released(expected);
                 self.swap_latch(State::EnlistOpen, open)
@@ -387,7 +388,7 @@ impl Fetch {
         }
     }
 
-    /// Ends in failure, once the latch is given back.
+    /// Ends in failure, after the latch has been released.
     fn fail(&mut self, answer: Answer, latch: LatchWord) -> Step {
         let releasing = matches!(self.state, State::Releasing(..));
         if !self.holds() || releasing {

@@ -1,21 +1,22 @@
-//! Looking at a latch in a server's memory, and giving it back.
+//! Reading and releasing a latch in a server's memory.
 //!
-//! A changed page is not moved away from under a write to its home: the mark of that write does not
-//! say whose it is, and so the place must, if its node dies. Who has changed the page waits.
+//! A changed page is not moved away while it is being written home. The mark of that write does not
+//! name its owner, so the place must do so in case the owner dies. A node that has changed the page
+//! waits.
 
 use super::super::step::{Event, Goal, Step, Word};
 use super::super::{Answer, Op};
 use super::{gone, is_overtaken_often, released};
 use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
 
-/// What it waits for.
+/// What the machine waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// The entry.
     Reading,
-    /// The place is being made this node's.
+    /// The place is being set to this node's.
     Placing,
-    /// The latch is being opened.
+    /// The latch is being released.
     Opening,
 }
 
@@ -43,12 +44,12 @@ impl Latch {
         }
     }
 
-    /// What it is to do.
+    /// What it has to do.
     pub fn goal(&self) -> Goal {
         self.goal
     }
 
-    /// What to do now.
+    /// The next step after an event.
     pub fn next(&mut self, event: Event) -> Step {
         match (self.state, event) {
             (State::Reading, Event::Entry(latch, place)) => {
@@ -58,7 +59,7 @@ impl Latch {
             }
             (State::Placing, Event::Swapped(before)) if before == self.place.0 => self.open(),
             (State::Reading, Event::Due { tired: false }) => Step::ReadEntry,
-            // Somebody began or ended a write, or the switch has the entry now.
+            // A write was started or ended, or the switch has the entry now.
             (State::Placing, Event::Swapped(_)) => self.again(),
             (State::Opening, Event::Swapped(before)) => self.opened(FallbackLatch(before)),
             _ => gone(),
@@ -78,7 +79,7 @@ impl Latch {
             return Step::Switch(self.goal);
         }
         if let Goal::Do(Op::Verify { .. }) = self.goal {
-            // Who has the latch may have the newest version.
+            // The node that holds the latch may have the newest version.
             return match self.place.is_lost() && !self.latch.latch().is_locked() {
                 true => Step::End(Answer::Lost, self.latch.latch()),
                 false => Step::End(Answer::Done, self.latch.latch()),
@@ -88,7 +89,7 @@ impl Latch {
             return match self.goal {
                 Goal::Do(Op::Own { frame, .. }) => self.move_to(self.place.moved(self.me, frame)),
                 Goal::Do(Op::Disown { .. }) => self.move_to(self.place.accepted()),
-                // There is another latch now, with which the node has to find out first.
+                // There is another latch now, which the node must resolve first.
                 Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
                 _ => Step::End(Answer::Locked, self.latch.latch()),
             };
@@ -112,7 +113,7 @@ impl Latch {
         }
     }
 
-    /// The word when this is done.
+    /// The latch word after this operation.
     fn after(&self) -> FallbackLatch {
         match self.goal {
             Goal::Do(Op::Unfix { .. } | Op::Own { .. } | Op::Disown { .. }) => {

@@ -1,13 +1,14 @@
-//! One operation on a page whose entry is in a server's memory: the node itself is the directory,
-//! by READ and compare-and-swap on the entry's two words, and asks the switch only to move data.
+//! One operation on a page whose entry is in a server's memory. The node itself acts as the
+//! directory, by READ and compare-and-swap on the entry's two words, and uses the switch only to
+//! move data.
 //!
-//! What makes that safe:
-//! - Nobody takes, changes or gives back a latch but by compare-and-swap of the whole first word,
-//!   which fails once the controller has made it [`FallbackLatch::INDEXED`]. Then the operation
-//!   goes on in the switch, where the latch is too, if it was held.
-//! - The place changes by compare-and-swap as well, so that nobody's mark of a write is lost. While
-//!   the switch has the entry, the controller keeps a value there that is no place, and it takes no
-//!   entry over that bears the mark.
+//! This is safe for two reasons:
+//! - A latch is taken, changed or released only by compare-and-swap of the whole first word, which
+//!   fails once the controller has set it to [`FallbackLatch::INDEXED`]. The operation then
+//!   continues in the switch, which also has the latch if it was held.
+//! - The place changes by compare-and-swap as well, so that no node's mark of a write is lost.
+//!   While the switch has the entry, the controller keeps a value there that is not a place, and it
+//!   does not take over an entry that bears the mark.
 
 mod evict;
 mod fetch;
@@ -23,17 +24,17 @@ use rackweave_wire::fabric::page::FallbackLatch;
 /// The machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FallbackWalk {
-    /// Brings a page.
+    /// Fetches a page.
     Fetch(Fetch),
-    /// Looks at the latch, or gives it back.
+    /// Reads the latch, or releases it.
     Latch(Latch),
     /// Writes a page home.
     Evict(Evict),
 }
 
 impl FallbackWalk {
-    /// The machine of node `me`, if the goal is about a page, and its first step: the entry is
-    /// read.
+    /// The machine of node `me`, if the goal concerns a page, and its first step, which reads the
+    /// entry.
     pub fn start(me: u16, goal: Goal) -> Option<(Self, Step)> {
         let walk = match goal {
             Goal::Do(Op::Fetch {
@@ -65,7 +66,7 @@ impl FallbackWalk {
         Some((walk, Step::ReadEntry))
     }
 
-    /// What it is to do, should it begin anew.
+    /// What it has to do if it is restarted.
     pub fn goal(&self) -> Goal {
         match self {
             Self::Fetch(fetch) => fetch.owes().unwrap_or(fetch.goal()),
@@ -74,7 +75,7 @@ impl FallbackWalk {
         }
     }
 
-    /// What is to be done in place of it, should nobody be there to do it.
+    /// What must be done in its place if it is abandoned.
     pub fn owes(&self) -> Option<Goal> {
         match self {
             Self::Fetch(fetch) => fetch.owes().or(fetch.may_hold()),
@@ -86,7 +87,7 @@ impl FallbackWalk {
         }
     }
 
-    /// What to do now.
+    /// The next step after an event.
     pub fn next(&mut self, event: Event) -> Step {
         match self {
             Self::Fetch(fetch) => fetch.next(event),
@@ -96,28 +97,28 @@ impl FallbackWalk {
     }
 }
 
-/// How often a machine reads the entry again at once because another node's change came between its
-/// READ and its compare-and-swap. After that it pauses: who changes the entry on and on, by mistake
-/// or on purpose, must not keep an operation from its end.
+/// How often a machine rereads the entry at once because another node's change came between its
+/// READ and its compare-and-swap. After that it pauses: a node that keeps changing the entry, by
+/// mistake or on purpose, must not prevent an operation from ending.
 const OVERTAKEN_AT_ONCE: u8 = 3;
 
-/// Counts how often a machine was overtaken, and says whether it is to pause.
+/// Counts how often a machine was overtaken, and returns whether it must pause.
 fn is_overtaken_often(overtaken: &mut u8) -> bool {
     *overtaken = overtaken.saturating_add(1);
     *overtaken > OVERTAKEN_AT_ONCE
 }
 
-/// The word of a latch that `me` takes.
+/// The latch word after `me` has taken the latch.
 fn taken(word: FallbackLatch, me: u16) -> FallbackLatch {
     FallbackLatch::new(word.latch().locked(), Some(me))
 }
 
-/// The word of a latch that is given back, nothing changed.
+/// The latch word after a release without a change.
 fn released(word: FallbackLatch) -> FallbackLatch {
     FallbackLatch::new(word.latch().released(), None)
 }
 
-/// The end of an operation whose server is gone.
+/// The end of an operation whose server does not respond.
 fn gone() -> Step {
     Step::End(Answer::Gone, super::step::NO_LATCH)
 }

@@ -1,4 +1,4 @@
-//! Single transitions that the histories reach rarely.
+//! Single transitions that are rare in the histories.
 
 use super::*;
 use crate::page_store::directory::Mode;
@@ -184,16 +184,16 @@ fn a_write_that_begins_anew_takes_no_other_nodes_mark_away() {
         let (mut walk, _) = FallbackWalk::start(ME, goal).unwrap();
         walk.next(Event::Entry(OPEN, place))
     };
-    // A mark that was made stays until its maker takes it away, wherever the page is.
+    // A mark stays until the node that set it removes it, wherever the page is.
     let cleared = swap(Word::Place, theirs.0, theirs.written(ME, 3, false, true).0);
     for sure in [again(true), unmark(true)] {
         assert_eq!(first(sure, theirs), cleared);
     }
-    // One of which nobody knows whether it was made may be another's.
+    // A mark that may or may not have been set may belong to another operation.
     let over = |answer| Step::End(answer, OPEN.latch());
     assert_eq!(first(again(false), theirs), over(Answer::Superseded));
     assert_eq!(first(unmark(false), theirs), over(Answer::Gone));
-    // A directory that was made again has no marks of before.
+    // A rebuilt directory has no earlier marks.
     let evict = Goal::Do(Op::Evict {
         page,
         frame: 3,
@@ -212,7 +212,7 @@ fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
     walk.next(Event::Swapped(dirty.0));
     walk.next(Event::Entry(OPEN, dirty.writing()));
     walk.next(moved(Outcome::Done));
-    // The controller, which makes the directory again, was here first.
+    // The controller, which rebuilds the directory, was faster.
     assert_eq!(walk.next(Event::Swapped(dirty.0)), Step::ReadEntry);
     let home = dirty.written(ME, 3, true, false);
     let entered = walk.next(Event::Entry(OPEN, dirty));
@@ -223,7 +223,7 @@ fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
 
 #[test]
 fn a_page_whose_newest_version_is_being_published_is_not_lost() {
-    // So a directory that was made again has it: the latch is on its way back with a new version.
+    // The state after a rebuild: the latch is being released with a new version.
     let theirs = FallbackLatch::new(LatchWord::open(5).locked(), Some(2));
     let unknown = Place::HOME.lost();
     for (latch, answer) in [(theirs, Answer::Locked), (OPEN, Answer::Lost)] {
@@ -243,7 +243,7 @@ fn a_changed_page_does_not_move_away_from_under_a_write() {
     let end = tired.next(Event::Due { tired: true });
     assert!(matches!(end, Step::End(Answer::Gone, _)));
     assert_eq!(walk.next(Event::Due { tired: false }), Step::ReadEntry);
-    // The write goes on when who wrote is dead, until the controller says that it has ended.
+    // The write continues after the writing node has died, until the controller reports its end.
     assert!(marked.died(2).is_writing());
     let ended = marked.died(2).not_writing();
     for place in [marked.written(2, 9, true, false), ended] {

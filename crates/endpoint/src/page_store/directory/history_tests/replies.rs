@@ -1,4 +1,4 @@
-//! What must hold of every reply.
+//! Requirements on every reply.
 
 use super::{Copy, History, name};
 use crate::page_store::directory::conformance::{World, stamped};
@@ -7,7 +7,7 @@ use crate::page_store::directory::{Answer, Mode, Op, Reply};
 use rackweave_wire::fabric::page::{LatchWord, PageId};
 
 impl History {
-    /// Checks a reply and takes note of it.
+    /// Checks a reply and records it.
     pub(super) fn replied(&mut self, node: usize, reply: Reply) {
         let under_way = self.nodes[node].under_way.remove(&reply.ticket);
         let (op, committed) = under_way.expect("a reply to what was asked");
@@ -35,7 +35,7 @@ impl History {
                 copy.latched = false;
                 assert_eq!(latch, LatchWord::open(copy.version), "{op:?}");
                 let committed = &mut self.committed[page.index() as usize];
-                // Others may have changed it again before this reply.
+                // Other nodes may have changed it again before this reply.
                 *committed = (*committed).max(latch.version());
             }
             Op::Release { page } => {
@@ -47,7 +47,8 @@ impl History {
             Op::Evict { page, .. } => {
                 let entry = self.world.model.borrow().entry(page);
                 let copy = self.copy(node, page);
-                // The place may be another's a moment before the version counts its change.
+                // The place may become another node's a moment before the version counts its
+                // change.
                 let moved = !entry.place.is_at(node as u16, copy.frame);
                 let overtaken = entry.latch.version() > copy.version || moved;
                 match reply.answer {
@@ -105,7 +106,7 @@ impl History {
         self.nodes[node].copies.insert(page.number(), copy);
     }
 
-    /// What is in the buffer frame now, nobody knows, unless it is a copy that only this node has.
+    /// The content of the buffer frame is now unknown, unless it is a copy that only this node has.
     fn failed(&mut self, node: usize, page: PageId, frame: u32) {
         let entry = self.world.model.borrow().entry(page);
         let copy = self.nodes[node].copies.get(&page.number()).copied();

@@ -6,7 +6,7 @@ use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::LatchWord;
 
-/// Its node dies, if anything is under way: what it wrote home comes there, or does not.
+/// Its node dies with operations in flight: its writes home arrive, or do not.
 impl Drop for FakeDirectory {
     fn drop(&mut self) {
         if self.under_way.is_empty() || std::thread::panicking() {
