@@ -35,7 +35,7 @@ impl Tree {
                     return Err(error);
                 }
             };
-            // The first tree node begins where the tree does.
+            // The first tree node's low fence is that of the tree.
             let fence = if previous.is_none() { low } else { key };
             if let Err(error) = level.push(entry, fence) {
                 root.leave();

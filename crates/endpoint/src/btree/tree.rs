@@ -181,7 +181,7 @@ impl Tree {
         self.inner.layout
     }
 
-    /// The most entries of a tree node of `level`.
+    /// Maximum number of entries of a tree node of `level`.
     #[inline]
     pub(super) fn limit(&self, level: u8) -> usize {
         match self.inner.superblock.fan_out {

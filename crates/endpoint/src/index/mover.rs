@@ -1,6 +1,6 @@
 //! Moves one range from an endpoint to its neighbour, step by step, by requests to both.
 //!
-//! | phase | asks | goes on to |
+//! | phase | asks | next phase |
 //! |---|---|---|
 //! | marking | the giver, to mark entries | staging |
 //! | staging | the taker, to stage the range | copying |

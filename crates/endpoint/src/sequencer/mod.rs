@@ -56,7 +56,7 @@ pub struct Ticket(pub u64);
 pub struct Done {
     /// The call.
     pub ticket: Ticket,
-    /// The range, as long as requested, or the reason why there is none.
+    /// A range of the requested length, or the reason why there is none.
     pub result: Result<Range<u64>, SequencerError>,
 }
 

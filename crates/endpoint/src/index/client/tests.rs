@@ -10,7 +10,7 @@ use rackweave_base::Rkey;
 use rackweave_verbs::{Access as Permission, Mtu};
 
 const HOST: EndpointId = EndpointId(0);
-/// Every key that is a multiple of this.
+/// The keys are the multiples of this.
 const STEP: u64 = 7;
 const KEYS: u64 = 3000;
 

@@ -99,7 +99,7 @@ macro_rules! requests {
                 })
             }
 
-            /// The method that it is a request of.
+            /// The method of the request.
             pub fn method(&self) -> Method {
                 match self {
                     $(Self::$name { .. } => Method::$name,)*

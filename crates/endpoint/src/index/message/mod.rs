@@ -75,7 +75,7 @@ pub enum Outcome {
     Absent = 1,
     /// The keys belong to another endpoint. The endpoint's map version follows.
     Moved = 2,
-    /// The keys are being moved: ask again later.
+    /// The keys are being moved: retry later.
     Busy = 3,
     /// The tree is full.
     Full = 4,

@@ -98,7 +98,7 @@ pub enum ReaderError {
     Config {
         /// The name of the setting.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
         /// The possible values.
         possible: &'static str,

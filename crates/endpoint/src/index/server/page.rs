@@ -22,7 +22,7 @@ impl<'a, 'b> PageWriter<'a, 'b> {
         }
     }
 
-    /// Begins the page anew.
+    /// Clears the page.
     pub fn begin(&mut self) {
         self.reply.clear();
         self.reply.push(&[Outcome::Done as u8]);

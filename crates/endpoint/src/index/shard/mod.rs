@@ -32,7 +32,7 @@ pub enum Denied {
         /// The version of the endpoint's map.
         version: u64,
     },
-    /// The keys are on their way to another endpoint.
+    /// The keys are being moved to another endpoint.
     #[error("the keys are being moved; try again soon")]
     Busy,
     /// The tree refused.
@@ -51,7 +51,7 @@ pub enum ShardError {
         /// Number of endpoints of the index.
         endpoints: u16,
     },
-    /// The tree's bounds are not what the map says.
+    /// The tree's bounds differ from the range in the map.
     #[error("the tree has the keys {low} to {last}, the map gives {endpoint} others")]
     Bounds {
         /// The endpoint of the tree.

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{RwLock, RwLockReadGuard};
 
-/// Keys from `low` to `last`; none if `low` is above `last`.
+/// Keys from `low` to `last`; empty if `low` is above `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub low: u64,
