@@ -91,9 +91,9 @@ impl Consumer {
         self.layout.item_size
     }
 
-    /// Adjacent items, at least one and at most `items_max`, oldest first. The switch does not write
-    /// to them until they are released. A misbehaving peer can change them all the same, so data
-    /// that must be read twice has to be copied first.
+    /// Adjacent items, at least one and at most `items_max`, oldest first. The switch does not
+    /// write to them until they are released. A misbehaving peer can change them all the same, so
+    /// data that must be read twice has to be copied first.
     ///
     /// A released item is no longer accessible:
     ///
