@@ -1,17 +1,17 @@
-//! Which tree nodes are free.
+//! Allocation of tree nodes.
 
 use super::sync::{AtomicU32, Mutex, Ordering};
 use rackweave_wire::fabric::tree::ROOT;
 
 pub(super) struct Allocator {
     capacity: u32,
-    /// Tree nodes from here on have never been used.
+    /// Tree nodes from this index on have never been used.
     unused: AtomicU32,
     free: Mutex<Vec<u32>>,
 }
 
 impl Allocator {
-    /// Of `capacity` tree nodes, superblock and root are in use.
+    /// An allocator for `capacity` tree nodes, of which superblock and root are in use.
     pub fn new(capacity: u32) -> Self {
         Self {
             capacity,
@@ -29,7 +29,7 @@ impl Allocator {
         if let Some(index) = free.pop() {
             return Some(index);
         }
-        // Under the lock, so that it never passes the end.
+        // Incremented under the lock, so that it never passes the end.
         let index = self.unused.load(Ordering::Relaxed);
         (index < self.capacity).then(|| {
             self.unused.store(index + 1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Allocator {
         free.push(index);
     }
 
-    /// Learns which tree nodes are in use, of a tree that was opened.
+    /// Sets which tree nodes are in use, for a tree that was opened.
     pub fn adopt(&self, used: &[bool]) {
         let end = used.iter().rposition(|&used| used).map_or(0, |at| at + 1);
         self.unused.store(end as u32, Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Allocator {
         *free = unused.map(|(index, _)| index as u32).collect();
     }
 
-    /// Tree nodes in use, the superblock among them.
+    /// Number of tree nodes in use, including the superblock.
     pub fn used(&self) -> u32 {
         let free = self.free.lock().expect("no holder of this lock panics");
         self.unused.load(Ordering::Relaxed) - free.len() as u32

@@ -1,4 +1,4 @@
-//! The words of a tree, wherever they are.
+//! Access to the words of a tree.
 
 use super::sync::AtomicU64;
 #[cfg(not(any(loom, shuttle)))]
@@ -30,7 +30,7 @@ impl Arena {
         &self.block
     }
 
-    /// `count` words from byte `offset` on.
+    /// Returns `count` words from byte `offset` on.
     #[inline]
     pub fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         #[cfg(not(any(loom, shuttle)))]

@@ -1,4 +1,4 @@
-//! The part of the key space that the tree owns: parts are given away and taken over.
+//! The bounds of the tree's key range: ranges are given away and taken over.
 
 use super::error::TreeError;
 use super::node::Entry;
@@ -39,16 +39,16 @@ impl Tree {
         Ok(())
     }
 
-    /// Moves the bounds inwards and removes what is outside. New bounds beyond the old ones change
-    /// nothing on that side. Tree nodes outside end their epochs before this returns: no remote
-    /// reader takes one of them for live, even one that had a pointer to it. Nobody may write a key
-    /// outside of the new bounds meanwhile; such a write could be lost.
+    /// Moves the bounds inwards and removes the entries outside. New bounds beyond the old ones
+    /// change nothing on that side. Tree nodes outside end their epochs before this returns: no
+    /// remote reader accepts one of them as live, even with a pointer to it. No thread may write a
+    /// key outside the new bounds meanwhile; such a write could be lost.
     ///
-    /// Pins do not hold against this: who has pointers to tree nodes of keys that are given away
-    /// finds them free, or with a higher low fence.
+    /// Pins do not prevent this: holders of pointers to tree nodes whose keys are given away find
+    /// them free, or with a higher low fence.
     ///
     /// # Errors
-    /// If nothing would be left: `low` is above `last`, or both are outside of the old bounds.
+    /// If nothing would be left: `low` is above `last`, or both are outside the old bounds.
     pub fn shrink(&self, low: u64, last: u64) -> Result<(), TreeError> {
         check_bounds(low, last)?;
         let (old_low, old_last) = self.bounds();
@@ -68,7 +68,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Cuts off what is below (`is_low`) or above `edge`, which itself stays.
+    /// Cuts off the keys below (`is_low`) or above `edge`; `edge` itself stays.
     fn cut_edge(&self, edge: u64, is_low: bool) {
         let mut outside: Vec<NodePointer> = Vec::new();
         let mut writer = self.node(ROOT).lock();

@@ -1,4 +1,4 @@
-//! Filling an empty tree from keys in order.
+//! Bulk loading of an empty tree from sorted keys.
 
 use super::error::TreeError;
 use super::node::Entry;
@@ -8,11 +8,12 @@ use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
 impl Tree {
     /// Fills an empty tree. Tree nodes are filled to nine tenths, so that the first inserts find
-    /// room. Nobody else may use the tree meanwhile. After an error the tree is empty, but what was
-    /// used up of it stays so until it is created anew.
+    /// free space. No other thread may use the tree meanwhile. After an error the tree is empty,
+    /// but the space that was used stays used until the tree is created anew.
     ///
     /// # Errors
-    /// If there are entries already, keys do not ascend, a value is too long or the tree full.
+    /// If the tree has entries already, keys do not ascend, a value is too long or the tree is
+    /// full.
     pub fn bulk_load<V: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (u64, V)>,
@@ -34,7 +35,7 @@ impl Tree {
                     return Err(error);
                 }
             };
-            // The first tree node begins where the tree does.
+            // The first tree node's low fence is that of the tree.
             let fence = if previous.is_none() { low } else { key };
             if let Err(error) = level.push(entry, fence) {
                 root.leave();
@@ -85,7 +86,7 @@ impl Tree {
         })
     }
 
-    /// Builds levels upon `level` until one tree node holds all, which becomes the root.
+    /// Builds levels on top of `level` until one tree node holds all, which becomes the root.
     fn stack<'a>(&'a self, mut root: Writer<'_>, mut level: Level<'a>) -> Result<(), TreeError> {
         loop {
             let height = level.level;
@@ -121,9 +122,9 @@ struct Level<'a> {
     tree: &'a Tree,
     level: u8,
     fill: usize,
-    /// The last fence of the rightmost.
+    /// The last fence of the rightmost tree node.
     last: u64,
-    /// The one that is being filled.
+    /// The tree node that is being filled.
     open: Option<Writer<'a>>,
     done: Vec<(u64, NodePointer)>,
 }
@@ -140,7 +141,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Adds an entry; a tree node that begins with it has this low fence.
+    /// Adds an entry. If it becomes the first of a tree node, `fence` is that node's low fence.
     fn push(&mut self, entry: Entry, fence: u64) -> Result<(), TreeError> {
         if self
             .open
@@ -176,7 +177,7 @@ impl<'a> Level<'a> {
     }
 }
 impl Drop for Level<'_> {
-    /// After an error nothing stays locked.
+    /// After an error no latch stays held.
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
             open.finish();

@@ -1,26 +1,26 @@
-//! Looking at a whole tree: for tests, and before one from elsewhere is used.
+//! Verification of a whole tree: for tests, and before a tree found in a block is used.
 
 use super::error::TreeError;
 use super::sync::Ordering;
 use super::tree::Tree;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT, ValueRef, identity};
 
-/// What a tree holds.
+/// Summary of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Leaves, the root among them if it is one.
+    /// Number of leaves, including the root if it is one.
     pub leaves: u32,
-    /// Inner tree nodes.
+    /// Number of inner tree nodes.
     pub inner: u32,
-    /// Levels.
+    /// Number of levels.
     pub levels: u32,
     /// Bytes of all values.
     pub value_bytes: u64,
 }
 
-/// What is known of a tree node before it is looked at.
+/// What is known about a tree node before it is read.
 struct Expected {
     pointer: NodePointer,
     /// None for the root.
@@ -34,20 +34,20 @@ struct Walk<'a> {
     summary: Summary,
     used: Vec<bool>,
     records: Vec<ValueRef>,
-    /// By level: the pointer to the right of the tree node that was seen last.
+    /// By level: the right pointer of the tree node visited last.
     next: Vec<Option<NodePointer>>,
 }
 
 impl Tree {
-    /// Verifies every tree node and every record. Nobody may write meanwhile.
+    /// Verifies every tree node and every record. No thread may write meanwhile.
     ///
     /// # Errors
-    /// What is wrong first.
+    /// The first error found.
     pub fn check(&self) -> Result<Summary, TreeError> {
         self.walk().map(|walk| walk.summary)
     }
 
-    /// Verifies a tree that was found in a block, and learns what is in use.
+    /// Verifies a tree that was found in a block, and records what is in use.
     pub(super) fn adopt(&self) -> Result<(), TreeError> {
         let walk = self.walk()?;
         if !self.inner.heap.adopt(walk.records) {

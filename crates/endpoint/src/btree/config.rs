@@ -1,4 +1,4 @@
-//! The shape of a tree.
+//! The configuration of a tree.
 
 use super::error::TreeError;
 use super::heap::class_units;
@@ -6,12 +6,12 @@ use rackweave_wire::fabric::tree::{
     FAN_OUT_MIN, Layout, NODE_SIZES, RECORD_HEADER_WORDS, Superblock, UNIT, VALUE_MAX,
 };
 
-/// What a tree is to be like.
+/// Configuration of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeConfig {
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
     pub node_size: u32,
-    /// Places for tree nodes; two of them are the superblock and the root.
+    /// Capacity in tree nodes; two of them are the superblock and the root.
     pub tree_nodes: u32,
     /// Bytes of the heap for values that are not eight bytes long.
     pub heap_bytes: u64,
@@ -19,29 +19,29 @@ pub struct TreeConfig {
     pub value_max: u32,
     /// The least key that belongs to the tree.
     pub low: u64,
-    /// The greatest one.
+    /// The greatest key that belongs to the tree.
     pub last: u64,
-    /// The name of the tree. A remote reader takes tree nodes of this name only.
+    /// The name of the tree. A remote reader accepts only tree nodes of this name.
     pub tree: u64,
-    /// The most children of an inner tree node, 4 or more; 0: as many as fit. Leaves hold what
-    /// fits. A switch has room for few branches in each of its tree nodes.
+    /// Maximum number of children of an inner tree node, 4 or more; 0: as many as fit. Leaves hold
+    /// as many entries as fit. A switch can store few branches in each of its tree nodes.
     pub fan_out: u16,
 }
 
 impl Default for TreeConfig {
-    /// Room for about a million entries of eight bytes.
+    /// Capacity for about a million entries of eight bytes.
     fn default() -> Self {
         Self::for_keys(1 << 20, 2048, 8)
     }
 }
 
 impl TreeConfig {
-    /// A tree with room for `keys` entries in any order of coming, each with a value of
-    /// `value_len` bytes. With a node size that there is none of, [`Self::check`] tells so.
+    /// A tree with capacity for `keys` entries inserted in any order, each with a value of
+    /// `value_len` bytes. [`Self::check`] reports an invalid node size.
     pub fn for_keys(keys: u64, node_size: u32, value_len: u32) -> Self {
         let capacity = Layout::new(node_size).map_or(2, Layout::capacity) as u64;
-        // Tree nodes that were just split are half full; a quarter full are those that have lost
-        // entries and are not merged yet, which is room for a heavy load of removals.
+        // Tree nodes that were just split are half full. Those that have lost entries and are not
+        // merged yet are a quarter full; this leaves capacity for a heavy load of removals.
         let leaves = keys.div_ceil((capacity * 2 / 5).max(1));
         let inner = leaves.div_ceil((capacity * 2 / 5).max(2)) * 2;
         let tree_nodes = u32::try_from(leaves + inner + 16).unwrap_or(u32::MAX);
@@ -49,7 +49,7 @@ impl TreeConfig {
             0
         } else {
             let words = RECORD_HEADER_WORDS + (value_len as usize).div_ceil(8);
-            // Every value may be replaced while its old record is still there.
+            // Every value may be replaced while its old record still exists.
             let records = keys + keys / 8 + 1024;
             records * class_units(words) * UNIT
         };
@@ -65,8 +65,8 @@ impl TreeConfig {
         }
     }
 
-    /// The same tree with at most `fan_out` children in an inner tree node, and with places for
-    /// the inner tree nodes that it takes then.
+    /// The same tree with at most `fan_out` children in an inner tree node, and with capacity for
+    /// the inner tree nodes that it then needs.
     #[must_use]
     pub fn with_fan_out(self, fan_out: u16) -> Self {
         // As with leaves: two fifths full, and at least two children.
@@ -99,7 +99,7 @@ impl TreeConfig {
         }
     }
 
-    /// Whether there can be such a tree.
+    /// Checks whether such a tree is possible.
     ///
     /// # Errors
     /// The first setting that is out of range.

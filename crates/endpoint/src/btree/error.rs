@@ -1,27 +1,27 @@
-//! What can go wrong with a tree.
+//! Errors of a tree.
 
 use rackweave_base::memory::MemoryError;
 use rackweave_wire::fabric::tree::SuperblockError;
 
-/// Why something was not done to a tree.
+/// Why a tree operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TreeError {
     /// A setting is out of range.
     #[error("{setting} = {value}: {reason}")]
     Config {
-        /// Which setting.
+        /// The name of the setting.
         setting: &'static str,
         /// Its value.
         value: u64,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The value is longer than the tree takes.
+    /// The value is longer than the tree allows.
     #[error("a value of {length} bytes; this tree takes up to {limit} (value_max)")]
     ValueTooLarge {
         /// Bytes of the value.
         length: usize,
-        /// The most bytes.
+        /// Maximum length in bytes.
         limit: u32,
     },
     /// The tree does not own the key.
@@ -31,16 +31,16 @@ pub enum TreeError {
         key: u64,
         /// The least key that belongs to the tree.
         low: u64,
-        /// The greatest one.
+        /// The greatest key that belongs to the tree.
         last: u64,
     },
     /// No tree node is free.
     #[error("all {capacity} tree nodes are in use; create the tree with more (tree_nodes)")]
     NodesUsedUp {
-        /// Tree nodes of the tree.
+        /// Capacity of the tree in tree nodes.
         capacity: u32,
     },
-    /// The heap has no room for a value.
+    /// The heap has no space for a value.
     #[error(
         "no room for a value of {length} bytes in a heap of {heap_bytes} (heap_bytes); space of \
          other sizes is not joined"
@@ -54,7 +54,7 @@ pub enum TreeError {
     /// Keys to load do not ascend.
     #[error("key {key} after key {previous}: keys to load must ascend")]
     NotAscending {
-        /// The one before.
+        /// The preceding key.
         previous: u64,
         /// The key.
         key: u64,
@@ -65,7 +65,7 @@ pub enum TreeError {
     /// The block holds no tree.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
-    /// Something in a tree contradicts itself.
+    /// A tree node contradicts itself or another one.
     #[error("tree node {index}: {what}; the tree is damaged")]
     Corrupt {
         /// The tree node.
@@ -73,7 +73,7 @@ pub enum TreeError {
         /// What is wrong.
         what: &'static str,
     },
-    /// No memory for it.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }

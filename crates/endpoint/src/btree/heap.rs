@@ -1,7 +1,7 @@
 //! The heap: records of values that are not eight bytes long.
 //!
-//! Places come in sizes of whole units, four to a doubling. A place keeps its size for good and is
-//! used again for records of that size, so that the incarnation in its first word counts all its
+//! Slots come in sizes of whole units, four sizes per doubling. A slot keeps its size permanently
+//! and is reused only for records of that size, so the incarnation in its first word counts all its
 //! uses.
 
 use super::arena::Arena;
@@ -13,10 +13,10 @@ use rackweave_wire::fabric::tree::{
 
 const UNIT_WORDS: usize = UNIT as usize / 8;
 
-/// Sizes of places: 1 to 8 units, then four to a doubling up to the longest value.
+/// Slot sizes: 1 to 8 units, then four per doubling up to the longest value.
 const CLASSES: usize = 56;
 
-/// The class of places for records of so many units, and how many units such a place has.
+/// The size class of slots for records of `units` units, and the number of units of such a slot.
 fn class_of(units: u64) -> (usize, u64) {
     if units <= 8 {
         let units = units.max(1);
@@ -32,20 +32,20 @@ fn class_of(units: u64) -> (usize, u64) {
     )
 }
 
-/// Units of the place that a record of so many words gets.
+/// Units of the slot for a record of this many words.
 pub(super) fn class_units(words: usize) -> u64 {
     class_of(words.div_ceil(UNIT_WORDS) as u64).1
 }
 
 pub(super) struct Heap {
-    /// Where it begins in the arena, in bytes.
+    /// The heap's offset in the arena, in bytes.
     at: usize,
     units: u64,
     books: Mutex<Books>,
 }
 
 struct Books {
-    /// Units that have never been used begin here.
+    /// The first unit that has never been used.
     unused: u64,
     free: [Vec<u32>; CLASSES],
 }
@@ -68,7 +68,7 @@ impl Heap {
         inside.then(|| arena.words(self.at + unit as usize * UNIT as usize, words))
     }
 
-    /// Makes a record.
+    /// Allocates and writes a record.
     pub fn add(&self, arena: &Arena, key: u64, value: &[u8]) -> Result<ValueRef, TreeError> {
         let length = value.len() as u32;
         debug_assert!(length <= VALUE_MAX);
@@ -116,7 +116,7 @@ impl Heap {
         Some(unit)
     }
 
-    /// Ends the use of a record.
+    /// Frees a record.
     pub fn free(&self, arena: &Arena, reference: ValueRef) {
         let words = reference.words();
         let Some(record) = self.words(arena, reference.unit, words) else {
@@ -131,7 +131,8 @@ impl Heap {
         books.free[class].push(reference.unit);
     }
 
-    /// Puts the bytes of a value into `value`. What they are worth, the leaf's latch tells.
+    /// Copies the bytes of a value into `value`. They are valid only if the leaf's latch is
+    /// unchanged.
     pub fn read(&self, arena: &Arena, reference: ValueRef, value: &mut Vec<u8>) {
         value.clear();
         let length = reference.length as usize;
@@ -145,7 +146,7 @@ impl Heap {
         value.truncate(length);
     }
 
-    /// Whether a record is what its check says.
+    /// Whether a record matches its check word.
     pub fn verify(&self, arena: &Arena, key: u64, reference: ValueRef) -> bool {
         let Some(record) = self.words(arena, reference.unit, reference.words()) else {
             return false;
@@ -159,8 +160,8 @@ impl Heap {
         fits && check_of_record(first, found_key, words) == check
     }
 
-    /// Learns which records are in use, of a tree that was opened. What lies between them is cut
-    /// into places.
+    /// Sets which records are in use, for a tree that was opened. The space between them is divided
+    /// into free slots.
     pub fn adopt(&self, mut records: Vec<ValueRef>) -> bool {
         records.sort_unstable_by_key(|record| record.unit);
         let mut books = self.books.lock().expect("no holder of this lock panics");
@@ -184,14 +185,14 @@ impl Heap {
         at <= self.units
     }
 
-    /// Units that have been used at some time, and all there are.
+    /// Units that have ever been used, and the total number of units.
     pub fn usage(&self) -> (u64, u64) {
         let books = self.books.lock().expect("no holder of this lock panics");
         (books.unused, self.units)
     }
 }
 
-/// Units of a place of a class.
+/// Units of a slot of a class.
 fn class_size(class: usize) -> u64 {
     if class < 8 {
         return class as u64 + 1;

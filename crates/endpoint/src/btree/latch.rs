@@ -1,15 +1,15 @@
 //! The latch of a tree node: optimistic for readers, exclusive for writers.
 //!
-//! Bit 0 tells that a writer is in the tree node, the others count its changes. A reader notes the
-//! word, reads what it wants, and looks at the word again: if it is the same, what was read is
-//! what the tree node held (Leis et al., The ART of Practical Synchronization, DaMoN 2016, section
-//! 4.1). Readers write nothing, so they do not take a cache line away from each other.
+//! Bit 0 says that a writer holds the latch, the other bits count changes. A reader loads the word,
+//! reads what it needs, and loads the word again. If the word is unchanged, what was read is a
+//! consistent state of the tree node (Leis et al., The ART of Practical Synchronization, DaMoN
+//! 2016, section 4.1). Readers do not write, so they do not take a cache line away from each other.
 
 use super::sync::{AtomicU64, Ordering, fence, yield_now};
 
 const LOCKED: u64 = 1;
 
-/// Looks at a latch before its owner's thread may run.
+/// Number of spins before the thread yields to the latch's owner.
 #[cfg(not(any(loom, shuttle)))]
 const SPINS: u32 = 64;
 #[cfg(any(loom, shuttle))]
@@ -20,7 +20,8 @@ const SPINS: u32 = 0;
 pub(super) struct Latch<'a>(pub &'a AtomicU64);
 
 impl Latch<'_> {
-    /// What [`Self::is_still`] and [`Self::upgrade`] compare with; waits for a writer to leave.
+    /// Waits until no writer holds the latch and returns its word, for [`Self::is_still`] and
+    /// [`Self::upgrade`].
     #[inline]
     pub fn read(self) -> u64 {
         let word = self.0.load(Ordering::Acquire);
@@ -46,15 +47,15 @@ impl Latch<'_> {
         unreachable!("the loop ends by returning")
     }
 
-    /// Whether nobody has written since [`Self::read`] gave `word`.
+    /// Whether no thread has written since [`Self::read`] returned `word`.
     #[inline]
     pub fn is_still(self, word: u64) -> bool {
-        // What was read before is not read after the word.
+        // Orders earlier reads before the load of the word.
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == word
     }
 
-    /// Becomes the writer, if nobody has written since [`Self::read`] gave `word`.
+    /// Acquires the latch, if no thread has written since [`Self::read`] returned `word`.
     #[inline]
     pub fn upgrade(self, word: u64) -> bool {
         let locked = word | LOCKED;
@@ -63,26 +64,26 @@ impl Latch<'_> {
             .compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
         if taken {
-            // Whoever sees a word that is written from now on sees the latch taken, too.
+            // A reader that sees a word written from now on also sees the latch held.
             fence(Ordering::Release);
         }
         taken
     }
 
-    /// Becomes the writer. Only for who holds nothing that others wait for, or holds the parent:
-    /// writers go down and to the right.
+    /// Acquires the latch. The caller must hold no latch that other threads wait for, or must hold
+    /// the parent: writers acquire latches downwards and to the right.
     pub fn lock(self) {
         while !self.upgrade(self.read()) {}
     }
 
-    /// Leaves a tree node that was changed.
+    /// Releases the latch of a changed tree node.
     #[inline]
     pub fn unlock(self) {
         let word = self.0.load(Ordering::Relaxed);
         self.0.store((word | LOCKED) + 1, Ordering::Release);
     }
 
-    /// Leaves a tree node that is as it was.
+    /// Releases the latch of an unchanged tree node.
     #[inline]
     pub fn unlock_unchanged(self) {
         let word = self.0.load(Ordering::Relaxed);

@@ -1,24 +1,24 @@
 //! A B+tree in a region: local threads change it, remote readers walk it.
 //!
-//! Keys are 64-bit numbers, values bytes. A value of eight bytes lies in its leaf, another in a
-//! record of the heap. The layout is that of [`rackweave_wire::fabric::tree`].
+//! Keys are 64-bit numbers, values are bytes. A value of eight bytes is in its leaf, any other
+//! value in a record of the heap. The layout is that of [`rackweave_wire::fabric::tree`].
 //!
 //! Local threads couple optimistic latches (Leis et al., Optimistic Lock Coupling, IEEE Data Eng.
-//! Bull. 2019): going down, they look at the latch of a parent again after they have seen that of
-//! the child. A writer takes only what it changes: the leaf, or the parent too when a tree node
-//! splits or is merged into its neighbour. Remote readers know nothing of latches. For them, every
-//! change of a tree node ends with its check, and what takes several tree nodes happens in an order
-//! in which each step alone is right:
+//! Bull. 2019): on the way down, they check the latch of a parent again after they have read that
+//! of the child. A writer locks only what it changes: the leaf, and also the parent when a tree
+//! node splits or is merged into its neighbour. Remote readers do not use latches. For them, every
+//! change of a tree node ends with an update of its check word, and a change of several tree nodes
+//! happens in an order in which every intermediate state is valid:
 //!
-//! * a split completes the new right half, then cuts the left one, then tells the parent;
+//! * a split completes the new right half, then cuts the left one, then updates the parent;
 //! * a merge completes the left tree node, then ends the right one's epoch, while both latches are
 //!   held and neither can change otherwise;
 //! * the root stays where it is: when the tree grows, its content moves to two new children.
 //!
 //! A tree node that underflows (less than a quarter full) is merged with a neighbour under the same
-//! parent if both fill three quarters of one at most.
+//! parent if both together fill at most three quarters of one.
 //!
-//! Tree nodes may be *pinned*, for those who keep pointers and cannot be told of changes: switches
+//! Tree nodes may be *pinned* for switches, which keep pointers and cannot be notified of changes
 //! ([`Tree::pin`], [`Tree::outline`]). A pinned tree node stays in use, and its low fence does not
 //! rise, until it is unpinned.
 

@@ -1,4 +1,4 @@
-//! A tree node under the eyes of a reader. What a writer does is next door.
+//! Read access to a tree node. Write access is in `writer`.
 
 use super::latch::Latch;
 use super::sync::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use rackweave_wire::fabric::tree::{
     NEXT_WORD, NodePointer, TREE_WORD, check_of_entry, check_of_header,
 };
 
-/// A tree node as it lies in memory. What is read holds if the latch has not changed since.
+/// A tree node in memory. What is read is valid if the latch has not changed since.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     pub index: u32,
@@ -20,7 +20,7 @@ pub(super) struct Node<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub key: u64,
-    /// Eight bytes, a reference or a pointer.
+    /// An eight-byte value, a reference or a pointer.
     pub value: u64,
     pub is_reference: bool,
 }
@@ -71,7 +71,7 @@ impl<'a> Node<'a> {
         Meta::from_word(self.get(META_WORD))
     }
 
-    /// The pointer that leads here now.
+    /// The pointer that currently leads to this tree node.
     pub fn pointer(self) -> NodePointer {
         NodePointer {
             index: self.index,
@@ -89,13 +89,13 @@ impl<'a> Node<'a> {
         self.get(LAST_WORD)
     }
 
-    /// Whether a key belongs here.
+    /// Whether the key is between the fences.
     #[inline]
     pub fn covers(self, key: u64) -> bool {
         (self.low()..=self.last()).contains(&key)
     }
 
-    /// Entries; never more than there is room for, whatever is read.
+    /// Number of entries; never more than fit, whatever is read.
     #[inline]
     pub fn count(self, meta: Meta) -> usize {
         usize::from(meta.count).min(self.layout.capacity())
@@ -130,7 +130,7 @@ impl<'a> Node<'a> {
         if count == 0 {
             return 0;
         }
-        // Without branches that depend on keys: those would be guessed wrong half of the time.
+        // No branches depend on keys: half of them would be mispredicted.
         let (mut from, mut len) = (0, count);
         while len > 1 {
             let half = len / 2;
@@ -140,7 +140,7 @@ impl<'a> Node<'a> {
         from + usize::from(self.key(from) < key)
     }
 
-    /// Where the child is to which a key belongs.
+    /// The index of the child to which a key belongs.
     #[inline]
     pub fn child_index(self, count: usize, key: u64) -> usize {
         if count == 0 {
@@ -155,19 +155,19 @@ impl<'a> Node<'a> {
         from
     }
 
-    /// The child at a place.
+    /// The child at an index.
     #[inline]
     pub fn child(self, index: usize) -> NodePointer {
         NodePointer::from_word(self.value(index))
     }
 
-    /// Becomes its writer if nobody has written since the latch was `word`.
+    /// Acquires the latch if no thread has written since the latch was `word`.
     #[inline]
     pub fn upgrade(self, word: u64) -> Option<Writer<'a>> {
         self.latch().upgrade(word).then(|| Writer::new(self))
     }
 
-    /// Becomes its writer. See [`Latch::lock`].
+    /// Acquires the latch. See [`Latch::lock`].
     pub fn lock(self) -> Writer<'a> {
         self.latch().lock();
         Writer::new(self)
@@ -177,7 +177,7 @@ impl<'a> Node<'a> {
         self.layout.capacity()
     }
 
-    /// The check that its words should have.
+    /// Computes the check word from the content.
     pub fn computed_check(self) -> u64 {
         let header = self.header_check();
         let count = self.count(self.meta());
@@ -205,7 +205,7 @@ impl<'a> Node<'a> {
         NodePointer::from_word(self.get(NEXT_WORD))
     }
 
-    /// Which tree node of which tree it says that it is.
+    /// The tree and index that the tree node claims.
     pub fn identity(self) -> u64 {
         self.get(TREE_WORD)
     }

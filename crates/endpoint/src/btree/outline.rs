@@ -1,22 +1,22 @@
-//! The upper part of a tree, for those who lead others into it.
+//! The upper levels of a tree, for switches that direct lookups into it.
 
 use super::tree::Tree;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
-/// An inner tree node as it was at one moment.
+/// A consistent copy of an inner tree node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutlineNode {
-    /// Which tree node of the block.
+    /// Its index in the block.
     pub index: u32,
     /// Its epoch.
     pub epoch: u32,
     /// Its level: 1 or more.
     pub level: u8,
-    /// The least key that belongs there.
+    /// The least key that belongs to it.
     pub low: u64,
-    /// The greatest one.
+    /// The greatest key that belongs to it.
     pub last: u64,
-    /// Its children with the least key of each, ascending; those of level 1 are leaves.
+    /// Its children with the least key of each, ascending; the children of level 1 are leaves.
     pub children: Vec<(u64, NodePointer)>,
 }
 
@@ -32,9 +32,9 @@ impl OutlineNode {
 
 impl Tree {
     /// The inner tree nodes from the root down, level by level and from left to right, at most
-    /// `most`; none if the root is a leaf. Each is as it was at one moment, but writers may come in
-    /// between: a child that has been freed since its parent was read is left out with all that is
-    /// below it. Whoever keeps pointers to them has to pin them: [`Tree::pin`].
+    /// `most`; empty if the root is a leaf. Each is a consistent copy, but writers may interfere
+    /// between two copies: a child that has been freed since its parent was read is omitted, with
+    /// its whole subtree. A caller that keeps pointers to them must pin them: [`Tree::pin`].
     pub fn outline(&self, most: usize) -> Vec<OutlineNode> {
         let root = self.outline_root();
         if most == 0 || root.level == 0 {
@@ -62,7 +62,7 @@ impl Tree {
         self.outline_of(ROOT).expect("every tree has a root")
     }
 
-    /// A tree node at one moment, whatever it is; none if there is no such place.
+    /// A consistent copy of a tree node, in use or not; `None` if the index is invalid.
     fn outline_of(&self, index: u32) -> Option<OutlineNode> {
         loop {
             let place = self.place(index)?;

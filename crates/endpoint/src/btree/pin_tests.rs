@@ -1,4 +1,5 @@
-//! Pinned tree nodes, limits of children, and outlines: against a map, and among threads.
+//! Pinned tree nodes, fan-out limits and outlines: checked against a map, and with concurrent
+//! threads.
 
 use super::*;
 use proptest::prelude::*;
@@ -37,7 +38,8 @@ fn holds(tree: &Tree, (pointer, low): (NodePointer, u64)) -> bool {
     node.pointer() == pointer && node.meta().is_live() && node.low() == low
 }
 
-/// As many tree nodes as `check` has counted, from the root down, and within the limit.
+/// Checks that the outline has as many tree nodes as `check` counts, from the root down, and within
+/// the limit.
 #[track_caller]
 fn check_outline(tree: &Tree, fan_out: usize) {
     let summary = tree.check().unwrap();
@@ -52,7 +54,7 @@ fn check_outline(tree: &Tree, fan_out: usize) {
         let children = node.children.iter();
         known.extend(children.map(|&(low, child)| (child.index, (low, node.level - 1))));
     }
-    // What is left over are the leaves.
+    // The remaining tree nodes are the leaves.
     let leaves = if outline.is_empty() { 1 } else { known.len() };
     assert_eq!(leaves, summary.leaves as usize);
     let few = tree.outline(3);
@@ -81,7 +83,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A tree, the map that it is to equal, and what each bank has pinned.
+/// A tree, the expected map, and what each bank has pinned.
 struct Stage {
     tree: Tree,
     map: BTreeMap<u64, [u8; 8]>,
@@ -156,7 +158,7 @@ proptest! {
         });
         let expected = stage.map.iter().map(|(&key, value)| (key, value.to_vec()));
         prop_assert_eq!(found, expected.collect::<Vec<_>>());
-        // And without pins it becomes small again.
+        // Without pins it shrinks again.
         (0..PIN_BANKS).for_each(|bank| stage.tree.unpin(bank));
         stage.apply(&Op::PutRange(0, 3500));
         stage.apply(&Op::RemoveRange(0, 3500));
@@ -211,7 +213,7 @@ fn what_cannot_be_pinned_is_told() {
     let pinned = |at: usize| tree.is_pinned(all[at].0.index);
     assert!(pinned(0) && pinned(1) && pinned(2) && !pinned(3));
     assert!(!tree.is_pinned(1499) && !tree.is_pinned(u32::MAX));
-    // The other bank holds by itself.
+    // The other bank pins on its own.
     assert!(tree.pin(1, &wanted[..1]).is_empty());
     tree.unpin(0);
     assert!(pinned(1) && !pinned(2));
@@ -232,7 +234,7 @@ fn a_limit_of_children_is_kept_when_the_tree_is_opened_again() {
         again.put(key, &word(key)).unwrap();
     }
     check_outline(&again, 5);
-    // Half full at least, but for the edges: no chains of single children.
+    // At least half full, except at the edges: no chains of single children.
     assert!(again.levels() <= 8, "{} levels", again.levels());
 }
 
@@ -255,7 +257,7 @@ fn a_limit_that_makes_no_sense_is_refused() {
     for fan_out in [0, 4, 28] {
         assert_eq!(message(&config(fan_out)), Ok(()));
     }
-    // The places are enough for keys in any order.
+    // The capacity suffices for keys in any order.
     for fan_out in [4, 16] {
         let config = config(fan_out);
         let block = memory.allocate(config.bytes() as usize).unwrap();
@@ -268,8 +270,8 @@ fn a_limit_that_makes_no_sense_is_refused() {
     assert!(error.to_string().contains("never formatted"));
 }
 
-/// What the planted bug does: the checkers have to see it by what it breaks, and not by a tree
-/// that is damaged.
+/// The effect of the planted bug: the checkers must detect it by the broken guarantee, not by a
+/// damaged tree.
 #[test]
 fn a_split_that_knows_no_pins_frees_what_is_pinned() {
     let tree = tree(16);
@@ -322,7 +324,7 @@ fn pins_hold_among_threads() {
         let mut rng = Rng::new(99);
         let (mut bank, mut pinned) = (0, Vec::new());
         while !handles.iter().all(|handle| handle.is_finished()) {
-            // As a controller does it: the new bank first, then the old one goes.
+            // As a controller does it: pin the new bank first, then unpin the old one.
             let mut wanted = places(&tree);
             wanted.retain(|_| rng.chance(0.5));
             let failed: BTreeSet<usize> = tree.pin(1 - bank, &wanted).into_iter().collect();

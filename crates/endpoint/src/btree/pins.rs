@@ -1,17 +1,18 @@
-//! Tree nodes to which somebody else has pointers: switches that answer queries.
+//! Pinned tree nodes: switches that answer queries hold pointers to them.
 //!
-//! A bit for each tree node and bank, beside the region: nobody reads it from afar, and a tree that
-//! is opened again has no pins. A tree node is pinned under its latch, and whoever wants to free it
-//! looks under its latch: it is pinned in time, or found free.
+//! There is a bit for each tree node and bank, outside the region: the bits are not read remotely,
+//! and a tree that is opened again has no pins. A tree node is pinned under its latch, and pins are
+//! checked under the latch before it is freed. So a pin is set in time, or finds the tree node
+//! free.
 
 use super::sync::{AtomicU64, Ordering};
 use super::tree::Tree;
 use rackweave_wire::fabric::tree::NodePointer;
 
-/// Banks of pins: one for what the switches answer by, one for what they are going to.
+/// Number of pin banks: one for what the switches use now, one for what they will use next.
 pub const PIN_BANKS: usize = 2;
 
-/// Which tree nodes are pinned.
+/// The pinned tree nodes.
 pub(super) struct Pins {
     banks: [Box<[AtomicU64]>; PIN_BANKS],
 }
@@ -35,9 +36,9 @@ impl Pins {
         }
     }
 
-    /// Whether a tree node is pinned by any bank. To be asked under its latch.
+    /// Whether a tree node is pinned by any bank. The caller must hold its latch.
     pub fn holds(&self, index: u32) -> bool {
-        // Relaxed: the latch orders it.
+        // Relaxed: the latch provides the order.
         let bit = |bank: &[AtomicU64]| bank[index as usize / 64].load(Ordering::Relaxed);
         self.banks
             .iter()
@@ -46,13 +47,13 @@ impl Pins {
 }
 
 impl Tree {
-    /// Pins tree nodes, each given by its pointer and its low fence: until [`Tree::unpin`] of the
+    /// Pins tree nodes, each given by its pointer and its low fence. Until [`Tree::unpin`] of the
     /// bank they stay in use under this epoch, and their low fence does not rise. Splits leave the
-    /// left half where it was; what would free a pinned tree node is not done. So more tree nodes
-    /// may be in use than without. Only [`Tree::shrink`] ignores pins.
+    /// left half where it was; operations that would free a pinned tree node are skipped. So more
+    /// tree nodes may be in use than without pins. Only [`Tree::shrink`] ignores pins.
     ///
-    /// Returns the positions of those that could not be pinned, since they have been freed or have
-    /// another low fence. Those pinned before by the same bank stay pinned.
+    /// Returns the positions of those that could not be pinned, because they have been freed or
+    /// have another low fence. Tree nodes pinned before by the same bank stay pinned.
     ///
     /// # Panics
     /// If the bank is not below [`PIN_BANKS`].
@@ -66,7 +67,7 @@ impl Tree {
     }
 
     fn pin_one(&self, bank: usize, pointer: NodePointer, low: u64) -> bool {
-        // The superblock is no tree node.
+        // The superblock is not a tree node.
         let is_place = (1..self.inner.superblock.tree_nodes).contains(&pointer.index);
         if !is_place {
             return false;
@@ -82,8 +83,8 @@ impl Tree {
         is_it
     }
 
-    /// Unpins all tree nodes of a bank. Those that the other bank has pinned, too, stay pinned.
-    /// What was not merged because of a pin is when it next loses an entry.
+    /// Unpins all tree nodes of a bank. Those that the other bank has also pinned stay pinned. A
+    /// tree node that was not merged because of a pin is merged when it next loses an entry.
     ///
     /// # Panics
     /// If the bank is not below [`PIN_BANKS`].

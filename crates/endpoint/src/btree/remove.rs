@@ -1,4 +1,4 @@
-//! Removing keys, and tree nodes that have become too empty.
+//! Removal of keys and of underfull tree nodes.
 
 use super::error::TreeError;
 use super::tree::{Counters, Tree};
@@ -38,16 +38,16 @@ impl Tree {
         Some(Ok(true))
     }
 
-    /// Whether a tree node of `level` has so few entries that it is to be merged.
+    /// Whether a tree node of `level` has so few entries that it must be merged.
     fn underflows(&self, count: usize, level: u8) -> bool {
-        // An inner tree node with one child is a detour.
+        // An inner tree node with one child only lengthens the walk.
         let least = if level > 0 { 2 } else { 1 };
         count < self.limit(level).div_ceil(4).max(least)
     }
 
     /// Merges the tree node of `level` where `key` belongs with neighbours under the same parent,
-    /// as long as it underflows and both fit into one; and the parent, if that underflows then.
-    /// Returns whether anything was merged.
+    /// as long as it underflows and both fit into one; also merges the parent, if that underflows
+    /// then. Returns whether anything was merged.
     fn merge(&self, key: u64, level: u8) -> bool {
         let mut merged = false;
         self.insist(|| {
@@ -62,7 +62,7 @@ impl Tree {
                     return Some(Break(self.collapse(above) || merged));
                 }
                 above.leave();
-                // With its parent's neighbours it gets neighbours of its own.
+                // Merging the parent with its neighbours gives the tree node siblings.
                 let has_more = self.merge(key, level + 1);
                 return Some(if has_more {
                     Continue(())
@@ -81,7 +81,7 @@ impl Tree {
         })
     }
 
-    /// The root takes over the content of its only child, unless that is pinned.
+    /// Moves the content of the root's only child into the root, unless the child is pinned.
     fn collapse(&self, mut root: Writer<'_>) -> bool {
         let mut child = self.node(root.node().child(0).index).lock();
         if self.inner.pins.holds(child.node().index) {
@@ -102,10 +102,10 @@ impl Tree {
     }
 
     /// Joins the child where `key` belongs with a neighbour, if it underflows and both fit. Returns
-    /// whether the parent underflows then; none if nothing was done.
+    /// whether the parent underflows then; `None` if nothing was done.
     fn join(&self, mut parent: Writer<'_>, key: u64) -> Option<bool> {
         let at = parent.node().child_index(parent.count(), key);
-        // The right one of the two goes: the neighbour if it may, else the child itself.
+        // The right one of the two is freed: the neighbour if possible, else the child itself.
         let pairs = [(at + 1, at), (at, at)];
         let there = |(right, _): &(usize, usize)| (1..parent.count()).contains(right);
         let pairs = pairs.into_iter().filter(there);
@@ -127,7 +127,7 @@ impl Tree {
         parent.remove(right_at);
         parent.publish();
         let underflow = self.underflows(parent.count(), parent.level());
-        // While the left one is locked: nobody may change what both say.
+        // While the left one is locked: no thread may change what both contain.
         self.free_node(right);
         parent.unlock();
         left.unlock();
@@ -149,7 +149,8 @@ impl Tree {
         let one = if child == right_at { &right } else { &left };
         let wanted = self.underflows(one.count(), left.level());
         let fits = left.count() + right.count() <= limit - limit / 4;
-        // Under its latch: whoever pins it now has pinned it, or finds it free.
+        // Checked under the latch: a concurrent pin is either set by now, or will find the tree
+        // node free.
         if wanted && fits && !self.inner.pins.holds(right.node().index) {
             return Some((left, right));
         }

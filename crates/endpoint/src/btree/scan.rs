@@ -1,10 +1,10 @@
-//! Going through the keys of a range, in either direction.
+//! Scans of a key range, in either direction.
 
 use super::tree::{Place, Tree};
 use core::ops::RangeInclusive;
 use rackweave_wire::fabric::tree::ValueRef;
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// Keys ascend.
@@ -13,11 +13,11 @@ pub enum Direction {
     Backward,
 }
 
-/// What of a range one leaf holds.
+/// The part of a range that one leaf holds.
 #[derive(Default)]
 struct Piece {
     entries: Vec<(u64, Kept)>,
-    /// Values that are not eight bytes long, one after the other.
+    /// Values that are not eight bytes long, concatenated.
     bytes: Vec<u8>,
     value: Vec<u8>,
 }
@@ -25,14 +25,14 @@ struct Piece {
 #[derive(Clone, Copy)]
 enum Kept {
     Word(u64),
-    /// Where in the bytes.
+    /// Start and end in the bytes.
     Bytes(usize, usize),
 }
 
 impl Tree {
-    /// Shows `visit` the entries of a range until it says false. Every leaf is seen at one moment:
-    /// a key that is there all the time is shown once, one that comes or goes meanwhile may or may
-    /// not be shown.
+    /// Passes the entries of a range to `visit` until it returns false. Every leaf is read in a
+    /// consistent state: a key that is present all the time is visited once; a key that is inserted
+    /// or removed meanwhile may or may not be visited.
     pub fn scan(
         &self,
         range: RangeInclusive<u64>,
@@ -54,7 +54,7 @@ impl Tree {
             let Some(next) = next.filter(|_| all) else {
                 return;
             };
-            // Beyond the bounds of the tree there is nothing, and nothing to come back from.
+            // There are no keys beyond the bounds of the tree, and no leaf from which to continue.
             match direction {
                 Direction::Forward if next <= from => return,
                 Direction::Forward => from = next,
@@ -64,7 +64,7 @@ impl Tree {
         }
     }
 
-    /// Copies what the leaf at the near end of the range has of it; returns the leaf's fences.
+    /// Copies the entries of the leaf at the near end of the range; returns the leaf's fences.
     fn collect(
         &self,
         range: RangeInclusive<u64>,

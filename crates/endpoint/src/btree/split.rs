@@ -1,4 +1,4 @@
-//! Making room: a full tree node becomes two.
+//! Splits of full tree nodes.
 
 use super::error::TreeError;
 use super::node::Entry;
@@ -36,8 +36,8 @@ impl Tree {
                 above.leave();
                 return None;
             };
-            // With the planted bug the tree knows nothing of pins, and both halves are new. The new
-            // place may have been pinned, too: once is enough.
+            // With the planted bug the tree ignores pins, and both halves are new. The new index
+            // may have been pinned, too: moving once is enough.
             let moves = planted(Canary::IndexUnpinnedSplit) && !has_moved;
             if moves && self.inner.pins.holds(node.index) {
                 has_moved = true;
@@ -47,12 +47,12 @@ impl Tree {
         })
     }
 
-    /// Where to cut a full tree node into which `key` is to go. Keys that come in ascending order
-    /// leave nearly full tree nodes behind.
+    /// The index at which to split a full tree node into which `key` is to be inserted. Keys that
+    /// are inserted in ascending order leave nearly full tree nodes behind.
     fn cut(writer: &Writer<'_>, key: u64) -> usize {
         let count = writer.count();
         let appended = writer.next().is_none() && writer.node().key(count - 1) < key;
-        // At least one entry on each side: an inner tree node has a child for its low fence.
+        // At least one entry stays on each side: an inner tree node has a child for its low fence.
         let cut = if appended {
             count - count / 8
         } else {
@@ -61,7 +61,8 @@ impl Tree {
         cut.clamp(1, count - 1)
     }
 
-    /// Moves the right part of a full tree node to a new one, and tells the parent, which has room.
+    /// Moves the right part of a full tree node to a new one, and updates the parent, which has a
+    /// free entry.
     fn halve(
         &self,
         mut parent: Writer<'_>,
@@ -100,8 +101,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Moves a full tree node to a new place, where it is split next, and frees the old one. What
-    /// leads there from elsewhere than the tree is wrong afterwards.
+    /// Moves a full tree node to a new index, where it is split next, and frees the old one.
+    /// Pointers from outside the tree become invalid.
     pub(super) fn move_away(
         &self,
         mut parent: Writer<'_>,
@@ -110,7 +111,7 @@ impl Tree {
     ) -> Result<(), TreeError> {
         let at = parent.node().child_index(parent.count(), key);
         let Some(before) = at.checked_sub(1) else {
-            // Its left neighbour has another parent, which is not at hand.
+            // Its left neighbour has another parent, which is not locked here.
             return self.halve(parent, old, key);
         };
         let mut new = match self.new_node(old.level()) {
@@ -121,7 +122,8 @@ impl Tree {
                 return Err(error);
             }
         };
-        // To the left, against the order: whoever holds two on this level holds their parent.
+        // This locks to the left, against the order: a thread that holds two latches on this level
+        // holds their parent.
         let mut neighbour = self.node(parent.node().child(before).index).lock();
         let pointer = NodePointer {
             index: new.node().index,

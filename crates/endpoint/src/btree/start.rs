@@ -1,45 +1,45 @@
-//! Lookups that somebody has told where to begin.
+//! Lookups that begin at a hinted tree node.
 //!
-//! A tree node's number is a hint from outside: a switch that knew the tree some time ago, or a
-//! number that was damaged on the way. What lies there counts if it is in use and has the key
-//! between its fences; if the key is to the right, its neighbours are followed, as the tree is a
-//! B-link tree there. Else the walk begins at the root, as it would have without.
+//! The tree node index is a hint from outside: it comes from a switch that knew the tree some time
+//! ago, or may have been damaged in transit. The hinted tree node is used if it is in use and has
+//! the key between its fences. If the key is to the right, the walk follows right neighbours, as in
+//! a B-link tree. Otherwise the walk begins at the root, as it would without a hint.
 
 use super::tree::{Found, Place, Tree};
 use rackweave_wire::fabric::tree::{ROOT, ValueRef};
 
-/// Neighbours that are followed to the right.
+/// Maximum number of right neighbours that are followed.
 const FOLLOWED_MAX: u8 = 4;
 
-/// Times that a walk from the hint may be disturbed by writers before it begins at the root.
+/// How often writers may interfere with a walk from the hint before it begins at the root.
 const TRIES: u32 = 2;
 
 /// Where a lookup began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Begun {
-    /// The level of the tree node, zero for a leaf; nothing if it was the root.
+    /// The level of the tree node, zero for a leaf; `None` if it was the root.
     pub level: Option<u8>,
-    /// Levels that the walk saw.
+    /// Levels that the walk visited.
     pub walked: u8,
-    /// Levels that it did not have to see.
+    /// Levels that the walk skipped.
     pub skipped: u8,
-    /// Neighbours that it went to from the tree node that was named.
+    /// Neighbours followed from the hinted tree node.
     pub followed: u8,
 }
 
-/// What came of a walk.
+/// The outcome of a walk.
 enum Walk<'a> {
-    /// At the leaf, from this level, by so many neighbours.
+    /// A leaf was found: the leaf, the level where the walk began, and the neighbours followed.
     Leaf(Place<'a>, u8, u8),
-    /// The hint is of no use.
+    /// The hint is not usable.
     Useless,
-    /// A writer came in between.
+    /// A writer interfered.
     Disturbed,
 }
 
 impl Tree {
     /// As [`Tree::lookup`], beginning at tree node `node` if that is in use and leads to the key.
-    /// Zero is no tree node. Whatever the number is, what is found is the same.
+    /// Zero stands for no tree node. The result is the same whatever the number is.
     pub fn lookup_from(&self, node: u32, key: u64, value: &mut Vec<u8>) -> (bool, Begun) {
         for _ in 0..TRIES {
             match self.walk_from(node, key) {
@@ -70,7 +70,7 @@ impl Tree {
         (found, begun)
     }
 
-    /// A place where a tree node may be.
+    /// The tree node at an index that may be invalid.
     fn maybe(&self, index: u32) -> Option<Place<'_>> {
         let is_place = (ROOT..self.inner.superblock.tree_nodes).contains(&index);
         is_place.then(|| {
@@ -96,7 +96,7 @@ impl Tree {
             } else {
                 None
             };
-            // The neighbour was there when this one pointed to it, so it is the one meant.
+            // The neighbour existed when this tree node pointed to it, so it is the right one.
             if !place.is_still() {
                 return Walk::Disturbed;
             }
@@ -118,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// Goes down from a tree node that has the key between its fences.
+    /// Descends from a tree node that has the key between its fences.
     fn down<'a>(&'a self, mut place: Place<'a>, key: u64) -> Option<Place<'a>> {
         loop {
             let meta = place.node.meta();
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// Puts what the leaf has of a key into `value`; nothing if a writer came in between.
+    /// Copies the value of a key in the leaf into `value`; `None` if a writer interfered.
     fn read_leaf(&self, leaf: &Place<'_>, key: u64, value: &mut Vec<u8>) -> Option<bool> {
         value.clear();
         let node = leaf.node;

@@ -1,4 +1,4 @@
-//! Lookups from every place against lookups from the root.
+//! Lookups from every index, compared with lookups from the root.
 
 use super::*;
 use crate::btree::TreeConfig;
@@ -31,7 +31,7 @@ fn whatever_the_hint_the_answer_is_the_same() {
     for key in 0..4000 {
         tree.put(key * 3, &value(key * 3)).unwrap();
     }
-    // Some tree nodes are free again.
+    // This frees some tree nodes again.
     for key in 500..1500 {
         tree.remove(key * 3).unwrap();
     }
@@ -78,7 +78,7 @@ fn a_hint_spares_levels() {
         followed: 0,
     };
     assert_eq!((found, begun), (true, expect));
-    // Its neighbour has what is to the right of it.
+    // The keys to the right of it are in its neighbour.
     let last = tree.node(leaf).last();
     let (found, begun) = tree.lookup_from(leaf, last + 1, &mut bytes);
     assert_eq!(
@@ -91,14 +91,14 @@ fn a_hint_spares_levels() {
             }
         )
     );
-    // And what is to the left, the root finds.
+    // The keys to the left of it are found from the root.
     let low = tree.node(leaf).low();
     let (found, begun) = tree.lookup_from(leaf, low - 1, &mut bytes);
     assert_eq!((found, begun.level), (true, None));
 }
 
-/// Keys below 1000 are always there; around them others come and go, so that tree nodes are split,
-/// merged, freed and used again under the hints.
+/// Keys below 1000 are always present. Keys around them are inserted and removed, so that tree
+/// nodes are split, merged, freed and reused under the hints.
 #[test]
 fn writers_do_not_lead_astray() {
     let tree = tree();

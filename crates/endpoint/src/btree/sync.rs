@@ -1,6 +1,6 @@
-//! What a tree is made of, in three versions: the real one, the one in which `loom` watches every
-//! access and tries the orders that the memory model allows, and the one in which `shuttle` lets
-//! threads take turns at random.
+//! The synchronisation primitives of a tree, in three versions: the real ones; those of `loom`,
+//! which tracks every access and tries the orders that the memory model allows; and those of
+//! `shuttle`, which schedules threads at random.
 
 #[cfg(loom)]
 pub(super) use loom::{

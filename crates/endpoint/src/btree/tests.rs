@@ -1,4 +1,4 @@
-//! A tree against a map, alone and among threads.
+//! A tree compared with a map, in one thread and in several.
 
 use super::*;
 use proptest::prelude::*;
@@ -129,7 +129,7 @@ proptest! {
         let summary = tree.check().unwrap();
         prop_assert_eq!(summary.entries, map.len() as u64);
         prop_assert_eq!(entries(&tree), map.clone().into_iter().collect::<Vec<_>>());
-        // And it is the same tree when it is opened again.
+        // It is the same tree when it is opened again.
         let again = Tree::open(tree.block().clone()).unwrap();
         prop_assert_eq!(again.check().unwrap(), summary);
         for key in 0..500 {
@@ -307,7 +307,7 @@ fn images_that_are_no_trees_are_refused() {
         tree.put(key, &value(key, if key % 4 == 0 { 30 } else { 8 }, 0))
             .unwrap();
     }
-    // Whatever word of it is damaged: either nothing lives there, or it is found.
+    // Whichever word is damaged: it is either unused, or the damage is detected.
     let mut found = 0;
     let words = config.bytes() as usize / 8;
     for at in 0..words {
@@ -372,7 +372,7 @@ fn threads_share_it() {
     });
     const THREADS: u64 = 4;
     const KEYS: u64 = 1500;
-    // Each thread owns the keys of one remainder; all look at all.
+    // Each thread writes the keys of one remainder; all threads read all keys.
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let tree = tree.clone();
@@ -383,7 +383,8 @@ fn threads_share_it() {
                 for step in 0..12_000 {
                     let key = rng.below(KEYS) * THREADS + thread;
                     let len = if rng.below(4) == 0 { 40 } else { 8 };
-                    // Phases of growing and of shrinking, so that tree nodes come and go.
+                    // Alternating phases of growth and shrinking, so that tree nodes are allocated
+                    // and freed.
                     if rng.below(10) < if step / 3000 % 2 == 0 { 7 } else { 3 } {
                         let new = map.insert(key, value(key, len, step)).is_none();
                         assert_eq!(tree.put(key, &value(key, len, step)), Ok(new));

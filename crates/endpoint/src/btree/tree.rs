@@ -1,4 +1,4 @@
-//! The tree: making one, going down, looking up.
+//! The tree: creation, descent, lookup.
 
 use super::allocator::Allocator;
 use super::arena::Arena;
@@ -15,7 +15,7 @@ use rackweave_wire::fabric::tree::{Layout, ROOT, Superblock, SuperblockError, Va
 #[cfg(not(any(loom, shuttle)))]
 use rackweave_base::Block;
 
-/// A B+tree. Clones share it; any number of threads may use it at a time.
+/// A B+tree. Clones share it; any number of threads may use it concurrently.
 #[derive(Clone)]
 pub struct Tree {
     pub(super) inner: Arc<Inner>,
@@ -31,7 +31,7 @@ pub(super) struct Inner {
     pub counters: Counters,
 }
 
-/// What happened seldom enough to be counted.
+/// Counters of infrequent events.
 #[derive(Default)]
 pub(super) struct Counters {
     pub restarts: AtomicU64,
@@ -45,14 +45,14 @@ impl Counters {
     }
 }
 
-/// How a tree fares.
+/// Statistics of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Statistics {
     /// Tree nodes in use.
     pub tree_nodes: u32,
-    /// Bytes of the heap that have been used at some time.
+    /// Bytes of the heap that have ever been used.
     pub heap_bytes: u64,
-    /// Operations that began again because a writer came in between.
+    /// Operations that were restarted because of a concurrent writer.
     pub restarts: u64,
     /// Tree nodes that were split.
     pub splits: u64,
@@ -60,11 +60,11 @@ pub struct Statistics {
     pub merges: u64,
 }
 
-/// What an attempt has come to: an end, or that another one is due. None if a writer came in
-/// between.
+/// The outcome of an attempt: a result, or that another attempt is due. `None` if a writer
+/// interfered.
 pub(super) type Attempt<T> = Option<ControlFlow<T>>;
 
-/// Where a descent has come to: a tree node and the word of its latch.
+/// The position of a descent: a tree node and the word of its latch.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub node: Node<'a>,
@@ -78,17 +78,18 @@ impl Place<'_> {
     }
 }
 
-/// A value as a leaf has it.
+/// A value as stored in a leaf.
 pub(super) enum Found {
     Inline(u64),
     Reference(ValueRef),
 }
 
 impl Tree {
-    /// An empty tree in `block`, whatever is in it. The block may be longer than the tree.
+    /// Creates an empty tree in `block`, whatever the block contains. The block may be longer than
+    /// the tree.
     ///
     /// # Errors
-    /// If a setting is out of range or the block too short.
+    /// If a setting is out of range or the block is too short.
     #[cfg(not(any(loom, shuttle)))]
     pub fn create(block: Block, config: &TreeConfig) -> Result<Self, TreeError> {
         config.check()?;
@@ -104,10 +105,10 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The tree that is in `block`. All of it is verified.
+    /// Opens the tree in `block`. All of it is verified.
     ///
     /// # Errors
-    /// If it holds no tree, one of another version, or a damaged one.
+    /// If the block holds no tree, one of another version, or a damaged one.
     #[cfg(not(any(loom, shuttle)))]
     pub fn open(block: Block) -> Result<Self, TreeError> {
         let given = block.len() as u64;
@@ -143,7 +144,7 @@ impl Tree {
 
     /// Writes the superblock and an empty root.
     pub(super) fn format(&self, low: u64, last: u64) {
-        // What an earlier tenant of the block locked is not locked now.
+        // Latches that an earlier user of the block held are not held now.
         for index in 0..self.inner.superblock.tree_nodes {
             let latch = self.node(index).latch().0;
             let word = latch.load(Ordering::Relaxed);
@@ -164,13 +165,13 @@ impl Tree {
         }
     }
 
-    /// The block that it is in.
+    /// The block that holds the tree.
     #[cfg(not(any(loom, shuttle)))]
     pub fn block(&self) -> &Block {
         self.inner.arena.block()
     }
 
-    /// What it looks like.
+    /// The superblock.
     pub fn superblock(&self) -> &Superblock {
         &self.inner.superblock
     }
@@ -180,7 +181,7 @@ impl Tree {
         self.inner.layout
     }
 
-    /// The most entries of a tree node of `level`.
+    /// Maximum number of entries of a tree node of `level`.
     #[inline]
     pub(super) fn limit(&self, level: u8) -> usize {
         match self.inner.superblock.fan_out {
@@ -189,7 +190,7 @@ impl Tree {
         }
     }
 
-    /// How it fares.
+    /// The statistics.
     pub fn statistics(&self) -> Statistics {
         let counters = &self.inner.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -214,7 +215,7 @@ impl Tree {
         }
     }
 
-    /// The least and the greatest key that belong to it.
+    /// The least and the greatest key that belong to the tree.
     pub fn bounds(&self) -> (u64, u64) {
         let root = self.node(ROOT);
         loop {
@@ -236,8 +237,8 @@ impl Tree {
         Node::new(index, layout, words)
     }
 
-    /// The tree node that a parent names, if there is such a place: what is read from a parent that
-    /// a writer is in may be anything.
+    /// The tree node that a parent points to, if its index is valid: a parent that a writer is
+    /// changing may contain anything.
     #[inline]
     pub(super) fn place(&self, index: u32) -> Option<Place<'_>> {
         if index >= self.inner.superblock.tree_nodes {
@@ -255,9 +256,9 @@ impl Tree {
         Place { node, latch }
     }
 
-    /// Goes down to the tree node of `level`, or to the root if that is lower, where `key` belongs
-    /// if the key is within the bounds; and its parent, unless it is the root. None if a writer
-    /// came in between.
+    /// Descends to the tree node of `level` where `key` belongs if it is within the bounds, or to
+    /// the root if that is lower. Returns it and its parent, unless it is the root. `None` if a
+    /// writer interfered.
     #[inline]
     pub(super) fn descend(&self, key: u64, level: u8) -> Option<(Place<'_>, Option<Place<'_>>)> {
         let mut parent = None;
@@ -273,12 +274,12 @@ impl Tree {
                 return None;
             }
             parent = Some(place);
-            // Nothing came in between, so the parent names a tree node.
+            // No writer interfered, so the parent points to a tree node.
             place = child?;
         }
     }
 
-    /// Attempts something until it is done.
+    /// Repeats an attempt until it succeeds.
     #[inline]
     pub(super) fn insist<T>(&self, mut attempt: impl FnMut() -> Attempt<T>) -> T {
         loop {
@@ -290,7 +291,7 @@ impl Tree {
         }
     }
 
-    /// What a write comes to that leaves the leaf as it is.
+    /// The result of a write that leaves the leaf unchanged.
     pub(super) fn unchanged(
         &self,
         leaf: &Place<'_>,
@@ -307,7 +308,7 @@ impl Tree {
         })
     }
 
-    /// Counts that an operation begins again.
+    /// Counts a restart of an operation.
     #[cold]
     pub(super) fn restarted(&self) {
         Counters::count(&self.inner.counters.restarts);
@@ -315,8 +316,8 @@ impl Tree {
         super::sync::yield_now();
     }
 
-    /// Looks for a key; `take` gets what the leaf has of it, and its result counts if nobody has
-    /// changed the leaf meanwhile.
+    /// Looks up a key. `take` gets what the leaf holds for it; its result counts if the leaf has
+    /// not changed meanwhile.
     #[inline]
     fn find<R>(&self, key: u64, mut take: impl FnMut(Option<Found>) -> R) -> R {
         loop {
@@ -341,7 +342,7 @@ impl Tree {
         }
     }
 
-    /// Puts the value of a key into `value`. False if the key is absent; `value` is empty then.
+    /// Puts the value of a key into `value`. False if the key is absent; then `value` is empty.
     pub fn lookup(&self, key: u64, value: &mut Vec<u8>) -> bool {
         self.find(key, |found| {
             value.clear();
@@ -356,8 +357,8 @@ impl Tree {
         })
     }
 
-    /// The value of a key, as a little-endian number; none if the key is absent or its value is not
-    /// eight bytes long.
+    /// The value of a key, as a little-endian number; `None` if the key is absent or its value is
+    /// not eight bytes long.
     #[inline]
     pub fn lookup_word(&self, key: u64) -> Option<u64> {
         self.find(key, |found| match found {
@@ -371,14 +372,14 @@ impl Tree {
         self.find(key, |found| found.is_some())
     }
 
-    /// A tree node that nobody else has, with its latch held.
+    /// Allocates a tree node, with its latch held.
     pub(super) fn new_node(&self, level: u8) -> Result<Writer<'_>, TreeError> {
         let used_up = TreeError::NodesUsedUp {
             capacity: self.inner.nodes.capacity(),
         };
         let index = self.inner.nodes.take().ok_or(used_up)?;
         let mut writer = self.node(index).lock();
-        // With the planted bug, what was freed kept its epoch.
+        // With the planted bug, a freed tree node keeps its epoch.
         let epoch = writer.epoch().wrapping_add(1) | 1;
         writer.begin(epoch, level, self.inner.superblock.tree);
         Ok(writer)

@@ -6,7 +6,7 @@ use super::tree::{Attempt, Tree};
 use core::ops::ControlFlow::{Break, Continue};
 use rackweave_wire::fabric::tree::ValueRef;
 
-/// What is to happen to a key, depending on whether it is there.
+/// What a write does with a present and with an absent key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Insert,
@@ -15,15 +15,15 @@ enum Mode {
 }
 
 impl Tree {
-    /// Adds a key. False if it was there: then nothing changes.
+    /// Adds a key. False if it was present: then nothing changes.
     ///
     /// # Errors
-    /// If the value is too long, the key out of bounds, or the tree full.
+    /// If the value is too long, the key is out of bounds, or the tree is full.
     pub fn insert(&self, key: u64, value: &[u8]) -> Result<bool, TreeError> {
         self.write(key, value, Mode::Insert).map(|found| !found)
     }
 
-    /// Gives a key another value. False if it was absent: then nothing changes.
+    /// Changes the value of a key. False if the key was absent: then nothing changes.
     ///
     /// # Errors
     /// As for [`Tree::insert`].
@@ -31,7 +31,7 @@ impl Tree {
         self.write(key, value, Mode::Update)
     }
 
-    /// Gives a key a value. True if it was absent before.
+    /// Sets the value of a key. True if the key was absent before.
     ///
     /// # Errors
     /// As for [`Tree::insert`].
@@ -39,7 +39,7 @@ impl Tree {
         self.write(key, value, Mode::Put).map(|found| !found)
     }
 
-    /// Returns whether the key was there.
+    /// Returns whether the key was present.
     fn write(&self, key: u64, value: &[u8], mode: Mode) -> Result<bool, TreeError> {
         let limit = self.inner.superblock.value_max;
         if value.len() > limit as usize {
@@ -50,7 +50,7 @@ impl Tree {
         }
         let mut record = None;
         let result = self.write_entry(key, value, mode, &mut record);
-        // One that was made and not used.
+        // A record that was made and not used.
         if let Some(reference) = record {
             self.inner.heap.free(&self.inner.arena, reference);
         }
@@ -98,7 +98,7 @@ impl Tree {
             Err(error) => return Some(Break(Err(error))),
         };
         let mut writer = node.upgrade(leaf.latch)?;
-        // What was found holds: nobody came in between.
+        // The result of the search is valid: no writer interfered.
         if found {
             let old = writer.replace(index, entry);
             writer.finish();
@@ -111,7 +111,7 @@ impl Tree {
         Some(Break(Ok(found)))
     }
 
-    /// What a leaf is to have. The record is complete before anybody can see it.
+    /// The new entry of a leaf. Its record is complete before any reader can see it.
     fn entry(
         &self,
         key: u64,

@@ -1,4 +1,4 @@
-//! A tree node in the hands of a writer.
+//! Write access to a tree node.
 
 use super::node::{Entry, Node};
 use super::sync::Ordering;
@@ -8,11 +8,11 @@ use rackweave_wire::fabric::tree::{
     TREE_WORD, identity,
 };
 
-/// A tree node whose latch is held. Nothing that it does is valid for remote readers before
-/// [`Writer::publish`], and local ones wait until it is unlocked.
+/// A tree node whose latch is held. Changes become valid for remote readers only with
+/// [`Writer::publish`]; local readers wait until the latch is released.
 pub(super) struct Writer<'a> {
     node: Node<'a>,
-    /// What the entries add to the check.
+    /// The sum of the entries, as part of the check word.
     sum: u64,
     meta: Meta,
     low: u64,
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Of a tree node whose latch was just taken.
+    /// A writer for a tree node whose latch was just acquired.
     #[inline]
     pub fn new(node: Node<'a>) -> Self {
         let sum = node.check().wrapping_sub(node.header_check());
@@ -35,7 +35,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins a tree node anew: without entries.
+    /// Resets the tree node: it has no entries.
     pub fn begin(&mut self, epoch: u32, level: u8, tree: u64) {
         self.node.set(TREE_WORD, identity(tree, self.node.index));
         self.meta = Meta {
@@ -101,15 +101,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds an entry before the one at `index`.
+    /// Inserts an entry before the one at `index`.
     ///
     /// # Panics
-    /// If there is no room.
+    /// If the tree node is full.
     pub fn insert(&mut self, index: usize, entry: Entry) {
         let count = self.count();
         assert!(count < self.node.capacity() && index <= count);
         let (from, to) = (self.node.layout.entry(index), self.node.layout.entry(count));
-        // Words move as they are. One slice, so that there is one look at its length.
+        // Words are moved unchanged. One slice, so that there is one bounds check.
         let words = &self.node.words[from..to + 2];
         for at in (2..words.len()).rev() {
             words[at].store(words[at - 2].load(Ordering::Relaxed), Ordering::Relaxed);
@@ -120,10 +120,10 @@ impl<'a> Writer<'a> {
         self.meta.count += 1;
     }
 
-    /// Adds an entry after all others.
+    /// Appends an entry.
     ///
     /// # Panics
-    /// If there is no room.
+    /// If the tree node is full.
     pub fn push(&mut self, entry: Entry) {
         let count = self.count();
         assert!(count < self.node.capacity());
@@ -169,7 +169,7 @@ impl<'a> Writer<'a> {
         gone
     }
 
-    /// Gives the entry at `index` another content.
+    /// Replaces the entry at `index`.
     pub fn replace(&mut self, index: usize, entry: Entry) -> Entry {
         let old = self.node.entry(index);
         self.put(index, entry);
@@ -180,11 +180,11 @@ impl<'a> Writer<'a> {
         old
     }
 
-    /// Moves the bits from `index` on by one place, up or down.
+    /// Shifts the bits from `index` on by one position, up or down.
     fn shift_bits(&mut self, index: usize, up: bool) {
         let words = self.node.layout.bitmap_words();
         let any = (0..words).any(|word| self.node.get(FIRST_BITMAP_WORD + word) != 0);
-        // Most trees have values of eight bytes only.
+        // Most trees have only values of eight bytes.
         if !any {
             return;
         }
@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
             let value = get(word) & kept | shifted & !kept;
             self.node.set(FIRST_BITMAP_WORD + word, value);
         };
-        // Each word takes a bit from one that has not been shifted yet.
+        // Each word takes a bit from a word that has not been shifted yet.
         if up {
             (0..words).rev().for_each(shift);
         } else {
@@ -213,7 +213,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes what was done the content that remote readers accept.
+    /// Makes the changes the content that remote readers accept.
     #[inline]
     pub fn publish(&mut self) {
         let node = self.node;
@@ -237,17 +237,17 @@ impl<'a> Writer<'a> {
         self.node.latch().unlock();
     }
 
-    /// Unlocks what was published, or is not to be seen by anybody.
+    /// Releases the latch. The content is published, or is not to become visible.
     pub fn unlock(self) {
         self.node.latch().unlock();
     }
 
-    /// Unlocks a tree node that is as it was.
+    /// Releases the latch of an unchanged tree node.
     pub fn leave(self) {
         self.node.latch().unlock_unchanged();
     }
 
-    /// Ends the tree node's use: no pointer leads here any more.
+    /// Ends the tree node's use: no pointer leads to it any more.
     pub fn retire(mut self) {
         if !planted(Canary::IndexNoEpochOnFree) {
             self.meta.epoch = self.meta.epoch.wrapping_add(1);

@@ -8,7 +8,7 @@ use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
 };
 
-/// Takes items out of a ring into which the switch puts them.
+/// Takes items out of a ring that the switch fills.
 #[derive(Debug)]
 pub struct Consumer {
     layout: RingLayout,
@@ -18,31 +18,31 @@ pub struct Consumer {
     tail: u32,
     /// The head as last seen: loaded again only when the ring looks empty.
     head: u32,
-    /// An item as [`Self::take_each`] shows it.
+    /// The copy of an item that [`Self::take_each`] passes to its caller.
     copy: Vec<u8>,
     claim: Option<Claim>,
 }
 
-/// What a consumer finds.
+/// The result of a look at the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken<T> {
     /// Items.
     Items(T),
-    /// None yet.
+    /// No items yet.
     Empty,
-    /// None any more: every producer has finished and every item was taken.
+    /// No items any more: every producer has finished and every item has been taken.
     Ended,
-    /// None any more: the flow was broken off, and what had been delivered was taken.
+    /// No items any more: the flow was aborted, and the delivered items have been taken.
     Aborted,
 }
 
 impl<T> Taken<T> {
-    /// Itself, but nothing if there are no items yet: for those who wait for what comes.
+    /// Returns the value itself, or `None` if it is `Empty`: for callers that wait for items.
     pub fn ready(self) -> Option<Self> {
         (!matches!(self, Taken::Empty)).then_some(self)
     }
 
-    /// The same of what `change` makes of the items.
+    /// Maps the items with `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Taken<U> {
         match self {
             Taken::Items(items) => Taken::Items(change(items)),
@@ -79,7 +79,7 @@ impl Consumer {
         })
     }
 
-    /// It holds the claim as long as there is this end.
+    /// Keeps the claim for as long as this end exists.
     #[must_use]
     pub fn with_claim(mut self, claim: Claim) -> Self {
         self.claim = Some(claim);
@@ -91,11 +91,11 @@ impl Consumer {
         self.layout.item_size
     }
 
-    /// Neighbouring items, at least one and at most `items_max`, oldest first. The switch leaves
-    /// them alone until they are released; a peer that does not can change them all the same, so
-    /// what has to be looked at twice is to be copied first.
+    /// Adjacent items, at least one and at most `items_max`, oldest first. The switch does not
+    /// write to them until they are released. A misbehaving peer can change them all the same, so
+    /// data that must be read twice has to be copied first.
     ///
-    /// A released item is out of reach:
+    /// A released item is no longer accessible:
     ///
     /// ```compile_fail,E0499
     /// # use rackweave_endpoint::flow::{Consumer, Taken};
@@ -113,8 +113,8 @@ impl Consumer {
         })
     }
 
-    /// [`Self::peek`] that waits for an item or the end and drives the rack meanwhile. It is never
-    /// empty.
+    /// [`Self::peek`] that waits for an item or the end and drives the rack meanwhile. The result
+    /// is never `Empty`.
     pub fn peek_wait(&mut self, progress: &dyn Progress, items_max: u32) -> Taken<SharedBytes<'_>> {
         wait_until(progress, || done(self.ready(1)));
         self.peek(items_max)
@@ -123,7 +123,7 @@ impl Consumer {
     /// Frees the first `items` slots for the switch.
     ///
     /// # Panics
-    /// If fewer have been peeked at.
+    /// If fewer items have been peeked.
     pub fn release(&mut self, items: u32) {
         assert!(
             items <= self.head.wrapping_sub(self.tail),
@@ -133,8 +133,8 @@ impl Consumer {
         self.announce(UnitState::Open);
     }
 
-    /// Shows a copy of each of the next items to `see`, oldest first, at least one and at most
-    /// `items_max`, and frees their slots. Returns how many.
+    /// Passes a copy of each of the next items to `see`, oldest first, at least one and at most
+    /// `items_max`, and frees their slots. Returns the number of items.
     pub fn take_each(&mut self, items_max: u32, mut see: impl FnMut(&[u8])) -> Taken<u32> {
         let size = self.layout.item_size as usize;
         let mut copy = core::mem::take(&mut self.copy);
@@ -153,8 +153,8 @@ impl Consumer {
         taken
     }
 
-    /// [`Self::take_each`] that waits for an item or the end and drives the rack meanwhile. It is
-    /// never empty.
+    /// [`Self::take_each`] that waits for an item or the end and drives the rack meanwhile. The
+    /// result is never `Empty`.
     pub fn take_each_wait(
         &mut self,
         progress: &dyn Progress,
@@ -177,8 +177,8 @@ impl Consumer {
         taken
     }
 
-    /// [`Self::pop`] that waits for an item or the end and drives the rack meanwhile. It is never
-    /// empty.
+    /// [`Self::pop`] that waits for an item or the end and drives the rack meanwhile. The result is
+    /// never `Empty`.
     ///
     /// # Panics
     /// If `item` is not as long as a slot.
@@ -186,18 +186,18 @@ impl Consumer {
         wait_until(progress, || done(self.pop(item)))
     }
 
-    /// Copies the next items, as many as there are and as fit into `items`, one behind the other,
-    /// and frees their slots all at once. Returns how many.
+    /// Copies as many of the next items as are present and fit into `items`, one behind the other,
+    /// and frees all their slots at once. Returns the number of items.
     ///
     /// # Panics
-    /// If `items` has no room for an item.
+    /// If `items` is shorter than an item.
     pub fn pop_batch(&mut self, items: &mut [u8]) -> Taken<u32> {
         let size = self.layout.item_size as usize;
         let wanted = u32::try_from(items.len() / size).unwrap_or(u32::MAX);
         assert!(wanted > 0, "no room for an item of {size} bytes");
         let taken = self.ready(wanted).map(|ready| ready.min(wanted));
         if let Taken::Items(count) = taken {
-            // Up to the ring's end, and the rest from its beginning.
+            // Copies up to the ring's end, and the rest from its beginning.
             let first = count.min(self.before_end());
             let (items, rest) = items[..count as usize * size].split_at_mut(first as usize * size);
             self.slots.bytes(self.tail, first).copy_to(items);
@@ -208,17 +208,17 @@ impl Consumer {
         taken
     }
 
-    /// [`Self::pop_batch`] that waits for an item or the end and drives the rack meanwhile. It is
-    /// never empty.
+    /// [`Self::pop_batch`] that waits for an item or the end and drives the rack meanwhile. The
+    /// result is never `Empty`.
     ///
     /// # Panics
-    /// If `items` has no room for an item.
+    /// If `items` is shorter than an item.
     pub fn pop_batch_wait(&mut self, progress: &dyn Progress, items: &mut [u8]) -> Taken<u32> {
         wait_until(progress, || done(self.pop_batch(items)))
     }
 
-    /// Takes no more items, without having been removed from the flow: the flow treats it as one
-    /// that has died, and is broken off or goes on without it as it was told to.
+    /// Takes no more items, without a removal from the flow. The flow treats the consumer as dead:
+    /// it aborts or continues without the consumer, as configured.
     pub fn leave(self) {
         self.announce(UnitState::Finished);
     }
@@ -228,14 +228,14 @@ impl Consumer {
         self.tail
     }
 
-    /// The bytes of the word that tells the switch how far this end is, as they lie in memory now:
-    /// what a doorbell carries.
+    /// The bytes of the word that gives this end's position to the switch, as they are in memory
+    /// now. A doorbell carries them.
     pub fn unit_word(&self) -> [u8; 8] {
         self.unit.bytes()
     }
 
-    /// How many items there are, at least one. The switch's word is looked at only if fewer than
-    /// `wanted` are known.
+    /// The number of items present, at least one. The switch's word is loaded only if fewer than
+    /// `wanted` items are known.
     fn ready(&mut self, wanted: u32) -> Taken<u32> {
         let known = self.head.wrapping_sub(self.tail);
         if known >= wanted {
@@ -244,7 +244,7 @@ impl Consumer {
         let word = SwitchWord::try_from(self.switch.load());
         let word = word.map(|word| (word.counter.wrapping_sub(self.tail), word));
         match word {
-            // What was shown stays shown, whatever the word says now.
+            // Items that were present stay present, whatever the word says now.
             Ok((ready, word)) if ready > known && ready <= self.layout.slots => {
                 self.head = word.counter;
                 Taken::Items(ready)
@@ -275,7 +275,7 @@ impl Consumer {
     }
 }
 
-/// What a wait ends with: anything but an empty ring.
+/// The condition that ends a wait: anything but an empty ring.
 fn done<T>(taken: Taken<T>) -> Option<Taken<T>> {
     (!matches!(taken, Taken::Empty)).then_some(taken)
 }

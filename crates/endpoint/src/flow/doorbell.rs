@@ -1,5 +1,5 @@
-//! Doorbells: telling the switch at once what its next poll would find (zero-sided RDMA, section
-//! 6.2). Only units that can post work requests ring them.
+//! Doorbells notify the switch at once of what its next poll would find (zero-sided RDMA, section
+//! 6.2). Only processing units that can post work requests ring them.
 
 use rackweave_base::{Lkey, Qpn};
 use rackweave_verbs::{Operation, PostError, Segment, Verbs, WorkRequest};
@@ -7,9 +7,9 @@ use rackweave_wire::fabric::ring::UNIT_WORD;
 
 /// The doorbell of one ring.
 ///
-/// The message is the ring's unit word as it lies in memory when the NIC sends it. So a bell that
-/// is rung late, or after several changes, says what is true then, and a bell too many does no
-/// harm.
+/// The message is the ring's unit word as it is in memory when the NIC sends it. So a doorbell that
+/// is rung late, or after several changes, carries the current state, and a redundant doorbell does
+/// no harm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doorbell {
     qpn: Qpn,
@@ -40,11 +40,11 @@ impl Doorbell {
         request
     }
 
-    /// Rings it, after items were committed or released.
+    /// Rings the doorbell, after items were committed or released.
     ///
     /// # Errors
-    /// If the NIC does not take the request. A full send queue needs no second try: the bells in it
-    /// will say the same. Without a bell the switch finds out by polling.
+    /// If the NIC does not accept the request. A full send queue needs no retry: the doorbells in
+    /// it will carry the same state. Without a doorbell the switch finds the change by polling.
     pub fn ring(&self, verbs: &mut dyn Verbs) -> Result<(), PostError> {
         verbs.post_send(self.qpn, self.request())
     }

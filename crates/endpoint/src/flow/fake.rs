@@ -1,4 +1,4 @@
-//! A switch that the tests play: it copies items from a producer's ring to a consumer's.
+//! A fake switch for tests: it copies items from a producer's ring to a consumer's.
 
 use super::{Consumer, Producer, RingLayout};
 use rackweave_base::{Block, Memory};
@@ -16,7 +16,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring whose counters stand at `start`.
+    /// A ring whose counters are initially `start`.
     pub fn new(layout: RingLayout, start: u32) -> Self {
         let len = region_bytes(layout.item_size, layout.slots) as usize;
         let block = Memory::new(1 << 24).allocate(len).unwrap();
@@ -31,14 +31,14 @@ impl Ring {
         ring
     }
 
-    /// The switch writes its word.
+    /// Writes the switch's word.
     pub fn say(&self, counter: u32, state: SwitchState) {
         let word = SwitchWord { counter, state };
         let bytes = self.layout.order.to_bytes(word.into());
         self.block.write(SWITCH_WORD as usize, &bytes);
     }
 
-    /// What the switch reads of the node.
+    /// The word of the node, as the switch reads it.
     pub fn heard(&self) -> UnitWord {
         let mut bytes = [0; 8];
         self.block.read(UNIT_WORD as usize, &mut bytes);
@@ -51,17 +51,17 @@ impl Ring {
     }
 }
 
-/// A flow of one producer and one consumer, whose counters begin alike.
+/// A flow of one producer and one consumer, whose counters begin at the same value.
 pub(super) struct FakeSwitch {
     pub source: Ring,
     pub target: Ring,
     moved: AtomicU32,
-    /// What the next calls of `drive` do; when nothing is left, they move an item.
+    /// What the next calls of `drive` do. When the script is empty, they move an item.
     pub script: Mutex<Vec<Act>>,
     pub relaxed: AtomicU32,
 }
 
-/// What happens when somebody waits.
+/// What happens during a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Nothing,
@@ -88,7 +88,7 @@ impl FakeSwitch {
         Consumer::new(&self.target.block, self.target.layout).unwrap()
     }
 
-    /// What `drive` does next, in this order.
+    /// Sets what the next calls of `drive` do, in this order.
     pub fn will(&self, acts: &[Act]) {
         *self.script.lock().unwrap() = acts.iter().rev().copied().collect();
     }

@@ -6,13 +6,14 @@
 //!
 //! Calls come in three forms: one item by copy ([`Producer::push`], [`Consumer::pop`]), many items
 //! by copy (`push_batch`, `pop_batch`) and items in place ([`Producer::reserve`] and `commit`,
-//! [`Consumer::peek`] and `release`). None of them waits; those that end in `_wait`, and
-//! [`Producer::push_all`], do and drive the rack meanwhile ([`wait_until`]). They can be mixed.
+//! [`Consumer::peek`] and `release`). None of them waits. Those that end in `_wait`, and
+//! [`Producer::push_all`], wait and drive the rack meanwhile ([`wait_until`]). All forms can be
+//! mixed.
 //!
 //! # Memory order
 //!
-//! Items are handed over by words. Each end has to keep two orders, and here does so with a release
-//! store of its own word and an acquire load of the switch's:
+//! Head and tail words hand items over. Each end must keep two orders. Here it does so with a
+//! release store of its own word and an acquire load of the switch's:
 //!
 //! | end | what must come first | what must come after |
 //! |---|---|---|
@@ -21,30 +22,31 @@
 //! | consumer, `peek` | the load of the head | the first load from a slot that it filled |
 //! | consumer, `release` | the last load from the slots | the store of the tail |
 //!
-//! The other side of each is the unit's own NIC, which reads and writes this memory as a device. A
+//! The other side of each is the node's own NIC, which reads and writes this memory as a device. A
 //! word is aligned, and is loaded and stored whole, in one access.
 //!
-//! What a unit needs for that which does not run this code:
+//! A processing unit that does not run this code needs the following:
 //!
 //! - *x86-64*: ordinary loads and stores keep all four orders, if the compiler keeps them. Stores
-//!   past the caches are the exception: `sfence` before the head is stored.
-//! - *ARM64*: `dmb oshst` before a producer's head is stored, and `dmb oshld`, which orders loads
-//!   before all that follows, after head or tail was loaded and before a consumer's tail is stored.
-//!   The domain is the outer-shareable one, since a device looks on. What this code compiles to,
-//!   `stlr` and `ldar`, does for a NIC in software, which is one more core.
-//! - *GPU*: `__threadfence_system()` in the four places, since a fence of the device's scope says
-//!   nothing to a NIC; head and tail through `volatile` accesses, or system-scope atomics, so that
-//!   they are neither kept in a register nor served from a cache that the NIC's writes miss. If
-//!   several threads fill the slots, they meet at a barrier first, and one thread fences and stores
-//!   the head.
+//!   past the caches are the exception: they need `sfence` before the head is stored.
+//! - *ARM64*: `dmb oshst` before a producer's head is stored. `dmb oshld`, which orders loads
+//!   before all that follows, after head or tail is loaded and before a consumer's tail is stored.
+//!   The domain is the outer-shareable one, since the observer is a device. This code compiles to
+//!   `stlr` and `ldar`, which suffice for a software NIC, since that is one more core.
+//! - *GPU*: `__threadfence_system()` in the four places, since a fence of device scope does not
+//!   order accesses for a NIC. Head and tail need `volatile` accesses, or system-scope atomics, so
+//!   that they are neither kept in a register nor served from a cache that the NIC's writes miss.
+//!   If several threads fill the slots, they meet at a barrier first, and one thread fences and
+//!   stores the head.
 //! - *Memory that is not coherent with the NIC* must be written back before the head is stored and
-//!   invalidated after the head is loaded; the lines of words have one writer each for that reason.
+//!   invalidated after the head is loaded. For that reason, the lines of words have one writer
+//!   each.
 //!
 //! # Byte order
 //!
-//! A ring's words are in the byte order of its node ([`RingLayout::order`]); the switch turns them.
-//! A word is turned as a whole, so it is still one access. What is in the items is the affair of
-//! producer and consumer: nobody else looks at them.
+//! A ring's words are in the byte order of its node ([`RingLayout::order`]); the switch converts
+//! them. A word is converted as a whole, so it is still one access. The content of items concerns
+//! only producer and consumer: nothing else interprets it.
 
 mod consumer;
 mod doorbell;
@@ -68,7 +70,7 @@ use std::sync::Arc;
 pub struct RingLayout {
     /// The size of an item in bytes, a multiple of eight.
     pub item_size: u32,
-    /// Slots, a power of two.
+    /// Number of slots, a power of two.
     pub slots: u32,
     /// The byte order of head, tail and states.
     pub order: ByteOrder,
@@ -77,10 +79,10 @@ pub struct RingLayout {
 /// Why a block cannot be a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RingError {
-    /// The number of slots is no power of two from 2 to 2^30.
+    /// The number of slots is not a power of two from 2 to 2^30.
     #[error("a ring of {0} slots; a power of two from 2 to 2^30 is needed")]
     Slots(u32),
-    /// The item size is zero or no multiple of eight.
+    /// The item size is zero or not a multiple of eight.
     #[error("items of {0} bytes; a multiple of 8 is needed")]
     ItemSize(u32),
     /// The block is too small.
@@ -88,17 +90,17 @@ pub enum RingError {
     TooSmall {
         /// Bytes needed.
         needs: u64,
-        /// Bytes there are.
+        /// Bytes available.
         has: u64,
     },
 }
 
-/// Held by the owner of an end of a flow: an end has one at a time.
+/// Held by the owner of an end of a flow: an end has one owner at a time.
 #[derive(Debug)]
 pub struct Claim(Arc<AtomicBool>);
 
 impl Claim {
-    /// Nothing if somebody else holds it.
+    /// Returns `None` if the end is claimed already.
     pub fn new(is_taken: &Arc<AtomicBool>) -> Option<Self> {
         let was_taken = is_taken.swap(true, Ordering::AcqRel);
         (!was_taken).then(|| Self(is_taken.clone()))
@@ -152,7 +154,7 @@ impl WordCell {
             .native(self.block.word(self.offset).load(Ordering::Acquire))
     }
 
-    /// The bytes as they lie in memory.
+    /// The bytes as they are in memory.
     fn bytes(&self) -> [u8; 8] {
         self.block
             .word(self.offset)

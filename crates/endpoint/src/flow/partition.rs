@@ -1,13 +1,13 @@
 //! Partitioning rows over the rings of a shuffle, with write-combining buffers.
 //!
-//! Rows are collected per destination in a small buffer, so that a ring is touched once per
+//! Rows are collected per destination in a small buffer, so that a ring is written once per
 //! [`COMBINED_BYTES`] and not once per row (zero-sided RDMA, section 7.2: software write-combining
-//! buffers). Full buffers go straight into the ring's next slot, and the slot is committed when the
+//! buffers). Full buffers are copied into the ring's next slot, and the slot is committed when the
 //! item is full.
 //!
 //! An item begins with a header of [`ITEM_HEADER`] bytes: [`ITEM_MAGIC`], the number of its rows
-//! (32 bits, little-endian), zeros. Then the rows follow, each of the same size. The header is as
-//! long as a cache line, so that rows of 32 or 64 bytes never straddle one, nor two packets.
+//! (32 bits, little-endian), zeros. The rows follow, all of the same size. The header is as long as
+//! a cache line, so that rows of 32 or 64 bytes never straddle two cache lines or two packets.
 
 use super::producer::done;
 use super::{Producer, PushError, wait_until};
@@ -16,7 +16,7 @@ use rackweave_verbs::Progress;
 /// Bytes in front of the rows of an item.
 pub const ITEM_HEADER: usize = 64;
 
-/// What an item of rows begins with.
+/// The first bytes of an item of rows.
 pub const ITEM_MAGIC: [u8; 4] = *b"RWit";
 
 /// Spreads keys over partitions: a 64-bit finaliser (Stafford's variant 13 of MurmurHash3's).
@@ -28,23 +28,24 @@ pub const fn hash_key(key: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// How rows get from the write-combining buffers into the rings.
+/// How rows are copied from the write-combining buffers into the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stores {
-    /// Through the caches: whoever takes the items next finds them there.
+    /// Through the caches: a reader that takes the items next finds them there.
     Cached,
-    /// Past the caches, with non-temporal stores where the processor has them: lines of the ring
-    /// are not fetched only to be overwritten, and do not displace others.
+    /// Past the caches, with non-temporal stores where the processor has them. Lines of the ring
+    /// are not fetched only to be overwritten, and do not evict others.
     Streaming,
 }
 
-/// Bytes of rows that are combined before they go into the ring. Much smaller copies cost more per
-/// byte, and buffers as large as an item of 64 KiB do not stay in the caches closest to the core.
+/// Bytes of rows that are combined before they are copied into the ring. Much smaller copies cost
+/// more per byte, and buffers as large as an item of 64 KiB do not stay in the caches closest to
+/// the core.
 pub const COMBINED_BYTES: usize = 4096;
 
 /// Rings that together are larger than this are written past the caches. Both ways were measured
-/// (`benches/partition.rs`): with 4 MiB the caches won, with 16 MiB streaming did, whatever the
-/// number of destinations.
+/// (`benches/partition.rs`): with 4 MiB the caches were faster, with 16 MiB streaming was, whatever
+/// the number of destinations.
 const CACHED_BYTES_MAX: u64 = 8 << 20;
 
 /// Sends rows of equal size to destinations by key.
@@ -54,25 +55,25 @@ pub struct Partitioner {
     outputs: Vec<Output>,
 }
 
-/// What all outputs share.
+/// Parameters that all outputs share.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     row_size: usize,
-    /// Bytes of rows that an item holds, whole rows.
+    /// Bytes of rows that an item holds; a multiple of the row size.
     rows_bytes: usize,
-    /// Bytes that go into the ring at once.
+    /// Bytes that are copied into the ring at once.
     combined: usize,
     stores: Stores,
 }
 
-/// A destination. Of the item in the making, `sent` bytes of rows are in the ring's next slot and
-/// `fill` bytes of rows in the buffer.
+/// A destination. Of the current item, `sent` bytes of rows are in the ring's next slot and `fill`
+/// bytes of rows are in the buffer.
 #[derive(Debug)]
 struct Output {
     producer: Producer,
     buffer: Box<[u8]>,
     fill: usize,
-    /// At this fill the buffer is to be emptied before another row is added.
+    /// At this fill level the buffer must be emptied before another row is added.
     fill_max: usize,
     sent: usize,
 }
@@ -81,7 +82,7 @@ impl Output {
     fn new(producer: Producer, shape: Shape) -> Self {
         Self {
             producer,
-            // The last row of a full buffer may reach beyond what goes into the ring at once.
+            // The last row of a full buffer may extend beyond the bytes that are copied at once.
             buffer: vec![0; shape.combined + shape.row_size].into(),
             fill: 0,
             fill_max: shape.combined,
@@ -116,7 +117,7 @@ impl Output {
         self.sent += bytes;
     }
 
-    /// Ends the item in the making, if it has rows.
+    /// Completes and commits the current item, if it has rows.
     fn flush(&mut self, shape: Shape) -> Result<(), PushError> {
         if self.is_empty() {
             return Ok(());
@@ -145,7 +146,7 @@ impl Partitioner {
     /// A partitioner over one producer ring per destination, all with the same item size.
     ///
     /// # Panics
-    /// If an item has no room for a row, or there is no producer.
+    /// If an item cannot hold a row, or there is no producer.
     pub fn new(producers: Vec<Producer>, row_size: usize) -> Self {
         let bytes: u64 = producers.iter().map(Producer::ring_bytes).sum();
         let stores = if bytes > CACHED_BYTES_MAX {
@@ -156,10 +157,11 @@ impl Partitioner {
         Self::with_stores(producers, row_size, stores)
     }
 
-    /// [`Self::new`] with a choice that otherwise follows from the size of the rings.
+    /// As [`Self::new`], with an explicit choice that is otherwise derived from the size of the
+    /// rings.
     ///
     /// # Panics
-    /// If an item has no room for a row, or there is no producer.
+    /// If an item cannot hold a row, or there is no producer.
     pub fn with_stores(producers: Vec<Producer>, row_size: usize, stores: Stores) -> Self {
         let item_size = producers[0].item_size() as usize;
         let rows_max = item_size.saturating_sub(ITEM_HEADER) / row_size;
@@ -187,11 +189,11 @@ impl Partitioner {
         ((u128::from(hash_key(key)) * self.outputs.len() as u128) >> 64) as usize
     }
 
-    /// Adds a row; `write` fills its bytes, which hold an earlier row's at first.
+    /// Adds a row. `write` fills its bytes, which initially hold those of an earlier row.
     ///
     /// # Errors
-    /// If the destination's ring is full; then the row was not added, and the same call may be
-    /// made again.
+    /// If the destination's ring is full. Then the row was not added, and the same call may be
+    /// repeated.
     #[inline]
     pub fn push(&mut self, key: u64, write: impl FnOnce(&mut [u8])) -> Result<(), PushError> {
         let destination = self.destination(key);
@@ -206,10 +208,10 @@ impl Partitioner {
         Ok(())
     }
 
-    /// [`Self::push`] that waits for room and drives the rack meanwhile.
+    /// [`Self::push`] that waits for free slots and drives the rack meanwhile.
     ///
     /// # Errors
-    /// If the flow was broken off, or `finish` was called.
+    /// If the flow was aborted, or `finish` was called.
     pub fn push_wait(
         &mut self,
         progress: &dyn Progress,
@@ -219,10 +221,10 @@ impl Partitioner {
         wait_until(progress, || done(self.push(key, &mut write)))
     }
 
-    /// Sends what is left and says that no more will come.
+    /// Sends the remaining rows and finishes all producers.
     ///
     /// # Errors
-    /// If a ring is full; then the same call may be made again.
+    /// If a ring is full. Then the same call may be repeated.
     pub fn finish(&mut self) -> Result<(), PushError> {
         for output in &mut self.outputs {
             match output.flush(self.shape) {
@@ -234,29 +236,29 @@ impl Partitioner {
         Ok(())
     }
 
-    /// [`Self::finish`] that waits for room and drives the rack meanwhile.
+    /// [`Self::finish`] that waits for free slots and drives the rack meanwhile.
     ///
     /// # Errors
-    /// If the flow was broken off.
+    /// If the flow was aborted.
     pub fn finish_wait(&mut self, progress: &dyn Progress) -> Result<(), PushError> {
         wait_until(progress, || done(self.finish()))
     }
 
-    /// Whether everything was delivered.
+    /// Whether all items have been delivered.
     pub fn is_delivered(&mut self) -> bool {
         self.outputs
             .iter_mut()
             .all(|output| output.is_empty() && output.producer.is_delivered())
     }
 
-    /// Whether a destination's flow was broken off.
+    /// Whether a destination's flow was aborted.
     pub fn is_aborted(&mut self) -> bool {
         self.outputs
             .iter_mut()
             .any(|output| output.producer.is_aborted())
     }
 
-    /// The rows of an item, one slice each; nothing if the item is not well-formed.
+    /// The rows of an item, one slice each; `None` if the item is not well-formed.
     pub fn rows(item: &[u8], row_size: usize) -> Option<impl Iterator<Item = &[u8]>> {
         let (magic, rest) = item.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*rest.first_chunk()?) as usize;

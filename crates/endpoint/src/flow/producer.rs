@@ -8,7 +8,7 @@ use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
 };
 
-/// Puts items into a ring from which the switch takes them.
+/// Puts items into a ring that the switch empties.
 #[derive(Debug)]
 pub struct Producer {
     layout: RingLayout,
@@ -21,18 +21,18 @@ pub struct Producer {
     finished: bool,
     /// Whether slots since the last commit were written past the caches.
     streamed: bool,
-    /// An item as [`Self::push_each`] shows it.
+    /// The buffer for an item that [`Self::push_each`] passes to its caller.
     copy: Vec<u8>,
     claim: Option<Claim>,
 }
 
-/// Why an item was not taken.
+/// Why an item was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PushError {
     /// No free slot; try again when the switch has moved items.
     #[error("the ring is full")]
     Full,
-    /// The flow was broken off.
+    /// The flow was aborted.
     #[error("the flow was broken off")]
     Aborted,
     /// `finish` was called.
@@ -80,7 +80,7 @@ impl Producer {
         Ok(producer)
     }
 
-    /// It holds the claim as long as there is this end.
+    /// Keeps the claim for as long as this end exists.
     #[must_use]
     pub fn with_claim(mut self, claim: Claim) -> Self {
         self.claim = Some(claim);
@@ -97,10 +97,9 @@ impl Producer {
         u64::from(self.layout.item_size) * u64::from(self.layout.slots)
     }
 
-    /// Neighbouring free slots, at least one and at most `items_max`, to be filled and then
-    /// committed.
+    /// Adjacent free slots, at least one and at most `items_max`, to be filled and then committed.
     ///
-    /// Committed slots are the switch's, and out of reach:
+    /// Committed slots belong to the switch and are no longer accessible:
     ///
     /// ```compile_fail,E0499
     /// # use rackweave_endpoint::flow::Producer;
@@ -112,7 +111,7 @@ impl Producer {
     /// ```
     ///
     /// # Errors
-    /// If there is none, or never will be.
+    /// If no slot is free, or never will be.
     pub fn reserve(&mut self, items_max: u32) -> Result<SharedBytesMut<'_>, PushError> {
         if self.finished {
             return Err(PushError::Finished);
@@ -124,10 +123,10 @@ impl Producer {
         Ok(self.slots.bytes_mut(self.head, items))
     }
 
-    /// Gives the first `items` reserved slots to the switch.
+    /// Passes the first `items` reserved slots to the switch.
     ///
     /// # Panics
-    /// If the ring has not that many free slots.
+    /// If the ring has fewer free slots.
     pub fn commit(&mut self, items: u32) {
         let used = self.head.wrapping_sub(self.tail) + items;
         assert!(
@@ -142,10 +141,10 @@ impl Producer {
         self.announce();
     }
 
-    /// Copies one item into the ring. Bytes behind it in the slot are zero.
+    /// Copies one item into the ring. The bytes behind it in the slot are zero.
     ///
     /// # Errors
-    /// If there is no room, or never will be, or the item is too long.
+    /// If no slot is free, or never will be, or the item is too long.
     pub fn push(&mut self, item: &[u8]) -> Result<(), PushError> {
         let slot = self.layout.item_size;
         if item.len() > slot as usize {
@@ -161,12 +160,12 @@ impl Producer {
         Ok(())
     }
 
-    /// Has `fill` make an item for each free slot, at least one and at most `items_max`, and gives
-    /// them to the switch. It gets a slot's length of bytes: zeroes at first, then what it made
-    /// before. Returns how many.
+    /// Calls `fill` to make an item for each free slot, at least one and at most `items_max`, and
+    /// passes them to the switch. `fill` gets a buffer as long as a slot: zeros at first, then the
+    /// item that it made before. Returns the number of items.
     ///
     /// # Errors
-    /// If there is no free slot, or never will be.
+    /// If no slot is free, or never will be.
     pub fn push_each(
         &mut self,
         items_max: u32,
@@ -186,12 +185,12 @@ impl Producer {
         pushed.inspect(|&count| self.commit(count))
     }
 
-    /// Copies whole items, one behind the other in `items`, into the ring, as many as there is room
-    /// for, and tells the switch of all of them at once. Returns how many; bytes that are no whole
-    /// item are not taken.
+    /// Copies whole items, one behind the other in `items`, into the ring, as many as there are
+    /// free slots, and passes them all to the switch at once. Returns the number of items. Trailing
+    /// bytes that are not a whole item are not taken.
     ///
     /// # Errors
-    /// If there is no room for even one, or never will be.
+    /// If no slot is free, or never will be.
     pub fn push_batch(&mut self, items: &[u8]) -> Result<u32, PushError> {
         if self.finished {
             return Err(PushError::Finished);
@@ -199,7 +198,7 @@ impl Producer {
         let size = self.layout.item_size as usize;
         let wanted = u32::try_from(items.len() / size).unwrap_or(u32::MAX);
         let count = self.room(wanted)?.min(wanted);
-        // Up to the ring's end, and the rest from its beginning.
+        // Copies up to the ring's end, and the rest from its beginning.
         let first = count.min(self.before_end());
         let (items, rest) = items[..count as usize * size].split_at(first as usize * size);
         self.slots.bytes_mut(self.head, first).copy_from(items);
@@ -212,7 +211,7 @@ impl Producer {
     /// [`Self::reserve`] that waits for a free slot and drives the rack meanwhile.
     ///
     /// # Errors
-    /// If there never will be one: the flow was broken off, or `finish` was called.
+    /// If no slot will ever be free: the flow was aborted, or `finish` was called.
     pub fn reserve_wait(
         &mut self,
         progress: &dyn Progress,
@@ -227,17 +226,17 @@ impl Producer {
     /// [`Self::push`] that waits for a free slot and drives the rack meanwhile.
     ///
     /// # Errors
-    /// If the item is too long, or the flow was broken off, or `finish` was called.
+    /// If the item is too long, or the flow was aborted, or `finish` was called.
     pub fn push_wait(&mut self, progress: &dyn Progress, item: &[u8]) -> Result<(), PushError> {
         wait_until(progress, || done(self.push(item)))
     }
 
     /// Pushes all of `items`, one behind the other, waiting for free slots and driving the rack
-    /// meanwhile. A rest that is shorter than an item goes as an item that ends with zeros.
+    /// meanwhile. A rest that is shorter than an item is padded with zeros.
     ///
     /// # Errors
-    /// If the flow was broken off, or `finish` was called. [`Self::head`] tells how many items
-    /// went before.
+    /// If the flow was aborted, or `finish` was called. [`Self::head`] tells how many items were
+    /// pushed before.
     pub fn push_all(&mut self, progress: &dyn Progress, items: &[u8]) -> Result<(), PushError> {
         let size = self.layout.item_size as usize;
         let mut left = items;
@@ -251,19 +250,19 @@ impl Producer {
         self.push_wait(progress, left)
     }
 
-    /// No more items will come.
+    /// Declares that no more items will come.
     pub fn finish(&mut self) {
         self.finished = true;
         self.announce();
     }
 
-    /// Whether the switch has taken every item and the consumer has been shown it.
+    /// Whether the switch has taken every item and made it visible to the consumer.
     pub fn is_delivered(&mut self) -> bool {
         self.refresh();
         self.head == self.tail
     }
 
-    /// Whether the flow was broken off.
+    /// Whether the flow was aborted.
     pub fn is_aborted(&mut self) -> bool {
         self.refresh() == SwitchState::Aborted
     }
@@ -273,13 +272,13 @@ impl Producer {
         self.head
     }
 
-    /// The bytes of the word that tells the switch how far this end is, as they lie in memory now:
-    /// what a doorbell carries.
+    /// The bytes of the word that gives this end's position to the switch, as they are in memory
+    /// now. A doorbell carries them.
     pub fn unit_word(&self) -> [u8; 8] {
         self.unit.bytes()
     }
 
-    /// The next free slot, of which [`Self::reserve`] has said that there is one.
+    /// The next free slot. [`Self::reserve`] must have succeeded before.
     pub(super) fn slot(&mut self) -> SharedBytesMut<'_> {
         self.slots.bytes_mut(self.head, 1)
     }
@@ -290,8 +289,8 @@ impl Producer {
         self.slots.stream(self.head, at, bytes);
     }
 
-    /// How many slots are free, as far as is known; at least one. The switch's word is looked at
-    /// only if fewer than `wanted` are known.
+    /// The number of free slots as far as known, at least one. The switch's word is loaded only if
+    /// fewer than `wanted` are known.
     fn room(&mut self, wanted: u32) -> Result<u32, PushError> {
         let slots = self.layout.slots;
         let mut used = self.head.wrapping_sub(self.tail);
@@ -327,7 +326,7 @@ impl Producer {
         );
     }
 
-    /// Looks at what the switch has written. A word that makes no sense counts as broken off.
+    /// Loads the switch's word. An invalid word counts as aborted.
     fn refresh(&mut self) -> SwitchState {
         let Ok(word) = SwitchWord::try_from(self.switch.load()) else {
             return SwitchState::Aborted;
@@ -340,7 +339,7 @@ impl Producer {
     }
 }
 
-/// What a wait ends with: anything but a full ring.
+/// The condition that ends a wait: anything but a full ring.
 pub(super) fn done<T>(result: Result<T, PushError>) -> Option<Result<T, PushError>> {
     (!matches!(result, Err(PushError::Full))).then_some(result)
 }

@@ -1,5 +1,5 @@
-//! Any mixture of the forms of pushing and popping moves the same bytes in the same order, and any
-//! rows come out of a partitioner as they went in.
+//! Any mixture of the forms of push and pop moves the same bytes in the same order, and a
+//! partitioner delivers all rows unchanged.
 
 use super::fake::{FakeSwitch, Ring};
 use super::*;
@@ -43,7 +43,7 @@ fn layouts() -> impl Strategy<Value = RingLayout> {
     })
 }
 
-/// The ends, and what is between them by the books.
+/// Both ends, and the expected items between them.
 struct Model {
     fake: FakeSwitch,
     producer: Producer,
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Free slots as the producer must see them, if it looks.
+    /// The number of free slots that the producer must find.
     fn room(&self) -> u32 {
         let tail = self.fake.source.tail_said();
         self.fake.source.layout.slots - self.producer.head().wrapping_sub(tail)
@@ -205,7 +205,7 @@ proptest! {
         let mut consumers: Vec<Consumer> = flows.iter().map(FakeSwitch::consumer).collect();
         let mut partitioner = Partitioner::with_stores(producers, row_size, stores);
         let mut expect: Vec<VecDeque<Vec<u8>>> = vec![VecDeque::new(); destinations];
-        // Slots that hold what was there before.
+        // Slots contain data from before.
         for flow in &flows {
             let old = vec![0xee; 2 * layout.item_size as usize];
             flow.source.block.write(ring::ITEMS as usize, &old);

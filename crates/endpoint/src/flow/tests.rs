@@ -1,4 +1,4 @@
-//! Producer and consumer against a switch that the test fakes.
+//! Producer and consumer with a switch that the test plays.
 
 use super::*;
 use rackweave_base::Memory;
@@ -28,7 +28,7 @@ fn switch_says(block: &Block, order: ByteOrder, counter: u32, state: SwitchState
     );
 }
 
-/// What the switch reads.
+/// The word that the switch reads.
 fn unit_says(block: &Block, order: ByteOrder) -> UnitWord {
     let mut bytes = [0; 8];
     block.read(UNIT_WORD as usize, &mut bytes);

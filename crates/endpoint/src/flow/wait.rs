@@ -1,8 +1,8 @@
-//! Waiting: whoever waits drives the rack.
+//! Waiting: the waiting thread drives the rack.
 
 use rackweave_verbs::Progress;
 
-/// Calls `ready` until it gives something, driving the rack in between.
+/// Calls `ready` until it returns a value, and drives the rack in between.
 pub fn wait_until<T>(progress: &dyn Progress, mut ready: impl FnMut() -> Option<T>) -> T {
     let mut idle_rounds = 0;
     loop {

@@ -132,7 +132,7 @@ fn what_was_shown_stays_shown() {
         consumer.peek(1).map(|items| items.to_vec()),
         Taken::Items(items(1))
     );
-    // The word goes back, and then is none.
+    // First the word goes back, then it is invalid.
     fake.target.say(1, ring::SwitchState::Aborted);
     assert_eq!(consumer.pop_batch(&mut [0; 64]), Taken::Items(3));
     fake.target.block.write(ring::SWITCH_WORD as usize, &[0; 8]);

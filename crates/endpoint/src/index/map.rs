@@ -1,4 +1,4 @@
-//! Which endpoint has which keys.
+//! The mapping of keys to endpoints.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -26,23 +26,23 @@ impl fmt::Display for EndpointId {
 }
 
 impl EndpointId {
-    /// Its place among all endpoints.
+    /// Its position among all endpoints.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// The endpoints of one index at most.
+/// Maximum number of endpoints of one index.
 pub const ENDPOINTS_MAX: u16 = 256;
 
-/// The keys that one endpoint has.
+/// The keys that one endpoint owns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     /// The least key.
     pub low: u64,
     /// The greatest key.
     pub last: u64,
-    /// Whose they are.
+    /// The owner.
     pub endpoint: EndpointId,
 }
 
@@ -53,17 +53,17 @@ impl Part {
     }
 }
 
-/// A range partition of all keys: no gap, no overlap, one contiguous range for an endpoint at most.
-/// An endpoint without keys is in no part.
+/// A range partition of all keys: no gap, no overlap, at most one contiguous range for each
+/// endpoint. An endpoint without keys is in no part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionMap {
     version: u64,
-    /// By endpoint: the version since which it has what it has.
+    /// By endpoint: the version since which its keys are unchanged.
     since: Vec<u64>,
     parts: Vec<Part>,
 }
 
-/// Why parts are no partition.
+/// Why parts are not a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
     /// No endpoints, or too many.
@@ -72,7 +72,7 @@ pub enum MapError {
     /// A range that ends before it begins.
     #[error("part {part} goes from key {low} to key {last}, which is before it")]
     Backwards {
-        /// Which part, from 0.
+        /// The part, from 0.
         part: usize,
         /// Its least key.
         low: u64,
@@ -82,12 +82,12 @@ pub enum MapError {
     /// Parts are not in the order of their keys.
     #[error("part {part} begins at key {low}, before the part in front of it; sort the parts")]
     Unsorted {
-        /// Which part, from 0.
+        /// The part, from 0.
         part: usize,
         /// Its least key.
         low: u64,
     },
-    /// Keys that nobody has.
+    /// Keys that no endpoint owns.
     #[error("nobody has the keys {low} to {last}")]
     Gap {
         /// The first of them.
@@ -95,61 +95,61 @@ pub enum MapError {
         /// The last of them.
         last: u64,
     },
-    /// Keys that two have.
+    /// Keys that two endpoints own.
     #[error("{first} and {second} both have the keys {low} to {last}")]
     Overlap {
-        /// One of them.
+        /// One of the endpoints.
         first: EndpointId,
-        /// The other.
+        /// The other endpoint.
         second: EndpointId,
-        /// The first key of both.
+        /// The first key that both own.
         low: u64,
-        /// The last key of both.
+        /// The last key that both own.
         last: u64,
     },
     /// An endpoint that the index does not have.
     #[error("part {part} belongs to {endpoint}, but the index has {endpoints} endpoints")]
     Foreign {
-        /// Which part, from 0.
+        /// The part, from 0.
         part: usize,
-        /// Whose it is said to be.
+        /// The owner that the part names.
         endpoint: EndpointId,
-        /// Endpoints of the index.
+        /// Number of endpoints of the index.
         endpoints: u16,
     },
     /// An endpoint with more than one range.
     #[error("{0} has more than one range; give it one contiguous range")]
     Twice(EndpointId),
-    /// A range cannot change hands.
+    /// A range cannot be moved.
     #[error(
         "keys {low} to {last} cannot go from {from} to {to}: they must be at an end of what {from} \
          has, next to what {to} has, if it has any"
     )]
     NoSuchMove {
-        /// Who shall give.
+        /// The endpoint that should give the range.
         from: EndpointId,
-        /// Who shall get.
+        /// The endpoint that should take the range.
         to: EndpointId,
         /// The first key.
         low: u64,
         /// The last key.
         last: u64,
     },
-    /// Bytes that are no map.
+    /// The bytes are not a map.
     #[error("{0} bytes are no partition map")]
     Malformed(usize),
 }
 
-/// Bytes of an encoded map before what it says of endpoints and parts.
+/// Bytes of an encoded map before the data of endpoints and parts.
 const HEADER: usize = 16;
 /// Bytes of an encoded part.
 const PART: usize = 24;
 
 impl PartitionMap {
-    /// The map of these parts, which must be sorted by their keys.
+    /// A map of these parts, which must be sorted by their keys.
     ///
     /// # Errors
-    /// If they are no partition of all keys among `endpoints` endpoints.
+    /// If they are not a partition of all keys among `endpoints` endpoints.
     pub fn new(version: u64, endpoints: u16, parts: Vec<Part>) -> Result<Self, MapError> {
         if !(1..=ENDPOINTS_MAX).contains(&endpoints) {
             return Err(MapError::Endpoints(endpoints));
@@ -165,7 +165,7 @@ impl PartitionMap {
     /// The first map of an index whose keys all belong to one endpoint.
     ///
     /// # Errors
-    /// If there is no such endpoint.
+    /// If the endpoint does not exist.
     pub fn whole(endpoints: u16, owner: EndpointId) -> Result<Self, MapError> {
         let part = Part {
             low: 0,
@@ -175,9 +175,9 @@ impl PartitionMap {
         Self::new(1, endpoints, vec![part])
     }
 
-    /// The first map of an index of as many endpoints as there are boundaries and one more: each
-    /// has the keys from the boundary before it, inclusive, to the next, exclusive. Where two
-    /// boundaries are equal, or the first is 0, the endpoint between has none.
+    /// The first map of an index with one endpoint more than there are boundaries. Each endpoint
+    /// owns the keys from the boundary before it, inclusive, to the next, exclusive. Where two
+    /// boundaries are equal, or the first is 0, the endpoint between owns no keys.
     ///
     /// # Errors
     /// If the boundaries do not ascend, or there are too many.
@@ -203,21 +203,21 @@ impl PartitionMap {
         Self::new(1, endpoints, parts)
     }
 
-    /// Every change has a higher one.
+    /// The version. Every change makes a higher one.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Endpoints of the index, those without keys included.
+    /// Number of endpoints of the index, including those without keys.
     pub fn endpoints(&self) -> u16 {
         self.since.len() as u16
     }
 
-    /// The version in which what an endpoint has was last changed: as long as that is the same, so
-    /// is what it has.
+    /// The version in which the keys of an endpoint last changed. While it is the same, so are the
+    /// endpoint's keys.
     ///
     /// # Panics
-    /// If there is no such endpoint.
+    /// If the endpoint does not exist.
     pub fn since(&self, endpoint: EndpointId) -> u64 {
         self.since[endpoint.index()]
     }
@@ -227,29 +227,29 @@ impl PartitionMap {
         &self.parts
     }
 
-    /// The part of a key.
+    /// The part that contains a key.
     #[inline]
     pub fn part(&self, key: u64) -> Part {
         let at = self.parts.partition_point(|part| part.last < key);
         self.parts[at]
     }
 
-    /// Who has a key.
+    /// The owner of a key.
     #[inline]
     pub fn owner(&self, key: u64) -> EndpointId {
         self.part(key).endpoint
     }
 
-    /// What an endpoint has.
+    /// The part that an endpoint owns.
     pub fn part_of(&self, endpoint: EndpointId) -> Option<Part> {
         let mut parts = self.parts.iter();
         parts.find(|part| part.endpoint == endpoint).copied()
     }
 
-    /// The next map, in which `low..=last` have gone from `from` to `to`.
+    /// The next map, in which `low..=last` have moved from `from` to `to`.
     ///
     /// # Errors
-    /// If they are not at an end of what `from` has, or not next to what `to` has.
+    /// If they are not at an end of the range of `from`, or not adjacent to the range of `to`.
     pub fn with_move(
         &self,
         from: EndpointId,
@@ -302,10 +302,10 @@ impl PartitionMap {
         })
     }
 
-    /// The next map, in which everybody has the same, but `endpoint` has begun anew.
+    /// The next map, with the same parts, in which `endpoint` has restarted.
     ///
     /// # Panics
-    /// If there is no such endpoint.
+    /// If the endpoint does not exist.
     #[must_use]
     pub fn with_restart(mut self, endpoint: EndpointId) -> Self {
         self.version += 1;
@@ -313,7 +313,7 @@ impl PartitionMap {
         self
     }
 
-    /// The bytes of the map.
+    /// Encodes the map.
     pub fn encode(&self) -> Vec<u8> {
         let len = HEADER + 8 * self.since.len() + PART * self.parts.len();
         let mut bytes = Vec::with_capacity(len);
@@ -331,10 +331,10 @@ impl PartitionMap {
         bytes
     }
 
-    /// The map in these bytes.
+    /// Decodes a map.
     ///
     /// # Errors
-    /// If they are no map, or its parts no partition.
+    /// If the bytes are not a map, or its parts are not a partition.
     pub fn decode(bytes: &[u8]) -> Result<Self, MapError> {
         let malformed = MapError::Malformed(bytes.len());
         let (words, rest) = bytes.as_chunks::<8>();
@@ -364,7 +364,7 @@ impl PartitionMap {
     }
 }
 
-/// Whether parts are a partition of all keys.
+/// Checks whether parts are a partition of all keys.
 fn check(endpoints: u16, parts: &[Part]) -> Result<(), MapError> {
     let mut seen = vec![false; usize::from(endpoints)];
     for (at, part) in parts.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! What one server thread does, for statistics and for the rebalancer.
+//! Counters of one server thread, for statistics and for the rebalancer.
 
 use super::statistics::ShardStatistics;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::Duration;
 
-/// Keys that a meter remembers.
+/// Number of keys that a meter remembers.
 const KEYS: usize = 512;
-/// One operation in so many is remembered by its key: a power of two.
+/// One operation in this many has its key remembered: a power of two.
 const EVERY: u64 = 4;
 
 /// The kinds of operations that a meter counts, as in [`ShardStatistics`].
@@ -21,7 +21,7 @@ pub(super) enum Count {
     Full,
 }
 
-/// Counters of one server thread, which others may read.
+/// Counters of one server thread, which other threads may read.
 #[derive(Debug)]
 pub struct Meter {
     counts: [AtomicU64; 7],
@@ -45,7 +45,7 @@ impl Default for Meter {
     }
 }
 
-/// Counts on; only one thread does.
+/// Adds to a counter; only one thread does.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(
         counter.load(Ordering::Relaxed).wrapping_add(more),
@@ -54,19 +54,19 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Meter {
-    /// The thread has worked for so long, and so many requests wait for it now.
+    /// Records that the thread has worked for `busy`, and that `queue` requests wait for it now.
     pub fn note_busy(&self, busy: Duration, queue: u32) {
         add(&self.busy, busy.as_nanos());
         self.queue.store(queue.into(), Ordering::Relaxed);
     }
 
-    /// Counts an operation on a key that was carried out.
+    /// Counts an executed operation on a key.
     #[inline]
     pub(super) fn count_key(&self, what: Count, key: u64) {
         self.count(what);
         let number = self.operations.load(Ordering::Relaxed);
         self.operations.store(number + 1, Ordering::Relaxed);
-        // Not every fourth: clients may take turns.
+        // Not every fourth: clients may alternate in a pattern.
         if number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48 & (EVERY - 1) == 0 {
             let at = self.remembered.load(Ordering::Relaxed);
             self.keys[at as usize % KEYS].store(key, Ordering::Relaxed);
@@ -84,20 +84,20 @@ impl Meter {
         Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
 
-    /// Requests that waited for it when it last said so.
+    /// Requests that waited for the thread at its last report.
     pub fn queue(&self) -> u32 {
         self.queue.load(Ordering::Relaxed) as u32
     }
 
-    /// Appends keys of the last operations, one in some.
+    /// Appends the keys of recent operations, a sample of them.
     pub fn keys(&self, keys: &mut Vec<u64>) {
         let count = self.remembered.load(Ordering::Acquire).min(KEYS as u64);
         let remembered = self.keys[..count as usize].iter();
         keys.extend(remembered.map(|key| key.load(Ordering::Relaxed)));
     }
 
-    /// Appends keys remembered since `before`, as many as are still there; returns what to pass the
-    /// next time.
+    /// Appends the keys remembered since `before`, as far as they are still stored; returns what to
+    /// pass the next time.
     pub(super) fn keys_since(&self, before: u64, keys: &mut Vec<u64>) -> u64 {
         let now = self.remembered.load(Ordering::Acquire);
         let first = before.max(now.saturating_sub(KEYS as u64));
@@ -106,7 +106,7 @@ impl Meter {
         now
     }
 
-    /// What it counted.
+    /// The counters.
     pub fn statistics(&self) -> ShardStatistics {
         let get = |count: Count| self.counts[count as usize].load(Ordering::Relaxed);
         ShardStatistics {

@@ -1,10 +1,10 @@
 //! A B+tree index over the endpoints of storage nodes: hosts and their DPUs.
 //!
-//! - [`PartitionMap`] says which endpoint has which keys.
-//! - [`Shard`] is what one endpoint has: a tree, and which of its keys are owned.
+//! - [`PartitionMap`] maps keys to endpoints.
+//! - [`Shard`] is the state of one endpoint: a tree, and which of its keys are owned.
 //! - [`Reader`] reads an endpoint's tree by READs of its memory.
 //!
-//! docs/index.md says what is promised.
+//! docs/index.md describes the guarantees.
 
 mod client;
 mod coordinator;

@@ -1,88 +1,89 @@
 //! Moves one range from an endpoint to its neighbour, step by step, by requests to both.
 //!
-//! | phase | asks | goes on to |
+//! | phase | asks | next phase |
 //! |---|---|---|
 //! | marking | the giver, to mark entries | staging |
 //! | staging | the taker, to stage the range | copying |
 //! | copying | the giver for a page, then the taker to install it | copying, sealing |
-//! | sealing | the taker, whether all has come | committing |
+//! | sealing | the taker, whether all entries have arrived | committing |
 //! | committing | the giver, to give the range away | adopting |
 //! | adopting | the taker, to own it | the end |
-//! | aborting | the giver, to refuse a commit that is still on its way | discarding |
-//! | discarding, releasing | the taker, then the giver, to stay as they were | the end |
+//! | aborting | the giver, to refuse a commit that is still in flight | discarding |
+//! | discarding, releasing | the taker, then the giver, to return to the state before | the end |
 //!
-//! A refusal before the commit makes both stay as they were. From the commit on there is no way
-//! back. A mover that loses a connection ends in between; [`Mover::resume`] makes another one take
-//! up what the shards say is under way. It cannot know whether the former one has sent the commit,
-//! so it aborts the move first. The giver is released last: a taker that had all may own the range
-//! if the giver dies, so nobody writes to it before the taker has discarded it.
+//! A refusal before the commit returns both to the state before the move. After the commit the move
+//! cannot be undone. A mover that loses a connection ends in between; [`Mover::resume`] makes
+//! another one that resumes the pending move which the shards report. It cannot know whether the
+//! former mover has sent the commit, so it aborts the move first. The giver is released last: a
+//! taker that has received all entries may own the range if the giver dies, so no writes to it are
+//! allowed before the taker has discarded it.
 
 use super::map::{EndpointId, PartitionMap};
 use super::message::{Entries, Numbers, Outcome, Page, Request, reply};
 use super::shard::{Marked, MoveId, ShardState};
 
-/// Who is asked.
+/// The receiver of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Who has the range.
+    /// The endpoint that owns the range.
     Giver,
-    /// Who is to have it.
+    /// The endpoint that should get it.
     Taker,
 }
 
-/// A range that is to change hands.
+/// A range to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// Who has it.
+    /// The endpoint that owns it.
     pub from: EndpointId,
-    /// Who is to have it.
+    /// The endpoint that should get it.
     pub to: EndpointId,
     /// The least key.
     pub low: u64,
     /// The greatest key.
     pub last: u64,
-    /// About as many entries are moved at most, from the end next to the taker.
+    /// Approximate maximum number of entries to move, from the end next to the taker.
     pub entries_max: u32,
 }
 
-/// What a move has done.
+/// The result of a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moved {
-    /// The keys that have changed hands.
+    /// The keys that have been moved.
     pub keys: Marked,
-    /// Entries among them.
+    /// Number of entries moved.
     pub entries: u64,
-    /// The map from now on.
+    /// The map after the move.
     pub map: PartitionMap,
 }
 
-/// Why a range did not change hands.
+/// Why a range was not moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MoveError {
-    /// One of both refused. Both are as they were.
+    /// One endpoint refused. Both are in the state before the move.
     #[error("{endpoint} refused the move ({outcome:?}); both are as they were")]
     Refused {
-        /// Who.
+        /// The endpoint that refused.
         endpoint: EndpointId,
-        /// How.
+        /// The reason.
         outcome: Outcome,
     },
-    /// One of both does not answer. Nothing was decided: both are as they were, or will be when
-    /// the move is resumed.
+    /// One endpoint does not answer. Nothing was decided: both are in the state before the move, or
+    /// will be when the move is resumed.
     #[error("{0} does not answer; resume the move when it does")]
     Interrupted(EndpointId),
-    /// One of both does not answer, and whether the range has changed hands is not known here.
+    /// One endpoint does not answer, and it is not known here whether the range has been moved.
     #[error(
         "{0} does not answer, and the keys may have changed hands; resume the move when it does, \
          or start {0} anew if it is dead"
     )]
     Undecided(EndpointId),
-    /// An answer makes no sense, or a step failed that cannot.
+    /// A reply is invalid, or a step failed that cannot fail.
     #[error("{endpoint} is in a state that no move leads to ({outcome:?})")]
     Broken {
-        /// Who.
+        /// The endpoint.
         endpoint: EndpointId,
-        /// What it answered.
+        /// Its reply.
         outcome: Option<Outcome>,
     },
 }
@@ -116,12 +117,12 @@ pub struct Mover {
     page: Vec<u8>,
 }
 
-/// What comes after an answer.
+/// What to do after a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// The next request is to be sent: [`Mover::request`].
+    /// Send the next request: [`Mover::request`].
     Ask,
-    /// The end.
+    /// The move has ended.
     End(Result<Moved, MoveError>),
 }
 
@@ -143,15 +144,15 @@ impl Mover {
         }
     }
 
-    /// Takes up a move that another mover has left, from what both shards say of it, and from the
-    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone.
+    /// Resumes a move that another mover has left, from the states that both shards report and the
+    /// newest map. `None` if there is nothing to resume. A move that was not committed is undone.
     pub fn resume(
         (from, giver): (EndpointId, &ShardState),
         (to, taker): (EndpointId, &ShardState),
         map: &PartitionMap,
     ) -> Option<Self> {
         let interrupted = MoveError::Interrupted(from);
-        // Only the commit makes a map in which the taker has what it gets.
+        // Only the commit makes a map in which the taker owns the range.
         let decided = |(_, keys, _): &(_, Marked, _)| map.owner(keys.low) == to;
         let ((id, keys, entries), phase) = match (taker.getting, giver.giving) {
             (Some(got), _) if decided(&got) => (got, Phase::Adopting),
@@ -182,7 +183,7 @@ impl Mover {
         }
     }
 
-    /// What is to be asked, and whom; nothing after the end.
+    /// The next request and its receiver; `None` after the end.
     pub fn request(&self) -> Option<(Side, Request<'_>)> {
         let (id, keys) = (self.id, self.keys);
         let map = self.map.clone();
@@ -227,7 +228,7 @@ impl Mover {
         })
     }
 
-    /// The answer to the request, or nothing if none will come.
+    /// Handles the reply to the request, or `None` if no reply will come.
     pub fn handle_reply(&mut self, answer: Option<&[u8]>) -> Progress {
         let Some((side, _)) = self.request() else {
             return self.broken(Side::Giver, None);
@@ -245,7 +246,7 @@ impl Mover {
         }
     }
 
-    /// A step was done; nothing if the answer makes no sense.
+    /// Handles a successful step; `None` if the reply is invalid.
     fn done(&mut self, rest: &[u8]) -> Option<Progress> {
         self.phase = match self.phase {
             Phase::Marking => {
@@ -294,7 +295,7 @@ impl Mover {
         Some(Progress::Ask)
     }
 
-    /// A step was refused: back, if there is a way back.
+    /// Handles a refused step: the move is undone, if it still can be.
     fn refused(&mut self, side: Side, outcome: Outcome) -> Progress {
         let endpoint = self.endpoint(side);
         let error = MoveError::Refused { endpoint, outcome };
@@ -303,7 +304,7 @@ impl Mover {
                 self.phase = Phase::Ended;
                 return Progress::End(Err(error));
             }
-            // It has been decided meanwhile.
+            // The commit was decided meanwhile.
             Phase::Aborting(error) => {
                 self.phase = Phase::Ended;
                 return Progress::End(Err(error));
@@ -322,7 +323,7 @@ impl Mover {
         Progress::Ask
     }
 
-    /// A connection broke.
+    /// Handles a broken connection.
     fn interrupted(&mut self, side: Side) -> Progress {
         let endpoint = self.endpoint(side);
         let decided = matches!(self.phase, Phase::Committing | Phase::Adopting);

@@ -1,4 +1,4 @@
-//! What is asked of an index, and what it answers.
+//! Operations on an index, and their results.
 
 use super::map::EndpointId;
 use crate::btree::Direction;
@@ -8,21 +8,21 @@ use core::ops::Deref;
 /// How a client reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Access {
-    /// By a request to the endpoint's cores.
+    /// By a request that the endpoint's cores serve.
     #[default]
     Rpc,
-    /// By READs of the endpoint's memory. Writes are requests all the same.
+    /// By READs of the endpoint's memory. Writes are still requests.
     OneSided,
-    /// By READs that begin at the deepest tree node that the switches on the way know. Writes are
-    /// requests all the same.
+    /// By READs that begin at the deepest tree node known to the switches on the path. Writes are
+    /// still requests.
     InNetwork,
 }
 
 impl Access {
-    /// Every way.
+    /// All access methods.
     pub const ALL: [Self; 3] = [Self::Rpc, Self::OneSided, Self::InNetwork];
 
-    /// The name on command lines.
+    /// The name in command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rpc => "rpc",
@@ -31,61 +31,61 @@ impl Access {
         }
     }
 
-    /// Whether it reads by READs.
+    /// Whether reads are done by READs.
     pub fn is_by_read(self) -> bool {
         matches!(self, Self::OneSided | Self::InNetwork)
     }
 }
 
-/// What is asked for.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
-    /// The value of a key.
+    /// Reads the value of a key.
     Get {
         /// The key.
         key: u64,
     },
-    /// A value for a key that has none.
+    /// Adds a value for a key that has none.
     Insert {
         /// The key.
         key: u64,
         /// Its value.
         value: &'a [u8],
     },
-    /// Another value for a key that has one.
+    /// Changes the value of a key that has one.
     Update {
         /// The key.
         key: u64,
         /// Its value.
         value: &'a [u8],
     },
-    /// A value, whether or not the key has one.
+    /// Sets a value, whether or not the key has one.
     Put {
         /// The key.
         key: u64,
         /// Its value.
         value: &'a [u8],
     },
-    /// No value any more.
+    /// Removes the value of a key.
     Delete {
         /// The key.
         key: u64,
     },
-    /// The entries from `low` to `last`, both inclusive, at most `limit`.
+    /// Reads the entries from `low` to `last`, both inclusive, at most `limit`.
     Scan {
         /// The least key.
         low: u64,
         /// The greatest key.
         last: u64,
-        /// From which end.
+        /// The direction.
         direction: Direction,
-        /// Entries at most.
+        /// Maximum number of entries.
         limit: u32,
     },
 }
 
 impl Op<'_> {
-    /// The key by which it is routed first.
+    /// The key by which the operation is routed first.
     pub fn key(&self) -> u64 {
         match *self {
             Op::Get { key }
@@ -110,7 +110,7 @@ impl Op<'_> {
         !matches!(self, Op::Get { .. } | Op::Scan { .. })
     }
 
-    /// The value that it carries.
+    /// The value of a write.
     pub fn value(&self) -> &[u8] {
         match *self {
             Op::Insert { value, .. } | Op::Update { value, .. } | Op::Put { value, .. } => value,
@@ -119,10 +119,10 @@ impl Op<'_> {
     }
 }
 
-/// Bytes of a value that need no allocation.
+/// Length up to which a value needs no allocation.
 const SHORT: usize = 23;
 
-/// A value that came.
+/// A value that was read.
 #[derive(Clone)]
 pub struct Value(Bytes);
 
@@ -133,7 +133,7 @@ enum Bytes {
 }
 
 impl Value {
-    /// The eight bytes of an inline value as a number, little-endian; nothing if it has another
+    /// The eight bytes of an inline value as a number, little-endian; `None` if it has another
     /// length.
     pub fn word(&self) -> Option<u64> {
         <[u8; 8]>::try_from(&**self).ok().map(u64::from_le_bytes)
@@ -178,46 +178,46 @@ impl fmt::Debug for Value {
     }
 }
 
-/// How an operation ended well.
+/// The result of a successful operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Of [`Op::Get`]: the value, if the key has one.
     Value(Option<Value>),
-    /// Of a write: whether the index had the key before. So an insert was done if false; an
-    /// update or a delete was done if true; a put was done either way.
+    /// Of a write: whether the key was present before. So an insert took effect if false; an update
+    /// or a delete took effect if true; a put took effect in either case.
     Found(bool),
     /// Of [`Op::Scan`]: the entries, in the order of the direction.
     Entries(Vec<(u64, Value)>),
 }
 
-/// An operation under way. Unique in its client.
+/// A pending operation. Unique in its client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// The end of an operation.
+/// A completed operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Which.
+    /// The operation.
     pub ticket: Ticket,
-    /// How it ended.
+    /// Its result.
     pub result: Result<Answer, IndexError>,
 }
 
-/// Why an operation was not taken.
+/// Why an operation was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BeginError {
-    /// As many operations are under way as the client can have.
+    /// The client has its maximum number of pending operations.
     #[error("{limit} operations are under way; poll for replies first")]
     Full {
         /// The client's limit.
         limit: u32,
     },
-    /// The value does not fit the index.
+    /// The value is too long for the index.
     #[error("a value of {len} bytes; the index takes {limit} at most")]
     ValueTooLarge {
-        /// Bytes of the value.
+        /// Length of the value.
         len: usize,
-        /// Bytes that are possible.
+        /// Maximum length.
         limit: u32,
     },
     /// A range that ends before it begins.
@@ -248,17 +248,17 @@ pub enum IndexError {
     /// The endpoint found the request malformed. Nothing was changed.
     #[error("{0} found the request malformed; client and server differ in version")]
     Refused(EndpointId),
-    /// The endpoint's answer makes no sense.
+    /// The endpoint's reply is invalid.
     #[error("the answer of {0} makes no sense; client and server differ in version")]
     Malformed(EndpointId),
     /// The endpoint's tree is damaged.
     #[error("the tree of {0} is damaged")]
     Corrupt(EndpointId),
-    /// The range is being moved, or the map is behind, for longer than the client waits. Nothing
+    /// The range is being moved, or the map is outdated, for longer than the client waits. Nothing
     /// was changed.
     #[error("the keys were being moved or had no owner for {tries} tries; nothing was changed")]
     Unsettled {
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
     },
 }

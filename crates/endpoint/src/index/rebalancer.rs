@@ -1,38 +1,38 @@
-//! Which keys should change hands, so that all endpoints are equally busy.
+//! Decides which keys to move, so that all endpoints are equally busy.
 //!
-//! With more requests than the endpoints can serve, throughput is what the busiest endpoint lets
-//! through: `1 / max(share × cost)`, where the share is that of all requests and the cost is the
-//! endpoint's time for one. The larger an endpoint's share, the higher its cost, if it changes at
-//! all (more keys, fewer of them cached). So with two endpoints there is one best share, where both
-//! are equally busy; more keys on either side make that side the bottleneck. The rebalancer
-//! measures both costs, computes the share at which they would be equally busy, goes a part of the
-//! way, and measures again.
+//! With more requests than the endpoints can serve, the busiest endpoint limits throughput: `1 /
+//! max(share × cost)`, where the share is that of all requests and the cost is the endpoint's time
+//! for one. The larger an endpoint's share, the higher its cost, if it changes at all (more keys,
+//! fewer of them cached). So with two endpoints there is one best share, where both are equally
+//! busy; more keys on either side make that side the bottleneck. The rebalancer measures both
+//! costs, computes the share at which they would be equally busy, moves a part of the difference,
+//! and measures again.
 //!
-//! Queues and latencies are no part of it: with a fixed number of requests under way nearly all of
-//! them wait at the bottleneck, however little it is ahead of the others. What counts is that busy
-//! time is time spent on requests, and not on looking for some.
+//! Queues and latencies are not considered: with a fixed number of requests in flight nearly all of
+//! them wait at the bottleneck, however small the difference between the endpoints. Busy time must
+//! include only time spent on requests, not time spent polling for them.
 //!
-//! A pure function of what it is told. It moves nothing.
+//! The rebalancer is a pure function of its input. It moves nothing.
 
 use super::map::{EndpointId, Part, PartitionMap};
 use super::server::EndpointReport;
 use rackweave_base::Duration;
 
-/// How a rebalancer behaves.
+/// Configuration of a rebalancer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RebalanceConfig {
-    /// Endpoints whose busy fractions differ by more than this part of the larger one are
-    /// rebalanced, until they differ by less than half of it.
+    /// Rebalancing starts when the busy fractions of two endpoints differ by more than this part of
+    /// the larger one. It continues until they differ by less than half of it.
     pub tolerance: f64,
-    /// Nothing is moved while nobody is busier than this.
+    /// Nothing is moved while no endpoint's busy fraction exceeds this.
     pub busy_min: f64,
-    /// The part of the way that one step goes at most.
+    /// Maximum part of the difference that one step moves.
     pub gain: f64,
-    /// The share of the requests of both endpoints that changes hands in one step at most.
+    /// Maximum share of the requests of both endpoints that one step moves.
     pub share_max: f64,
-    /// Requests that an endpoint must have served for its cost to be believed.
+    /// Minimum number of served requests for a cost measurement to count.
     pub served_min: u64,
-    /// Samples in a row that must say that there is something to do.
+    /// Number of consecutive samples that must show an imbalance.
     pub samples: u32,
 }
 
@@ -49,25 +49,25 @@ impl Default for RebalanceConfig {
     }
 }
 
-/// What an endpoint did in an interval in which nothing was moved.
+/// The work of an endpoint in an interval in which nothing was moved.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EndpointSample {
     /// Requests served.
     pub served: u64,
-    /// Time that its cores have worked, all together.
+    /// Total time that its cores have worked.
     pub busy: Duration,
-    /// How long the interval was.
+    /// Length of the interval.
     pub elapsed: Duration,
-    /// Its cores.
+    /// Number of cores.
     pub threads: u32,
-    /// Requests that wait at the end of the interval.
+    /// Requests waiting at the end of the interval.
     pub queue: u32,
     /// Keys, ascending, that divide its requests into parts of equal weight.
     pub keys: Vec<u64>,
 }
 
 impl EndpointSample {
-    /// What happened between two reports.
+    /// The difference between two reports.
     pub fn between(before: &EndpointReport, after: &EndpointReport, elapsed: Duration) -> Self {
         let served = after.statistics.served();
         let busy = after.busy.as_nanos();
@@ -81,7 +81,7 @@ impl EndpointSample {
         }
     }
 
-    /// The part of its time that it has worked.
+    /// The fraction of its time that the endpoint has worked.
     pub fn busy_fraction(&self) -> f64 {
         let time = self.elapsed.as_secs_f64() * f64::from(self.threads.max(1));
         if time > 0.0 {
@@ -91,19 +91,19 @@ impl EndpointSample {
         }
     }
 
-    /// The endpoint's time for one request, all cores together, in seconds.
+    /// The endpoint's time for one request, over all cores, in seconds.
     fn cost(&self) -> Option<f64> {
         let served = self.served as f64 * f64::from(self.threads.max(1));
         (served > 0.0 && self.busy > Duration::ZERO).then(|| self.busy.as_secs_f64() / served)
     }
 }
 
-/// Keys that should change hands.
+/// Keys to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Who has them.
+    /// The current owner.
     pub from: EndpointId,
-    /// Who should.
+    /// The next owner.
     pub to: EndpointId,
     /// The least key.
     pub low: u64,
@@ -111,40 +111,40 @@ pub struct Step {
     pub last: u64,
 }
 
-/// What is known of a pair of neighbours.
+/// State of a pair of neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     gain: f64,
-    /// Whether keys went right in the last step.
+    /// Whether the last step moved keys to the right.
     went_right: Option<bool>,
-    /// Samples in a row that said that there is something to do.
+    /// Number of consecutive samples that showed an imbalance.
     agreed: u32,
-    /// Whether a rebalancing is under way.
+    /// Whether a rebalancing is in progress.
     active: bool,
 }
 
-/// Decides what should change hands.
+/// Decides which keys to move.
 #[derive(Clone, Debug)]
 pub struct Rebalancer {
     config: RebalanceConfig,
-    /// By the endpoint to the left.
+    /// By the left endpoint.
     pairs: Vec<Pair>,
-    /// The last believable cost of each endpoint.
+    /// The last valid cost of each endpoint.
     costs: Vec<Option<f64>>,
 }
 
-/// Two neighbours, and which of them has fewer keys' worth of time left.
+/// Two neighbours, and the imbalance between them.
 struct Gap {
     left: usize,
     right: usize,
-    /// The part of both endpoints' requests that should go right; left if negative.
+    /// The part of both endpoints' requests that should move right; left if negative.
     share: f64,
     /// The difference of the busy fractions, as part of the larger one.
     difference: f64,
 }
 
 impl Rebalancer {
-    /// A rebalancer for as many endpoints.
+    /// A rebalancer for this number of endpoints.
     pub fn new(endpoints: u16, config: RebalanceConfig) -> Self {
         let pair = Pair {
             gain: config.gain,
@@ -159,7 +159,7 @@ impl Rebalancer {
         }
     }
 
-    /// What should change hands next, if anything, by what the endpoints did since the last step.
+    /// The next keys to move, if any, based on what the endpoints did since the last step.
     pub fn decide(&mut self, map: &PartitionMap, samples: &[EndpointSample]) -> Option<Step> {
         for (cost, sample) in self.costs.iter_mut().zip(samples) {
             if sample.served >= self.config.served_min {
@@ -190,7 +190,7 @@ impl Rebalancer {
         if a.served + b.served < self.config.served_min || busiest < self.config.busy_min {
             return None;
         }
-        // Of an endpoint that has served nothing yet it is assumed that it costs the same.
+        // An endpoint that has served nothing yet is assumed to have the same cost.
         let known = self.costs[left].or(self.costs[right])?;
         let cost = |at: usize| self.costs[at].unwrap_or(known);
         let (cost_a, cost_b) = (cost(left), cost(right));
@@ -224,7 +224,7 @@ impl Rebalancer {
         }
         let right = gap.share > 0.0;
         match pair.went_right {
-            // It went too far: more carefully from here on.
+            // The last step overshot: take smaller steps from here on.
             Some(before) if before != right => pair.gain = (pair.gain / 2.0).max(0.05),
             _ => pair.gain = (pair.gain * 1.5).min(self.config.gain),
         }
@@ -240,7 +240,7 @@ impl Rebalancer {
         let part = map.part_of(EndpointId(from as u16))?;
         let cut = cut(&samples[from].keys, part, right, wanted.min(1.0));
         let Some((low, last)) = cut else {
-            // What would have to go cannot be divided.
+            // The keys to be moved cannot be divided.
             let pair = &mut self.pairs[gap.left];
             pair.active = false;
             return None;
@@ -254,8 +254,8 @@ impl Rebalancer {
     }
 }
 
-/// Pairs of endpoints that may exchange keys: neighbours in the map, and those without keys beside
-/// the last one that has some.
+/// Pairs of endpoints that may exchange keys: neighbours in the map, and endpoints without keys
+/// next to the last one that has some.
 fn neighbours(map: &PartitionMap) -> impl Iterator<Item = (usize, usize)> {
     let parts = map.parts();
     let pairs = parts
@@ -269,20 +269,20 @@ fn neighbours(map: &PartitionMap) -> impl Iterator<Item = (usize, usize)> {
     pairs.chain(beside).collect::<Vec<_>>().into_iter()
 }
 
-/// The keys at one end of a part that get about `share` of its requests, as far as its quantiles
-/// tell; nothing if no keys come nearer to it than none.
+/// The keys at one end of a part that get about `share` of its requests, according to its
+/// quantiles; `None` if moving no keys comes closest to that share.
 fn cut(keys: &[u64], part: Part, high: bool, share: f64) -> Option<(u64, u64)> {
     if keys.is_empty() {
         return None;
     }
     let count = keys.len();
-    // The quantile number `at` from the end, as a distance from the end.
+    // The distance of quantile number `at`, counted from the end, to the end.
     let distance = |at: usize| match high {
         true => part.last - keys[count - 1 - at].min(part.last),
         false => keys[at].max(part.low) - part.low,
     };
     let whole = part.last - part.low;
-    // Quantiles lie in the middle of their weight.
+    // A quantile is in the middle of its weight.
     let place = (share * count as f64 - 0.5).clamp(-0.5, count as f64 - 0.5);
     let before = place.floor();
     let at = before as i64;
@@ -292,7 +292,8 @@ fn cut(keys: &[u64], part: Part, high: bool, share: f64) -> Option<(u64, u64)> {
         _ => whole,
     };
     let reach = match far == near && at >= 0 {
-        // One key gets more than there is between two quantiles: all of it or nothing.
+        // One key gets more requests than there are between two quantiles: move all of it or
+        // nothing.
         true => {
             let equal = |n: &usize| distance(*n) == near;
             let first = (0..count).find(equal).unwrap_or(0) as f64 - 0.5;

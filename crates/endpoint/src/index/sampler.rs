@@ -1,13 +1,13 @@
-//! Which keys are asked for: one in some, for those who decide what switches are to know.
+//! A sample of the requested keys, used to decide what switches should know.
 
 use std::collections::VecDeque;
 
-/// How many keys are remembered.
+/// Configuration of the sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampleConfig {
-    /// One key in so many; 0: none.
+    /// One key in this many is remembered; 0: none.
     pub every: u32,
-    /// The most that are kept until somebody takes them; the oldest go first.
+    /// Maximum number of keys kept until they are taken; the oldest are dropped first.
     pub most: u32,
 }
 
@@ -20,7 +20,7 @@ impl Default for SampleConfig {
     }
 }
 
-/// Remembers one key in some.
+/// Remembers a sample of keys.
 #[derive(Clone, Debug)]
 pub struct KeySampler {
     config: SampleConfig,
@@ -29,7 +29,7 @@ pub struct KeySampler {
 }
 
 impl KeySampler {
-    /// One that has seen nothing.
+    /// An empty sampler.
     pub fn new(config: SampleConfig) -> Self {
         Self {
             config,
@@ -38,14 +38,14 @@ impl KeySampler {
         }
     }
 
-    /// A key was asked for.
+    /// Records that a key was requested.
     #[inline]
     pub fn note(&mut self, key: u64) {
         if self.config.every == 0 || self.config.most == 0 {
             return;
         }
-        // Multiples of the golden ratio are spread evenly, and not in step with anything that
-        // clients do in turns.
+        // Multiples of the golden ratio are evenly distributed, and do not correlate with periodic
+        // client behaviour.
         let share = self.seen.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.seen += 1;
         if share > u64::MAX / u64::from(self.config.every) {
@@ -57,7 +57,7 @@ impl KeySampler {
         self.keys.push_back(key);
     }
 
-    /// Appends the keys that it remembers, the oldest first, and forgets them.
+    /// Appends the remembered keys, oldest first, and forgets them.
     pub fn take(&mut self, keys: &mut Vec<u64>) {
         keys.extend(self.keys.drain(..));
     }

@@ -1,4 +1,4 @@
-//! What clients and endpoints have seen.
+//! Counters of clients and endpoints.
 
 use core::ops::AddAssign;
 
@@ -45,7 +45,7 @@ macro_rules! statistics {
                 all
             }
 
-            /// The counters from these values, in the order of [`Self::list`]; nothing if there are
+            /// The counters from these values, in the order of [`Self::list`]; `None` if there are
             /// too few.
             pub fn from_values(mut values: impl Iterator<Item = u64>) -> Option<Self> {
                 Some(Self {
@@ -64,33 +64,33 @@ macro_rules! statistics {
 }
 
 statistics! {
-    /// Counters of one-sided readers since they began. Those of several add up.
+    /// Counters of one-sided readers since their creation. Those of several readers can be added.
     ReaderStatistics {
         /// Lookups that ended.
         lookups,
-        /// Leaves that scans took entries from.
+        /// Leaves from which scans took entries.
         leaves_scanned,
-        /// READs posted, of whatever.
+        /// READs posted, of any kind.
         reads,
-        /// Of those: tree nodes.
+        /// READs of tree nodes.
         node_reads,
-        /// Of those: value records.
+        /// READs of value records.
         record_reads,
-        /// Of those: map versions, to be sure that what is not there belongs there.
+        /// READs of map versions, to confirm that an absent key belongs to the endpoint.
         version_reads,
-        /// Tree nodes that came torn and were read again.
+        /// Tree nodes that arrived torn and were read again.
         torn,
-        /// Value records that came torn and were read again.
+        /// Value records that arrived torn and were read again.
         records_torn,
-        /// Tree nodes that were freed or had become others.
+        /// Tree nodes that were freed or reused.
         stale,
-        /// Value records that were freed: the leaf was read again.
+        /// Value records that were freed; the leaf was read again.
         records_stale,
-        /// Times that a key was to the right of the tree node where it was looked for.
+        /// Times that a key was to the right of the tree node where it was expected.
         followed,
-        /// Times that a walk began anew at the root.
+        /// Times that a walk restarted at the root.
         restarts,
-        /// Walks that left the tree, or that the map version did not confirm.
+        /// Walks that left the tree, or whose map version was not confirmed.
         moved,
         /// Walks given up after too many attempts.
         given_up,
@@ -98,49 +98,49 @@ statistics! {
         cache_hits,
         /// Inner tree nodes that were not in the cache.
         cache_misses,
-        /// Inner tree nodes that went from the cache to make room.
+        /// Inner tree nodes evicted from the cache.
         cache_evictions,
-        /// Inner tree nodes that went from the cache because they were out of date.
+        /// Inner tree nodes removed from the cache because they were outdated.
         cache_stale,
-        /// READs of tree nodes that left it to the network to which: the deepest that it knows.
+        /// READs of the deepest tree node that the network knows for a key.
         network_queries,
-        /// Of those: answers from which the key was to the right, and the walk followed.
+        /// Answers of the network where the key was to the right, and the walk followed.
         network_followed,
-        /// Of those: answers that were no tree node for the key, and the walk began at the root.
+        /// Answers of the network without a tree node for the key; the walk began at the root.
         network_astray,
-        /// Times that the way to an endpoint broke while the network was asked.
+        /// Times that the path to an endpoint broke while the network was queried.
         network_refused,
     }
     by level {
-        /// Answers of the network by the level of the tree node; 0 is a leaf, 7 stands for more.
+        /// Answers of the network by the level of the tree node; 0 is a leaf, 7 means 7 or more.
         network_levels,
     }
 }
 
 statistics! {
-    /// Counters of a client since it began. Those of several add up.
+    /// Counters of a client since its creation. Those of several clients can be added.
     ClientStatistics {
-        /// Operations that ended well.
+        /// Successful operations.
         done,
-        /// Operations that ended in an error.
+        /// Failed operations.
         failed,
         /// Requests sent.
         calls,
-        /// Answers that the keys belong elsewhere.
+        /// Replies that the keys belong to another endpoint.
         moved,
-        /// Answers that the keys are being moved, and waits for a map that had not come.
+        /// Replies that the keys are being moved, and waits for a map that had not arrived.
         busy,
         /// Maps fetched.
         maps_fetched,
-        /// Of those: newer than what the client had.
+        /// Fetched maps that were newer than the client's.
         maps_newer,
-        /// Reads that were done by a request after READs had not got through.
+        /// Reads done by a request after READs did not succeed.
         fallbacks,
     }
 }
 
 statistics! {
-    /// Counters of one endpoint since it began.
+    /// Counters of one endpoint since its creation.
     ShardStatistics {
         /// Lookups.
         gets,
@@ -148,21 +148,21 @@ statistics! {
         writes,
         /// Pages of scans.
         scans,
-        /// Requests for keys of another endpoint.
+        /// Requests for keys that another endpoint owns.
         moved,
         /// Writes to keys that were being moved.
         busy,
-        /// Requests that made no sense.
+        /// Malformed requests.
         malformed,
-        /// Writes for which the tree had no room.
+        /// Writes that failed because the tree was full.
         full,
-        /// Entries that came with ranges.
+        /// Entries received with ranges.
         entries_in,
-        /// Entries that left with ranges.
+        /// Entries given away with ranges.
         entries_out,
-        /// Ranges that came.
+        /// Ranges received.
         ranges_in,
-        /// Ranges that left.
+        /// Ranges given away.
         ranges_out,
     }
 }

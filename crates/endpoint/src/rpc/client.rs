@@ -1,4 +1,5 @@
-//! The client's end of one connection: what its owner sees. What goes on inside is in [`advance`].
+//! The client's end of one connection: its interface to the owner. Its internals are in
+//! [`advance`].
 
 mod advance;
 
@@ -17,21 +18,21 @@ use rackweave_verbs::{Completion, PdId, QpCapabilities, Verbs};
 use rackweave_wire::fabric::rpc::{GRANT_INITIAL, MessageKind};
 use std::collections::VecDeque;
 
-/// A client's end has only one connection.
+/// A client has only one connection.
 const CONNECTION: Connection = Connection::new(0, 0);
 
-/// The end of a request.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply<'a> {
-    /// Which request.
+    /// The request.
     pub ticket: Ticket,
-    /// What came back, or why nothing did.
+    /// The reply, or the reason why there is none.
     pub result: Result<&'a [u8], RpcError>,
-    /// The bytes of the answer, also of one that is not success.
+    /// The bytes of the reply, also of one whose status is not success.
     pub bytes: &'a [u8],
 }
 
-/// The end of a request that its owner has not taken yet.
+/// The result of a request that the owner has not taken yet.
 #[derive(Debug)]
 struct Ended {
     ticket: Ticket,
@@ -42,23 +43,23 @@ struct Ended {
 /// Whether the queue pair carries messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nobody has connected it yet.
+    /// The queue pair is not connected yet.
     Unconnected,
-    /// The receive requests are posted; it does not send yet.
+    /// The receive requests are posted; the queue pair does not send yet.
     Receives,
-    /// It carries messages.
+    /// The queue pair carries messages.
     Open,
-    /// It does not any more.
+    /// The connection is broken.
     Broken(Cause),
 }
 
-/// Whether the server is to be asked whether it is alive.
+/// Whether to ask the server if it is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Question {
     None,
-    /// It is to be asked.
+    /// A probe is to be sent.
     Wanted,
-    /// It was asked, and has until then to send anything.
+    /// A probe was sent; the server has until this time to send anything.
     Asked(Instant),
 }
 
@@ -77,9 +78,9 @@ pub struct Client {
     /// The messages that `ended` refers to.
     bytes: Vec<u8>,
     completions: Vec<Completion>,
-    /// The incarnation spoken to; zero if that is not known yet.
+    /// The server incarnation that the client communicates with; zero if not known yet.
     incarnation: u64,
-    /// Messages that may have been sent by now, modulo 2^32.
+    /// Number of messages that the server has allowed so far, modulo 2^32.
     granted: u32,
     question: Question,
     /// Whether messages wait for a grant.
@@ -88,8 +89,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a queue pair with its buffers and completion queue. It is to be connected to one that
-    /// [`super::Server::accept`] has made.
+    /// Creates a queue pair with its buffers and completion queue. It must be connected to a queue
+    /// pair made by [`super::Server::accept`].
     ///
     /// # Errors
     /// If a size is out of range, or memory or a table of the NIC is full.
@@ -128,7 +129,7 @@ impl Client {
         })
     }
 
-    /// The queue pair, to be connected.
+    /// The queue pair to connect.
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
@@ -138,7 +139,7 @@ impl Client {
         &self.config
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }
@@ -148,22 +149,22 @@ impl Client {
         (self.incarnation != 0).then_some(self.incarnation)
     }
 
-    /// Requests that can be begun now.
+    /// Number of requests that can begin now.
     pub fn free(&self) -> usize {
         self.window.free()
     }
 
-    /// Requests begun whose end was not taken yet, late answers included.
+    /// Requests begun whose result has not been taken yet, including those whose reply is late.
     pub fn under_way(&self) -> usize {
         usize::from(self.window.size()) - self.window.free()
     }
 
-    /// Whether the connection is broken: then nothing can be begun any more.
+    /// Whether the connection is broken: then no request can begin any more.
     pub fn is_broken(&self) -> bool {
         self.cause().is_some()
     }
 
-    /// Why it is broken.
+    /// Why the connection is broken.
     pub fn cause(&self) -> Option<Cause> {
         match self.state {
             State::Broken(cause) => Some(cause),
@@ -171,15 +172,17 @@ impl Client {
         }
     }
 
-    /// Begins a request of at most `length_max` bytes: `fill` writes it, into as many bytes, all
-    /// zero, and says how many they are. It leaves with the next [`Client::poll`].
+    /// Begins a request of at most `length_max` bytes. `fill` gets a buffer of that length, all
+    /// zero, writes the request into it and returns the request's length. The request is sent by
+    /// the next [`Client::poll`].
     ///
     /// # Errors
-    /// If it is too long ([`RpcError::TooLarge`]), the window is full ([`RpcError::WindowFull`]) or
-    /// the connection broken ([`RpcError::Disconnected`]). `fill` was not called then.
+    /// If the request is too long ([`RpcError::TooLarge`]), the window is full
+    /// ([`RpcError::WindowFull`]) or the connection is broken ([`RpcError::Disconnected`]). Then
+    /// `fill` is not called.
     ///
     /// # Panics
-    /// If `fill` says more than it was given.
+    /// If `fill` returns more than the length of its buffer.
     #[inline]
     pub fn begin(
         &mut self,
@@ -214,7 +217,7 @@ impl Client {
         Ok(ticket)
     }
 
-    /// Begins a request of these bytes: see [`Client::begin`].
+    /// Begins a request with these bytes: see [`Client::begin`].
     ///
     /// # Errors
     /// As for [`Client::begin`].
@@ -225,8 +228,8 @@ impl Client {
         })
     }
 
-    /// The end of a request, if one is known. When all known ones were taken, first gets on with
-    /// what is under way, as [`Client::advance`] does.
+    /// Returns a result, if one is known. If no result is left to take, first advances all pending
+    /// requests, as [`Client::advance`] does.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Reply<'_>> {
         if self.ended.is_empty() {
             self.advance(now, verbs);
@@ -234,8 +237,8 @@ impl Client {
         self.take()
     }
 
-    /// Sends what was begun, with one doorbell, and takes what came, unless ends are still to be
-    /// taken. True if anything happened.
+    /// Sends the requests that were begun, with one doorbell, and handles received messages, unless
+    /// results are still to be taken. True if anything happened.
     pub fn advance(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         if self.is_broken() {
             return false;
@@ -247,7 +250,7 @@ impl Client {
         before != self.progress()
     }
 
-    /// What changes when anything happens.
+    /// A summary that changes whenever anything happens.
     fn progress(&self) -> (u64, u64, usize, State) {
         let ClientCounters {
             messages_sent,
@@ -262,8 +265,8 @@ impl Client {
         )
     }
 
-    /// The end of a request, if one is known. Needs no verbs, so that ends can be dealt with while
-    /// the NIC is free for others.
+    /// Returns a result, if one is known. Needs no verbs, so results can be handled while other
+    /// users have the NIC.
     #[inline]
     pub fn take(&mut self) -> Option<Reply<'_>> {
         let Ended {
@@ -280,7 +283,7 @@ impl Client {
         })
     }
 
-    /// When to call [`Client::poll`] even if no completion comes.
+    /// When to call [`Client::poll`] even if no completion arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let deadline = self.window.deadline();
         match self.question {
@@ -291,10 +294,10 @@ impl Client {
         }
     }
 
-    /// Gives the queue pair, its completion queue and its buffers back. What was under way is
+    /// Releases the queue pair, its completion queue and its buffers. Pending requests are
     /// forgotten.
     pub fn close(self, verbs: &mut dyn Verbs) {
-        // What the NIC no longer knows needs no giving back.
+        // Resources that the NIC no longer knows need no release.
         let _ = verbs.destroy_qp(self.qpn);
         self.nic.destroy(verbs);
     }

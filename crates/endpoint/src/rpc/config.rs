@@ -1,42 +1,43 @@
-//! Sizes and limits of both ends.
+//! Sizes and limits of clients and servers.
 
 use rackweave_base::Duration;
 use rackweave_wire::fabric::rpc::{
     CALL_HEADER_LEN, GRANT_INITIAL, MESSAGE_HEADER_LEN, PAYLOAD_MAX,
 };
 
-/// Bytes of a request or reply at most, unless configured otherwise.
+/// Default maximum length of a request or reply, in bytes.
 const PAYLOAD_DEFAULT: u32 = 16 << 10;
 
-/// A message takes no more calls beyond this, unless configured otherwise: what fits one packet of
-/// the default MTU.
+/// Default length at which a message accepts no more calls, in bytes: what fits one packet of the
+/// default MTU.
 const BATCH_DEFAULT: u32 = 1024;
 
-/// What ConnectX NICs take within a work request, as in `sim`'s models.
+/// Bytes that ConnectX NICs inline in a work request, as in the models of `sim`.
 const INLINE_DEFAULT: u32 = 236;
 
-/// What a client is like.
+/// Configuration of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientConfig {
-    /// Requests under way at most: 1 to 65535. As many receive requests are posted, and one more.
+    /// Maximum number of requests in flight: 1 to 65535. As many receive requests are posted, plus
+    /// one.
     pub window: u16,
-    /// Bytes of a request or reply at most, 1 to 65535. The server must have the same.
+    /// Maximum length of a request or reply in bytes: 1 to 65535. The server must have the same
+    /// value.
     pub payload_max: u32,
-    /// Requests join a message until it has so many bytes; zero: one request per message. Up to
-    /// the bytes of a message with one request of `payload_max`.
+    /// Requests are added to a message until it has this many bytes; zero: one request per message.
+    /// The maximum is the length of a message with one request of `payload_max`.
     pub batch_bytes: u32,
-    /// Messages up to this many bytes count as inline: NICs take them within the work request and
-    /// save a fetch. A `batch_bytes` of the same value keeps all small messages inline.
+    /// Messages of at most this many bytes count as inline: NICs take them within the work request
+    /// and save a fetch. A `batch_bytes` of the same value keeps all small messages inline.
     pub inline_bytes: u32,
-    /// Messages that may be sent and not yet known to have arrived: 1 to 4096.
+    /// Maximum number of messages sent and not yet known to have arrived: 1 to 4096.
     pub send_buffers: u16,
-    /// Completions taken at once.
+    /// Maximum number of completions taken per poll of the completion queue.
     pub completions_max: u16,
-    /// After this time without an answer a request is given up, and the server is asked whether it
-    /// is alive; if that has no answer after the same time, the connection is given up, too. Zero:
-    /// never.
+    /// A request without a reply for this time is given up, and the server is probed. If the probe
+    /// has no reply after the same time, the connection is given up, too. Zero: never.
     pub timeout: Duration,
-    /// The only incarnation of the server to speak to; zero: the one that is there.
+    /// The only server incarnation to communicate with; zero: any.
     pub incarnation: u64,
 }
 
@@ -55,15 +56,15 @@ impl Default for ClientConfig {
     }
 }
 
-/// What a server is like.
+/// Configuration of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// Clients at a time: 1 to 65535.
+    /// Maximum number of concurrent clients: 1 to 65535.
     pub clients_max: u16,
-    /// Receive requests for each client, each for one message: 8 to 4096. One more is posted, for
-    /// the question whether the server is alive.
+    /// Receive requests for each client, each for one message: 8 to 4096. One more is posted for
+    /// the probe of whether the server is alive.
     pub receives: u16,
-    /// As [`ClientConfig::payload_max`]; the clients must have the same.
+    /// As [`ClientConfig::payload_max`]; the clients must have the same value.
     pub payload_max: u32,
     /// As [`ClientConfig::batch_bytes`], for replies.
     pub batch_bytes: u32,
@@ -71,9 +72,9 @@ pub struct ServerConfig {
     pub inline_bytes: u32,
     /// As [`ClientConfig::send_buffers`], for each client.
     pub send_buffers: u16,
-    /// Completions taken at once, whoever they are of.
+    /// Maximum number of completions taken per poll, over all clients.
     pub completions_max: u16,
-    /// What tells this start of the server from all others: not zero. A time or a random number.
+    /// Distinguishes this start of the server from all others: not zero. A time or a random number.
     pub incarnation: u64,
 }
 
@@ -99,18 +100,18 @@ impl ServerConfig {
 pub struct ConfigError {
     /// The name of the size.
     pub what: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: u64,
-    /// The least that it may be.
+    /// The minimum.
     pub least: u64,
-    /// The most that it may be.
+    /// The maximum.
     pub most: u64,
 }
 
-/// What both ends need to know of their buffers.
+/// Buffer sizes that both ends need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sizes {
-    /// Bytes of the longest message.
+    /// Length of the longest message in bytes.
     pub message_max: u32,
     /// Bytes from one buffer to the next.
     pub stride: u32,
@@ -187,7 +188,7 @@ impl ClientConfig {
                 u16::MAX.into(),
             ),
         ])?;
-        // One more, for the answer to the question whether the server is alive.
+        // One more, for the reply to a probe.
         let receives = self.window.saturating_add(1);
         Ok(Sizes::new(
             self.payload_max,

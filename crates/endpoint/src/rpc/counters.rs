@@ -1,9 +1,9 @@
-//! What both ends have seen.
+//! Counters of both ends.
 
 use rackweave_base::counters;
 
 counters! {
-    /// Counters of a client since it was made.
+    /// Counters of a client since it was created.
     ClientCounters {
         /// Requests begun.
         requests,
@@ -15,64 +15,65 @@ counters! {
         timed_out,
         /// Requests given up because the connection broke.
         disconnected,
-        /// Answers to requests that had been given up.
+        /// Replies to requests that had been given up.
         late_replies,
-        /// Replies to nothing that is under way.
+        /// Replies that match no pending request.
         unknown_replies,
-        /// Replies of another incarnation of the server.
+        /// Replies from another incarnation of the server.
         foreign_replies,
-        /// Messages that are none, or whose calls are not all there.
+        /// Invalid messages, and messages whose calls are incomplete.
         malformed_messages,
         /// Messages sent.
         messages_sent,
-        /// Of those: short enough to be inlined.
+        /// Messages sent that were short enough to be inlined.
         messages_inline,
         /// Doorbells rung: batches of messages posted.
         doorbells,
         /// Messages received.
         messages_received,
-        /// Times that nothing could be sent until the server grants more.
+        /// Times that sending stopped until the server granted more messages.
         grant_waits,
-        /// Messages sent to ask whether the server is alive.
+        /// Probes sent to ask whether the server is alive.
         probes,
     }
 }
 
 counters! {
-    /// Counters of a server since it was made.
+    /// Counters of a server since it was created.
     ServerCounters {
-        /// Requests handed to the service.
+        /// Requests passed to the service.
         requests,
         /// Requests for a method that the service does not have.
         unknown_methods,
-        /// Replies that were too large, and replaced by an error.
+        /// Replies that were too large and were replaced by an error.
         replies_too_large,
-        /// Requests whose call is not all there.
+        /// Requests whose call is incomplete.
         malformed_requests,
-        /// Messages that are none, are no requests, or have something wrong behind their calls.
+        /// Invalid messages, messages that are no requests, and messages with invalid data after
+        /// their calls.
         malformed_messages,
-        /// Messages of another version.
+        /// Messages of another protocol version.
         other_versions,
-        /// Messages for another incarnation.
+        /// Messages for another incarnation of the server.
         other_incarnations,
         /// Messages sent.
         messages_sent,
-        /// Of those: short enough to be inlined.
+        /// Messages sent that were short enough to be inlined.
         messages_inline,
         /// Doorbells rung: batches of messages posted.
         doorbells,
         /// Messages received.
         messages_received,
-        /// Messages that were left lying because earlier replies to their client could not be sent
-        /// yet.
+        /// Messages that were not handled at once because earlier replies to their client could not
+        /// be sent yet.
         messages_held,
-        /// Questions whether the server is alive.
+        /// Probes received.
         probes,
         /// Clients accepted.
         accepted,
         /// Clients whose connection broke.
         lost,
-        /// Completions for clients that are gone.
+        /// Completions for clients that no longer exist.
         stray_completions,
     }
 }

@@ -5,7 +5,7 @@ use super::names::Connection;
 use rackweave_base::Qpn;
 use rackweave_verbs::{PostError, ReceiveRequest, Region, Verbs};
 
-/// Receive buffers, each posted or just read.
+/// Receive buffers; each is posted or has just been read.
 #[derive(Debug)]
 pub(super) struct Inbox {
     region: Region,
@@ -42,7 +42,7 @@ impl Inbox {
         (0..self.count).try_for_each(|buffer| self.post(verbs, qpn, connection, buffer))
     }
 
-    /// Posts a buffer that was read.
+    /// Posts a buffer that has been read.
     pub fn post(
         &self,
         verbs: &mut dyn Verbs,
@@ -55,7 +55,7 @@ impl Inbox {
         verbs.post_receive(qpn, receive)
     }
 
-    /// Appends what is in a buffer to `bytes`.
+    /// Appends the content of a buffer to `bytes`.
     pub fn read(&self, buffer: u32, length: u32, bytes: &mut Vec<u8>) {
         let length = length.min(self.message_max) as usize;
         let start = bytes.len();

@@ -1,17 +1,18 @@
-//! Calls from node to node over SEND and RECV.
+//! Remote procedure calls between nodes over SEND and RECV.
 //!
-//! A [`Client`] is one end of one connection and has a window of requests under way. A [`Server`]
-//! has the other ends of any number of clients, one completion queue for all, and hands the
-//! requests to a [`Service`]. Both are machines without clock or thread: whoever owns one polls it.
+//! A [`Client`] is one end of one connection and has a window of requests in flight. A [`Server`]
+//! has the other ends of any number of client connections, shares one completion queue among them,
+//! and passes requests to a [`Service`]. Both are state machines without a clock or a thread: their
+//! owner polls them.
 //!
-//! - Requests that are begun between two polls travel together, and so do the replies of one round
+//! - Requests that begin between two polls are sent together, and so are the replies of one round
 //!   of the server: several *calls* in one SEND, several SENDs behind one doorbell. One SEND costs
 //!   a NIC more than a hundred empty calls cost a core.
-//! - Nobody ever sends to a receiver that is not ready: the server grants messages, the client has
-//!   receive requests for its whole window (`rackweave_wire::fabric::rpc`).
-//! - A connection that breaks answers everything under way with [`RpcError::Disconnected`]. It
-//!   does not come back: make another client. Whether a request whose answer was lost has been
-//!   carried out, nobody knows; it was at most once.
+//! - Neither end sends to a receiver that is not ready: the server grants messages, and the client
+//!   has receive requests for its whole window (`rackweave_wire::fabric::rpc`).
+//! - When a connection breaks, all requests in flight end with [`RpcError::Disconnected`]. The
+//!   connection cannot be reused: create another client. It is unknown whether a request whose
+//!   reply was lost has been executed; it was executed at most once.
 //!
 //! docs/rpc.md says more. The layout of messages is `rackweave_wire::fabric::rpc`.
 

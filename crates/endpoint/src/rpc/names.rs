@@ -1,23 +1,23 @@
-//! What completions are called: who, and which buffer.
+//! Encoding of work request ids: the connection and the buffer.
 
-/// Set in the names of receive requests.
+/// This bit is set in the ids of receive requests.
 const RECEIVE: u64 = 1 << 63;
 /// Bits of a connection's generation.
 const GENERATION: u16 = 0x7fff;
 
-/// A connection at one end: a place in a table, and how often the place was used before.
+/// A connection at one end: an index into a table, and how often that entry was used before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Connection {
     pub index: u16,
     generation: u16,
 }
 
-/// What a completion is about.
+/// The event that a completion reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
     /// The messages up to the one with this number have been sent.
     Sent(u32),
-    /// Something is in this receive buffer.
+    /// This receive buffer holds a message.
     Received(u32),
 }
 
@@ -33,18 +33,18 @@ impl Connection {
         (self.generation as u64) << 48 | (self.index as u64) << 32
     }
 
-    /// The name of a message's work request.
+    /// The id of a message's work request.
     pub const fn sent(self, number: u32) -> u64 {
         self.base() | number as u64
     }
 
-    /// The name of a receive request.
+    /// The id of a receive request.
     pub const fn received(self, buffer: u32) -> u64 {
         RECEIVE | self.base() | buffer as u64
     }
 }
 
-/// What is behind a name.
+/// Decodes an id.
 pub(super) const fn of(id: u64) -> (Connection, Event) {
     let connection = Connection::new((id >> 32) as u16, (id >> 48) as u16);
     let value = id as u32;

@@ -1,5 +1,5 @@
-//! Messages of one connection on their way out: calls join the newest message that waits, and
-//! messages wait for a send buffer.
+//! Outgoing messages of one connection. Calls are added to the newest waiting message; messages
+//! wait for a send buffer.
 
 use super::config::Sizes;
 use super::names::Connection;
@@ -10,7 +10,7 @@ use rackweave_wire::fabric::rpc::{
 };
 use std::collections::VecDeque;
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Debug)]
 struct Staged {
     kind: MessageKind,
@@ -18,7 +18,7 @@ struct Staged {
     bytes: Vec<u8>,
 }
 
-/// What a flush has done.
+/// The result of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Flushed {
     pub messages: u64,
@@ -26,7 +26,7 @@ pub(super) struct Flushed {
     pub doorbells: u64,
 }
 
-/// Messages that wait, and the ring of buffers of those that were sent.
+/// Waiting messages, and the ring of buffers of sent messages.
 #[derive(Debug)]
 pub(super) struct Outbox {
     region: Region,
@@ -34,19 +34,19 @@ pub(super) struct Outbox {
     sizes: Sizes,
     kind: MessageKind,
     waiting: VecDeque<Staged>,
-    /// Memory of messages that have gone.
+    /// Memory of sent messages, for reuse.
     spare: Vec<Vec<u8>>,
-    /// Messages sent, and those of them known to have arrived; modulo 2^32.
+    /// Messages sent, and how many of them are known to have arrived; modulo 2^32.
     sent: u32,
     arrived: u32,
     next_buffer: u32,
-    /// Every so many messages one asks for a completion.
+    /// Every n-th message requests a completion.
     signal_every: u32,
     requests: Vec<WorkRequest>,
 }
 
 impl Outbox {
-    /// For messages of `kind` from the buffers that begin at `base`.
+    /// An outbox for messages of `kind`, sent from the buffers that begin at `base`.
     pub fn new(region: &Region, base: u64, sizes: &Sizes, kind: MessageKind) -> Self {
         let buffers = u32::from(sizes.send_buffers);
         Self {
@@ -74,12 +74,12 @@ impl Outbox {
         self.waiting.len() > usize::from(self.sizes.send_buffers)
     }
 
-    /// Messages that have got a buffer so far, modulo 2^32.
+    /// Messages that have been given a buffer so far, modulo 2^32.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Whether there is a buffer to send from.
+    /// Whether a send buffer is free.
     pub fn has_buffer(&self) -> bool {
         self.free_buffers() > 0
     }
@@ -88,7 +88,7 @@ impl Outbox {
         u32::from(self.sizes.send_buffers) - self.sent.wrapping_sub(self.arrived)
     }
 
-    /// Appends a message without calls, unless one waits already.
+    /// Appends a message without calls, unless a message waits already.
     pub fn stage_empty(&mut self) {
         if self.waiting.is_empty() {
             self.stage(self.kind);
@@ -101,7 +101,7 @@ impl Outbox {
         self.waiting.push_front(staged);
     }
 
-    /// Appends a message that says why one was refused.
+    /// Appends a message that says why a message was refused.
     pub fn stage_refusal(&mut self, status: Status) {
         self.stage(MessageKind::Refusal);
         let header = CallHeader {
@@ -122,7 +122,7 @@ impl Outbox {
     fn blank(&mut self, kind: MessageKind) -> Staged {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
-        // Filled in when it leaves.
+        // Filled in when the message is sent.
         bytes.resize(MESSAGE_HEADER_LEN, 0);
         Staged {
             kind,
@@ -135,9 +135,9 @@ impl Outbox {
         self.waiting.back_mut().expect("a message was staged")
     }
 
-    /// Begins a call of about `length` bytes in the newest message, or in a new one. The call's
-    /// content is to be appended to what is returned, and [`Self::end_call`] called with the
-    /// length of it before.
+    /// Begins a call of about `length` bytes in the newest message, or in a new one. The caller
+    /// appends the call's content to the returned buffer, then calls [`Self::end_call`] with the
+    /// buffer's length before that content.
     pub fn begin_call(&mut self, length: usize) -> &mut Vec<u8> {
         let limit = self.sizes.batch_bytes as usize;
         let joins = self.waiting.back().is_some_and(|newest| {
@@ -169,7 +169,7 @@ impl Outbox {
             staged.count += 1;
             return;
         }
-        // It has become too long to travel with the others.
+        // The message has become too long, so this call gets its own.
         let mut alone = self.blank(self.kind);
         let before = self.newest();
         alone.bytes.extend_from_slice(&before.bytes[header_at..]);
@@ -178,10 +178,10 @@ impl Outbox {
         self.waiting.push_back(alone);
     }
 
-    /// Posts waiting messages, as many as there are buffers for and `allowed`, with one doorbell.
+    /// Posts waiting messages with one doorbell, limited by the free buffers and by `allowed`.
     ///
     /// # Errors
-    /// If the queue pair does not take them. What was not taken is lost.
+    /// If the queue pair does not accept them. Messages that were not accepted are lost.
     pub fn flush(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -231,15 +231,16 @@ impl Outbox {
         }
     }
 
-    /// The messages up to number `number` have arrived.
+    /// Handles the arrival of the messages up to `number`.
     pub fn arrived(&mut self, number: u32) {
         let count = number.wrapping_add(1).wrapping_sub(self.arrived);
-        // Completions come in order, so that it cannot be less; and nobody sends what was not sent.
+        // Completions arrive in order, so the number cannot decrease; it cannot exceed what was
+        // sent.
         debug_assert!(count <= self.sent.wrapping_sub(self.arrived));
         self.arrived = self.arrived.wrapping_add(count);
     }
 
-    /// Forgets what waits.
+    /// Drops all waiting messages.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }

@@ -20,25 +20,25 @@ pub struct Server {
     nic: Resources,
     config: ServerConfig,
     sizes: Sizes,
-    /// By their numbers.
+    /// Peers by client number.
     peers: Vec<Option<Peer>>,
-    /// How often each number was given, modulo 2^16.
+    /// How often each number was assigned, modulo 2^16.
     generations: Vec<u16>,
-    /// Numbers to be given, that longest unused first: packets may be under way that refer to the
-    /// buffers of one who is gone.
+    /// Unassigned numbers; the one unused for longest is next. Packets that refer to the buffers of
+    /// a removed client may still be in flight.
     vacant: VecDeque<u16>,
-    /// Peers that nobody has connected yet.
+    /// Peers whose queue pair is not connected yet.
     unconnected: Vec<u16>,
-    /// Peers with something to send or to read.
+    /// Peers with messages to send or to read.
     busy: Vec<u16>,
-    /// Queue pairs of clients that are gone, for the owner to see.
+    /// Queue pairs of lost clients, to be reported to the owner.
     lost: VecDeque<Qpn>,
     completions: Vec<Completion>,
     counters: ServerCounters,
 }
 
 impl Server {
-    /// Makes a completion queue and buffers for all clients.
+    /// Creates a completion queue and buffers for all clients.
     ///
     /// # Errors
     /// If a size is out of range, or memory or a table of the NIC is full.
@@ -76,12 +76,12 @@ impl Server {
         &self.config
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }
 
-    /// Clients that are accepted and not gone.
+    /// Number of clients that are accepted and not removed.
     pub fn clients(&self) -> usize {
         self.peers.iter().flatten().count()
     }
@@ -92,10 +92,10 @@ impl Server {
         self.peers.iter().position(found).map(|at| at as u32)
     }
 
-    /// Makes a queue pair for one more client, to be connected to [`super::Client::qpn`].
+    /// Creates a queue pair for one more client, to be connected to [`super::Client::qpn`].
     ///
     /// # Errors
-    /// If there are too many clients, or the NIC has no room.
+    /// If there are too many clients, or the NIC has no free queue pair.
     pub fn accept(&mut self, verbs: &mut dyn Verbs) -> Result<Qpn, RpcError> {
         let max = self.config.clients_max;
         let index = *self.vacant.front().ok_or(RpcError::ClientsFull { max })?;
@@ -119,11 +119,12 @@ impl Server {
         Ok(qpn)
     }
 
-    /// Tells that a queue pair is connected, so that its receive requests are there before the
-    /// first request is. Not needed: [`Server::poll`] looks, too, but perhaps later.
+    /// Reports that a queue pair is connected, so that its receive requests are posted before the
+    /// first request arrives. This call is optional: [`Server::poll`] checks, too, but perhaps
+    /// later.
     ///
     /// # Errors
-    /// If it is unknown, or not connected.
+    /// If the queue pair is unknown or not connected.
     pub fn connected(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> Result<(), RpcError> {
         let client = self.client_of(qpn).ok_or(RpcError::UnknownClient(qpn))?;
         let peer = self.peers[client as usize].as_mut().expect("it was found");
@@ -132,7 +133,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends a connection. False if it is unknown, or gone already.
+    /// Closes a connection. False if it is unknown or already closed.
     pub fn remove(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> bool {
         match self.client_of(qpn) {
             Some(client) => {
@@ -143,14 +144,14 @@ impl Server {
         }
     }
 
-    /// A queue pair whose connection broke. It has been destroyed. Only the last ones are known, as
-    /// many as there may be clients.
+    /// A queue pair whose connection broke; it has been destroyed. Only the most recent ones are
+    /// kept, at most as many as the maximum number of clients.
     pub fn poll_lost(&mut self) -> Option<Qpn> {
         self.lost.pop_front()
     }
 
-    /// Takes requests, has `service` carry them out, and sends the replies: those of one call to
-    /// one client together. True if anything happened.
+    /// Handles received requests, has `service` execute them, and sends the replies. The replies of
+    /// one call to `poll` for one client are sent together. True if anything happened.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs, service: &mut dyn Service) -> bool {
         self.connect(verbs, service);
         let mut happened = self.resume(now, service);
@@ -166,7 +167,7 @@ impl Server {
         happened
     }
 
-    /// Gives everything back.
+    /// Releases all resources.
     pub fn close(mut self, verbs: &mut dyn Verbs) {
         for index in 0..self.config.clients_max {
             self.vacate(verbs, index);
@@ -174,7 +175,7 @@ impl Server {
         self.nic.destroy(verbs);
     }
 
-    /// Looks who has been connected meanwhile.
+    /// Checks which queue pairs have been connected since the last call.
     fn connect(&mut self, verbs: &mut dyn Verbs, service: &mut dyn Service) {
         let mut at = 0;
         while let Some(&index) = self.unconnected.get(at) {
@@ -190,7 +191,7 @@ impl Server {
         }
     }
 
-    /// Reads messages that were left lying.
+    /// Handles messages that were held back.
     fn resume(&mut self, now: Instant, service: &mut dyn Service) -> bool {
         let mut happened = false;
         for &index in &self.busy {
@@ -233,7 +234,7 @@ impl Server {
         }
     }
 
-    /// Posts receive requests again, then sends the replies of this round.
+    /// Reposts receive requests, then sends the replies of this round.
     fn flush(&mut self, verbs: &mut dyn Verbs, service: &mut dyn Service) {
         let mut at = 0;
         while let Some(&index) = self.busy.get(at) {
@@ -250,7 +251,7 @@ impl Server {
         }
     }
 
-    /// A connection broke.
+    /// Handles a broken connection.
     fn lose(&mut self, verbs: &mut dyn Verbs, index: u16, service: &mut dyn Service) {
         if let Some(qpn) = self.vacate(verbs, index) {
             self.counters.lost += 1;
@@ -267,7 +268,7 @@ impl Server {
         self.unconnected.retain(|&other| other != index);
         self.busy.retain(|&other| other != index);
         self.vacant.push_back(index);
-        // It may be gone already.
+        // The queue pair may no longer exist.
         let _ = verbs.destroy_qp(peer.qpn);
         Some(peer.qpn)
     }

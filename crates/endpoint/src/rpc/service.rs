@@ -1,15 +1,15 @@
-//! What a server does with requests.
+//! The interface by which a server executes requests.
 
 use rackweave_base::Instant;
 use rackweave_wire::fabric::rpc::Status;
 
-/// Carries requests out.
+/// Executes requests.
 pub trait Service {
-    /// Carries out `request` of `client`, a number that is the client's until [`Service::left`],
-    /// and writes the answer to `reply`. Requests of one client come in the order in which it began
-    /// them. What a peer sends must never panic here: a service answers
-    /// [`Status::UNKNOWN_METHOD`] to a method that it does not have and [`Status::MALFORMED`] to
-    /// a request that makes no sense.
+    /// Executes `request` of `client` and writes the reply to `reply`. `client` is a number that
+    /// identifies the client until [`Service::left`]. Requests of one client arrive in the order in
+    /// which it began them. What a peer sends must never cause a panic here: a service returns
+    /// [`Status::UNKNOWN_METHOD`] for a method that it does not have and [`Status::MALFORMED`] for
+    /// an invalid request.
     fn serve(
         &mut self,
         now: Instant,
@@ -19,13 +19,13 @@ pub trait Service {
         reply: &mut Writer<'_>,
     ) -> Status;
 
-    /// A client is gone: its connection broke. Its number may be given to another.
+    /// A client has left: its connection broke. Its number may be assigned to another client.
     fn left(&mut self, client: u32) {
         let _ = client;
     }
 }
 
-/// Where an answer is written.
+/// The destination of a reply.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
@@ -35,8 +35,8 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// An answer of up to `max` bytes that is appended to `bytes`. A server makes one for each
-    /// request; services' tests may make their own.
+    /// A writer of up to `max` bytes, appended to `bytes`. A server creates one for each request;
+    /// tests of services may create their own.
     pub fn new(bytes: &'a mut Vec<u8>, max: usize) -> Self {
         Self {
             start: bytes.len(),
@@ -46,8 +46,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends `piece`. If the answer becomes longer than a reply may be, nothing is appended, now
-    /// or later, and the client gets [`Status::REPLY_TOO_LARGE`]. False then.
+    /// Appends `piece`. If the reply exceeds the maximum, returns false: nothing is appended, now
+    /// or later, and the client gets [`Status::REPLY_TOO_LARGE`].
     #[inline]
     pub fn push(&mut self, piece: &[u8]) -> bool {
         self.overflowed |= piece.len() > self.left();
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
         self.bytes.len() - self.start
     }
 
-    /// Whether nothing was written yet.
+    /// Whether nothing has been written yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,12 +72,12 @@ impl<'a> Writer<'a> {
         self.max - self.len()
     }
 
-    /// What was written so far, to be changed.
+    /// The bytes written so far, for modification.
     pub fn written(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..]
     }
 
-    /// Takes back what was written, also if it was too much.
+    /// Discards what was written, and any overflow.
     pub fn clear(&mut self) {
         self.bytes.truncate(self.start);
         self.overflowed = false;

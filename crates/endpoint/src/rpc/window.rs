@@ -1,14 +1,15 @@
-//! A client's window: which requests are under way, and since when.
+//! A client's window: which requests are in flight, and since when.
 //!
-//! A slot is used again only when its answer has come, however late. So an answer is taken for
-//! another request's only if the server sends answers that nobody asked for, and as many as a
-//! generation has values.
+//! A slot is reused only when its reply has arrived, however late. So a reply is mistaken for that
+//! of another request only if the server sends unsolicited replies, as many as a generation has
+//! values.
 
 use rackweave_base::{Duration, Instant};
 use rackweave_wire::fabric::rpc::CallId;
 use std::collections::VecDeque;
 
-/// A request under way. Its slot is below the window, and no other request under way has it.
+/// A request in flight. Its slot is below the window size, and no other request in flight has the
+/// same slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     pub(super) slot: u16,
@@ -32,11 +33,11 @@ impl Ticket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
-    /// Under way.
+    /// In flight.
     Waiting,
-    /// Its end is known, and its owner has not taken it yet.
+    /// The result is known, and the owner has not taken it yet.
     Ended,
-    /// Its owner was told that it was given up; the answer may still come.
+    /// The owner got a timeout; the reply may still arrive.
     GivenUp,
 }
 
@@ -46,14 +47,14 @@ struct Slot {
     state: State,
 }
 
-/// What an answer is.
+/// The classification of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// To a request under way.
+    /// It belongs to a request in flight.
     Expected(Ticket),
-    /// To one that was given up.
+    /// It belongs to a request that was given up.
     Late,
-    /// To nothing.
+    /// It belongs to no request.
     Unknown,
 }
 
@@ -61,10 +62,10 @@ pub(super) enum Answer {
 pub(super) struct Window {
     slots: Vec<Slot>,
     free: Vec<u16>,
-    /// Requests in the order in which they began, and when they are given up. Those whose end is
-    /// known go when they are at the front.
+    /// Requests in the order in which they began, with their deadlines. A request whose result is
+    /// known is removed when it reaches the front.
     deadlines: VecDeque<(Ticket, Instant)>,
-    /// Those at the back that have no deadline yet.
+    /// Number of requests at the back that have no deadline yet.
     fresh: usize,
     timeout: Duration,
 }
@@ -88,7 +89,7 @@ impl Window {
         self.slots.len() as u16
     }
 
-    /// Requests that can be begun.
+    /// Number of requests that can begin.
     pub fn free(&self) -> usize {
         self.free.len()
     }
@@ -115,15 +116,15 @@ impl Window {
         4 * self.slots.len()
     }
 
-    /// Forgets the deadlines of requests whose end is known: there are many if answers come out of
-    /// order. Fresh ones have no end yet.
+    /// Removes the deadlines of requests whose result is known: there are many if replies arrive
+    /// out of order. Fresh requests have no result yet.
     fn forget_ended(&mut self) {
         let mut deadlines = core::mem::take(&mut self.deadlines);
         deadlines.retain(|(ticket, _)| self.is_waiting(*ticket));
         self.deadlines = deadlines;
     }
 
-    /// What an answer with this id is. If one was expected, it is the end.
+    /// Classifies the reply with this id. An expected reply ends its request.
     #[inline]
     pub fn answer(&mut self, id: CallId) -> Answer {
         let Some(entry) = self.slots.get_mut(usize::from(id.slot)) else {
@@ -148,7 +149,8 @@ impl Window {
         }
     }
 
-    /// The end of a request was taken: its slot is free, unless its answer may still come.
+    /// The owner has taken the result of a request: its slot is free, unless its reply may still
+    /// arrive.
     #[inline]
     pub fn taken(&mut self, ticket: Ticket) {
         let entry = self.slots[ticket.slot()];
@@ -169,7 +171,7 @@ impl Window {
         entry.generation == ticket.generation && entry.state == State::Waiting
     }
 
-    /// The time of requests begun since the last call begins to run.
+    /// Starts the timeout of the requests begun since the last call.
     pub fn start(&mut self, now: Instant) {
         let at = now + self.timeout;
         let len = self.deadlines.len();
@@ -184,7 +186,7 @@ impl Window {
         }
     }
 
-    /// A request whose time is up. It is given up.
+    /// Gives up and returns a request whose deadline has passed.
     pub fn expired(&mut self, now: Instant) -> Option<Ticket> {
         while let Some(&(ticket, deadline)) = self.deadlines.front() {
             if self.is_waiting(ticket) {
@@ -200,7 +202,7 @@ impl Window {
         None
     }
 
-    /// When the next request is given up.
+    /// The earliest deadline.
     pub fn deadline(&self) -> Option<Instant> {
         let started = self.deadlines.len() - self.fresh;
         let mut deadlines = self.deadlines.range(..started);
@@ -208,7 +210,7 @@ impl Window {
         waiting.map(|(_, deadline)| *deadline)
     }
 
-    /// Ends all that are under way, and gives up waiting for late answers. Returns the former.
+    /// Ends all requests in flight, and stops waiting for late replies. Returns the former.
     pub fn end_all(&mut self) -> Vec<Ticket> {
         self.deadlines.clear();
         self.fresh = 0;

@@ -1,4 +1,4 @@
-//! A client that asks by fetch-and-add: a word in a node's memory, or a register of the switch.
+//! A client that uses fetch-and-adds, on a word in a node's memory or a register of the switch.
 
 use super::combine::Combiner;
 use super::{BeginError, Done, Sequencer, SequencerConfig, SequencerError, SetUpError, Ticket};
@@ -12,14 +12,14 @@ use rackweave_wire::fabric::sequencer::SequencerPlace;
 
 /// A client of a word in a node's memory, or of a register of the switch.
 ///
-/// It has a queue pair of its own, which is to be connected to the word's node or to the switch;
-/// then [`AtomicSequencer::connected`] tells where the word is. Requests bear numbers that are
-/// never used again, so completions of a connection of before are told apart.
+/// It has its own queue pair, which must be connected to the word's node or to the switch. Then
+/// [`AtomicSequencer::connected`] sets the location of the word. Request numbers are never reused,
+/// so completions that belong to an earlier connection are recognised.
 #[derive(Debug)]
 pub struct AtomicSequencer {
     calls: Combiner,
     qpn: Qpn,
-    /// With eight bytes for the answer to each request under way.
+    /// Includes eight bytes for the response to each request in flight.
     nic: Resources,
     requests_max: u64,
     place: SequencerPlace,
@@ -28,10 +28,10 @@ pub struct AtomicSequencer {
 }
 
 impl AtomicSequencer {
-    /// A client that is not connected. Its few bytes come from `memory`.
+    /// A client that is not connected. Its few bytes are allocated from `memory`.
     ///
     /// # Errors
-    /// If a size is out of range or the NIC or the memory has no room.
+    /// If a size is out of range, or the NIC or the memory has no free resources.
     pub fn new(
         verbs: &mut dyn Verbs,
         memory: &Memory,
@@ -40,8 +40,8 @@ impl AtomicSequencer {
         config.check()?;
         let requests = config.requests_max;
         let pd = verbs.create_pd();
-        // A connection that breaks leaves completions that may not be taken before the next ones
-        // come.
+        // A broken connection leaves completions that may still be unread when the next ones
+        // arrive.
         let entries = requests * 4;
         let capabilities = QpCapabilities {
             send_max: requests,
@@ -64,22 +64,23 @@ impl AtomicSequencer {
         })
     }
 
-    /// The queue pair to connect: its requests are fetch-and-adds, it takes none.
+    /// The queue pair to connect. It sends fetch-and-adds and receives no requests.
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
 
-    /// The queue pair has been connected, or connected again after a break, to where `place` is.
-    /// Calls of before have ended or will at the next polls.
+    /// Call this when the queue pair has been connected, or reconnected after a failure, to the
+    /// node or switch of `place`. Earlier calls have ended or end at the next polls.
     pub fn connected(&mut self, place: SequencerPlace) {
         self.calls.fail_all(SequencerError::NotConnected);
         self.place = place;
         self.broken = None;
     }
 
-    /// Gives queue pair, completion queue and region back. What has not been polled is lost.
+    /// Releases the queue pair, the completion queue and the region. Results that have not been
+    /// polled are lost.
     pub fn close(self, verbs: &mut dyn Verbs) {
-        // Unknown to a NIC that has restarted meanwhile; then nothing is left to give back.
+        // A NIC that has restarted does not know the queue pair; then there is nothing to release.
         let _gone = verbs.destroy_qp(self.qpn);
         self.nic.destroy(verbs);
     }
@@ -89,7 +90,7 @@ impl AtomicSequencer {
         self.broken = Some(error);
     }
 
-    /// The place of a request's answer.
+    /// The address of a request's response.
     fn answer_at(&self, request: u64) -> u64 {
         request % self.requests_max * 8
     }
@@ -100,7 +101,7 @@ impl AtomicSequencer {
             for at in 0..self.completions.len() {
                 let Completion { id, status, .. } = self.completions[at];
                 if !self.calls.is_awaited(id) {
-                    continue; // of a connection of before
+                    continue; // belongs to an earlier connection
                 }
                 match status {
                     CompletionStatus::Success => {
@@ -115,7 +116,7 @@ impl AtomicSequencer {
         }
     }
 
-    /// Posts what waits, as far as there is room. True if anything was posted.
+    /// Posts waiting requests, as far as there are free slots. True if anything was posted.
     fn send(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut sent = false;
         while self.broken.is_none()
@@ -157,8 +158,8 @@ impl Sequencer for AtomicSequencer {
         }
         self.take_completions(verbs);
         if self.send(verbs) {
-            // A queue pair in error completes at once what is posted to it. No packet will come to
-            // tell of that, so nobody might ask again.
+            // A queue pair in the error state completes posted requests at once. No packet
+            // announces such a completion, so the caller might not poll again.
             self.take_completions(verbs);
         }
         self.calls.poll()
@@ -183,8 +184,9 @@ mod tests {
     use crate::test_network::Network;
     use rackweave_verbs::QpModify;
 
-    /// `chaos --system sequencer`, seed 7012618: a switch restarted while a client had nothing
-    /// under way. Its next call failed as it was posted, and nobody asked for it again.
+    /// `chaos --system sequencer`, seed 7012618: a switch restarted while a client had nothing in
+    /// flight. The client's next call failed when it was posted, and the client was not polled
+    /// again.
     #[test]
     fn a_call_by_a_broken_connection_ends_with_the_poll_that_sends_it() {
         let mut network = Network::new(1, 1);

@@ -1,49 +1,49 @@
-//! Which calls go into one request, and how its answer is split among them.
+//! Which calls share a request, and how the response is split among them.
 //!
-//! Calls are numbered in the order in which they are made, requests in the order in which they are
-//! sent. A request takes the calls that wait, oldest first; its numbers are split in that order.
-//! So a call needs no record but its count: the calls of all requests under way, and behind them
-//! those that wait, are one queue.
+//! Calls are numbered in the order in which they begin, requests in the order in which they are
+//! sent. A request takes waiting calls, oldest first, and its range is split in that order. So a
+//! call needs no record but its count: one queue holds the calls of all requests in flight,
+//! followed by the waiting calls.
 
 use super::{BeginError, Done, SequencerError, Ticket};
 use rackweave_wire::fabric::sequencer::{NUMBERS_END, RANGE_MAX};
 use std::collections::VecDeque;
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Batch {
-    /// Calls in it.
+    /// The number of its calls.
     calls: u32,
-    /// Numbers that it asks for.
+    /// The sum of their counts.
     total: u64,
     answer: Option<Result<u64, SequencerError>>,
 }
 
-/// The oldest request, while its answer is being split.
+/// The oldest request, while its range is being split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Split {
     calls: u32,
-    /// The next number, or why there is none.
+    /// The next number, or the reason why there is none.
     next: Result<u64, SequencerError>,
 }
 
-/// Calls, requests and answers of one client.
+/// Calls, requests and responses of one client.
 #[derive(Debug)]
 pub(super) struct Combiner {
-    /// Calls of one request at most.
+    /// Maximum number of calls per request.
     calls_max: u32,
-    /// Requests under way at most.
+    /// Maximum number of requests in flight.
     requests_max: u32,
-    /// Calls not ended at most.
+    /// Maximum number of pending calls.
     waiting_max: usize,
-    /// How many numbers each call asks for that has not ended, oldest first.
+    /// The count of each pending call, oldest first.
     counts: VecDeque<u64>,
-    /// The number of the oldest of them.
+    /// The number of the oldest pending call.
     first_call: u64,
-    /// How many of them are in no request yet; the last ones.
+    /// How many pending calls are in no request yet. They are the newest ones.
     unsent: usize,
     batches: VecDeque<Batch>,
-    /// The number of the oldest request under way.
+    /// The number of the oldest request in flight.
     first_batch: u64,
     split: Option<Split>,
 }
@@ -63,7 +63,7 @@ impl Combiner {
         }
     }
 
-    /// Takes a call.
+    /// Accepts a call.
     #[inline]
     pub fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
         if count == 0 || count > RANGE_MAX {
@@ -78,8 +78,8 @@ impl Combiner {
         Ok(ticket)
     }
 
-    /// Makes the next request, if there are calls for one and room for it: its number, and how many
-    /// numbers it asks for.
+    /// Makes the next request, if calls wait and another request may be in flight. Returns its
+    /// number and the sum of its counts.
     #[inline]
     pub fn next_request(&mut self) -> Option<(u64, u64)> {
         if self.unsent == 0 || self.batches.len() >= self.requests_max as usize {
@@ -104,8 +104,8 @@ impl Combiner {
         Some((number, total))
     }
 
-    /// The answer to a request: the first of its numbers, or why there are none. The answer to one
-    /// that is not under way means nothing.
+    /// Handles the response to a request: the first number of the range, or the reason why there is
+    /// none. A response to a request that is not in flight has no effect.
     pub fn answered(&mut self, number: u64, answer: Result<u64, SequencerError>) {
         let at = number.checked_sub(self.first_batch);
         let batch = at.and_then(|at| self.batches.get_mut(usize::try_from(at).ok()?));
@@ -120,20 +120,20 @@ impl Combiner {
         );
     }
 
-    /// Whether a request is under way and not answered.
+    /// Whether a request is in flight and unanswered.
     pub fn is_awaited(&self, number: u64) -> bool {
         let at = number.checked_sub(self.first_batch);
         let batch = at.and_then(|at| self.batches.get(usize::try_from(at).ok()?));
         batch.is_some_and(|batch| batch.answer.is_none())
     }
 
-    /// All calls end with this, but those whose answers are there.
+    /// Ends all calls with this error, except those whose response has arrived.
     pub fn fail_all(&mut self, error: SequencerError) {
         for batch in &mut self.batches {
             batch.answer.get_or_insert(Err(error));
         }
         if self.unsent > 0 {
-            // One more request, which is never sent.
+            // An additional request that is never sent.
             self.batches.push_back(Batch {
                 calls: self.unsent as u32,
                 total: 0,
@@ -143,7 +143,7 @@ impl Combiner {
         }
     }
 
-    /// The next call that has ended, in the order in which they were made.
+    /// The next completed call, in the order in which calls began.
     #[inline]
     pub fn poll(&mut self) -> Option<Done> {
         let split = match &mut self.split {
@@ -170,7 +170,7 @@ impl Combiner {
         Some(Done { ticket, result })
     }
 
-    /// Calls that have not ended.
+    /// Pending calls.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
@@ -266,7 +266,7 @@ mod tests {
         let expect = [broken, broken, Ok(50), Ok(51), broken, broken, broken];
         assert_eq!(results, expect);
         assert_eq!(calls.begin(1), Ok(Ticket(7)));
-        // An answer that comes late belongs to nobody.
+        // A late response belongs to no request.
         let (number, _) = calls.next_request().unwrap();
         calls.answered(0, Ok(1));
         calls.answered(2, Ok(1));
@@ -275,8 +275,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is combined, split and reordered: the ranges that come out are the ones that
-        /// the requests were given, without overlap, and tickets come in order.
+        /// However requests are combined, split and reordered, the resulting ranges are those given
+        /// to the requests, without overlap, and tickets are in order.
         #[test]
         fn every_call_gets_its_own_part(
             calls_max in 1u32..6,

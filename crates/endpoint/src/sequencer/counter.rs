@@ -1,8 +1,8 @@
-//! What a server does for sequencers: local atomics behind an RPC method.
+//! The server side of sequencers: local atomics behind an RPC method.
 //!
-//! A counter lives in the server's memory and dies with it. Its name is a random number that no
-//! other ever had, so that clients of a counter that is gone are told so, even by a server that
-//! has made new ones.
+//! A counter is in the server's memory and dies with it. Its name is a random number that no other
+//! counter has ever had. So clients of a lost counter get an error, even from a server that has
+//! created new counters.
 
 use crate::rpc::{Service, Status, Writer};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,47 +15,47 @@ use std::sync::{Arc, RwLock};
 pub(super) const UNKNOWN: Status = Status(1);
 /// The counter has no more numbers.
 pub(super) const EXHAUSTED: Status = Status(2);
-/// None or too many numbers were asked for.
+/// The requested count is zero or too large.
 const BAD_COUNT: Status = Status(3);
 
-/// Why a counter gave no numbers, or was not made.
+/// Why a counter returned no numbers, or was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CounterError {
-    /// There is no such counter.
+    /// No counter has this name.
     #[error("there is no counter {0:#x}")]
     Unknown(u64),
-    /// There is one with this name.
+    /// A counter with this name exists.
     #[error("there is a counter {0:#x} already; names are to be random")]
     Exists(u64),
-    /// None or too many numbers.
+    /// The count is zero or too large.
     #[error("{0} numbers in one range; 1 to {RANGE_MAX} are possible")]
     BadCount(u64),
     /// Numbers end at 2^63.
     #[error("counter {name:#x} stands at {next}; numbers end at 2^63")]
     Exhausted {
-        /// The counter.
+        /// The name of the counter.
         name: u64,
         /// Its next number.
         next: u64,
     },
 }
 
-/// The counters of a server; all its threads share them.
+/// The counters of a server, shared by all its threads.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     by_name: Arc<RwLock<BTreeMap<u64, Arc<AtomicU64>>>>,
 }
 
 impl Counters {
-    /// None yet.
+    /// An empty set of counters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A counter whose first number is `first`.
+    /// Creates a counter whose first number is `first`.
     ///
     /// # Errors
-    /// If there is one with this name or `first` is beyond all numbers.
+    /// If a counter with this name exists, or `first` is above the largest number.
     pub fn create(&self, name: u64, first: u64) -> Result<(), CounterError> {
         if first >= NUMBERS_END {
             return Err(CounterError::Exhausted { name, next: first });
@@ -68,22 +68,22 @@ impl Counters {
         Ok(())
     }
 
-    /// Takes a counter away. False if there was none.
+    /// Removes a counter. False if it does not exist.
     pub fn remove(&self, name: u64) -> bool {
         let mut counters = self.by_name.write().expect("no holder of this lock panics");
         counters.remove(&name).is_some()
     }
 
-    /// The next number of a counter, at this moment; nothing if there is no such counter.
+    /// The next number of a counter at this moment; `None` if the counter does not exist.
     pub fn at(&self, name: u64) -> Option<u64> {
         let counters = self.by_name.read().expect("no holder of this lock panics");
         Some(counters.get(&name)?.load(Ordering::Acquire))
     }
 
-    /// Takes `count` numbers; returns the first.
+    /// Takes `count` numbers and returns the first.
     ///
     /// # Errors
-    /// If there is no such counter, the count is out of range, or so many numbers are not left.
+    /// If the counter does not exist, the count is out of range, or fewer numbers are left.
     pub fn next(&self, name: u64, count: u64) -> Result<u64, CounterError> {
         if !(1..=RANGE_MAX).contains(&count) {
             return Err(CounterError::BadCount(count));
@@ -97,7 +97,7 @@ impl Counters {
     }
 }
 
-/// Answers requests for numbers. A service with more methods may hand those of
+/// Serves requests for numbers. A service with more methods may forward requests for
 /// [`rackweave_wire::fabric::sequencer::NEXT`] to it.
 #[derive(Clone, Debug)]
 pub struct CounterService {
@@ -105,7 +105,7 @@ pub struct CounterService {
 }
 
 impl CounterService {
-    /// A service of these counters.
+    /// A service for these counters.
     pub fn new(counters: Counters) -> Self {
         Self { counters }
     }
@@ -128,7 +128,7 @@ impl Service for CounterService {
         };
         match self.counters.next(sequencer, count) {
             Ok(first) => {
-                // An answer that does not fit is told by the writer.
+                // The writer reports a reply that does not fit.
                 let _fits = reply.push(&first.to_le_bytes());
                 Status::OK
             }

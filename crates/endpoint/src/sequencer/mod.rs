@@ -1,31 +1,32 @@
-//! Sequencers: `next(n)` gives a range of `n` numbers that nobody else ever gets (bluefield-dpu,
-//! section 4.4).
+//! Sequencers: `next(n)` returns a range of `n` numbers that no other call ever gets
+//! (bluefield-dpu, section 4.4).
 //!
-//! Three kinds stand behind one interface, [`Sequencer`]:
+//! Three kinds implement one interface, [`Sequencer`]:
 //!
-//! - a word in the memory of a node, host or DPU, asked by one-sided fetch-and-adds
+//! - a word in the memory of a host or a DPU, accessed by one-sided fetch-and-adds
 //!   ([`AtomicSequencer`]);
-//! - a register of the switch, asked in the same way by the same machine: the switch answers a
-//!   fetch-and-add as a NIC does;
-//! - a counter in a server, asked by RPC ([`RpcSequencer`], [`CounterService`]).
+//! - a register of the switch, accessed by the same client code: the switch answers a fetch-and-add
+//!   as a NIC does;
+//! - a counter in a server, accessed by RPC ([`RpcSequencer`], [`CounterService`]).
 //!
-//! What holds for all of them:
+//! All three guarantee:
 //!
-//! - No number is given to two calls. Ranges are in real-time order: a call that is begun after
+//! - No number is given to two calls. Ranges are in real-time order: a call that begins after
 //!   another has ended gets higher numbers.
-//! - **Combining**: while requests are under way, further calls wait, and the next request asks for
-//!   the sum of theirs and is split among them. So the rate does not end at one round trip per
-//!   call.
-//! - A call that ends in an error may have used numbers up: nobody gets those any more. The same is
-//!   true of the calls of a client that dies. So the numbers have gaps where clients, connections
-//!   or servers fail, and nowhere else.
-//! - Nothing is retried here: whether a call that failed is to be made again is for its caller to
-//!   say. It may be; the numbers of its first try are a gap at worst.
+//! - **Combining**: while requests are in flight, further calls wait. The next request asks for the
+//!   sum of their counts, and its range is split among them. So the rate is not limited to one call
+//!   per round trip.
+//! - A call that ends in an error may have consumed numbers, which no call gets any more. The same
+//!   is true of the calls of a client that dies. So the numbers have gaps where clients,
+//!   connections or servers fail, and nowhere else.
+//! - Nothing is retried here: the caller decides whether to repeat a failed call. Repeating is
+//!   safe; the numbers of the first attempt become a gap at worst.
 //!
-//! docs/sequencer.md says what each kind does when its memory, its server or the switch restarts.
+//! docs/sequencer.md describes what each kind does when its memory, its server or the switch
+//! restarts.
 //!
-//! Files: `combine` which calls go into one request; `atomic` and `rpc` the two clients; `word` the
-//! memory that fetch-and-adds go to, `counter` what a server does.
+//! Modules: `combine` puts calls into requests; `atomic` and `rpc` are the two clients; `word` is
+//! the memory that fetch-and-adds access; `counter` is the server side.
 
 mod atomic;
 mod combine;
@@ -46,26 +47,26 @@ pub use rackweave_wire::fabric::sequencer::SequencerPlace;
 pub use rpc::RpcSequencer;
 pub use word::SequencerWord;
 
-/// A call, by the order in which the client's calls were begun.
+/// A call. Tickets are numbered in the order in which the client's calls began.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// A call that has ended.
+/// A completed call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// Which call.
+    /// The call.
     pub ticket: Ticket,
-    /// Its numbers, as many as it asked for; or why there are none.
+    /// A range of the requested length, or the reason why there is none.
     pub result: Result<Range<u64>, SequencerError>,
 }
 
-/// Why a call was not taken.
+/// Why a call was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BeginError {
-    /// None or too many numbers.
+    /// The count is zero or too large.
     #[error("{0} numbers in one range; 1 to {RANGE_MAX} are possible")]
     BadCount(u64),
-    /// Too many calls have not ended.
+    /// Too many calls are pending.
     #[error("{0} calls are under way already; poll for those that have ended")]
     Full(usize),
     /// The client is not connected.
@@ -76,7 +77,7 @@ pub enum BeginError {
 /// Why a call got no numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SequencerError {
-    /// The client was not connected yet.
+    /// The client has never been connected.
     #[error("connect it first")]
     NotConnected,
     /// The connection broke.
@@ -85,39 +86,39 @@ pub enum SequencerError {
          again, or to another sequencer if its memory is gone"
     )]
     Broken(CompletionStatus),
-    /// The queue pair takes no requests.
+    /// The queue pair accepts no work requests.
     #[error("the connection to the sequencer is of no use: {0}; connect again")]
     Post(PostError),
-    /// The call to the server failed.
+    /// The RPC failed.
     #[error("{0}")]
     Rpc(RpcError),
-    /// The server's answer is no number.
+    /// The server's reply is not a number.
     #[error("the server answered with {0} bytes; a number has 8")]
     BadAnswer(usize),
-    /// There is no such sequencer, or not any more.
+    /// The sequencer does not exist, or no longer exists.
     #[error("nobody there knows this sequencer: it went with its memory; make a new one")]
     Unknown,
-    /// All numbers that there are have been handed out.
+    /// All numbers have been handed out.
     #[error("the sequencer has handed out all its numbers, which end at 2^63; make a new one")]
     Exhausted,
 }
 
-/// Why a client was not made.
+/// Why a client could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetUpError {
     /// A size is out of range.
     #[error("{what} is {value}; {least} to {most} is possible")]
     OutOfRange {
-        /// Which.
+        /// The name of the size.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// Memory or NIC have no room.
+    /// The memory or the NIC has no free resources.
     #[error(transparent)]
     Resource(#[from] ResourceError),
 }
@@ -125,16 +126,17 @@ pub enum SetUpError {
 /// Sizes of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencerConfig {
-    /// Calls that have not ended, at most: 1 to 2^20.
+    /// Maximum number of pending calls: 1 to 2^20.
     pub calls_max: u32,
-    /// Calls combined in one request at most: 1 to 2^20; 1 combines nothing.
+    /// Maximum number of calls combined in one request: 1 to 2^20; 1 disables combining.
     pub combine_max: u32,
-    /// Requests under way at most: 1 to 16, as many atomics as a queue pair may have in flight.
+    /// Maximum number of requests in flight: 1 to 16, as many atomics as a queue pair may have in
+    /// flight.
     pub requests_max: u32,
 }
 
 impl Default for SequencerConfig {
-    /// Two requests under way: one is answered while the other travels. All calls that wait are
+    /// Two requests in flight: one is served while the other is on the wire. All waiting calls are
     /// combined.
     fn default() -> Self {
         Self {
@@ -172,27 +174,27 @@ impl SequencerConfig {
 
 /// A client of a sequencer.
 pub trait Sequencer {
-    /// Asks for a range of `count` numbers. Nothing is sent before the next poll, so calls that
-    /// are begun together travel together.
+    /// Requests a range of `count` numbers. Nothing is sent before the next poll, so calls that
+    /// begin between two polls share a request.
     ///
     /// # Errors
-    /// If the count is out of range, too many calls have not ended, or the client is broken.
+    /// If the count is out of range, too many calls are pending, or the client is broken.
     fn begin(&mut self, count: u64) -> Result<Ticket, BeginError>;
 
-    /// Sends what is to be sent, takes what has come, and gives the next call that has ended, in
-    /// the order in which they were begun. Poll until it gives nothing.
+    /// Sends pending requests, handles completions, and returns the next completed call, in the
+    /// order in which the calls began. Poll until it returns `None`.
     fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Done>;
 
-    /// When [`Sequencer::poll`] is due even if no completion comes.
+    /// When [`Sequencer::poll`] is due even if no completion arrives.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Why no call is taken any more, if so: the connection is to be made again.
+    /// Why the client accepts no more calls, if it is broken; the connection has to be made again.
     fn broken(&self) -> Option<SequencerError>;
 
-    /// Calls that have not ended, or not been polled.
+    /// Calls that are pending, or completed and not yet returned by a poll.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no such calls.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! A client that asks a server by RPC.
+//! A client that uses RPC to a server.
 
 use super::combine::Combiner;
 use super::counter::{EXHAUSTED, UNKNOWN};
@@ -10,14 +10,14 @@ use rackweave_wire::fabric::sequencer::{NEXT, Request};
 
 /// A client of a counter in a server.
 ///
-/// A connection that breaks does not come back: make another client then, of another connection.
+/// A broken connection cannot be reused: create another client over a new connection.
 #[derive(Debug)]
 pub struct RpcSequencer {
     calls: Combiner,
     client: rpc::Client,
     sequencer: u64,
     requests_max: usize,
-    /// Requests under way: the RPC, and the number here.
+    /// Requests in flight: the RPC's ticket, and the request's number here.
     under_way: Vec<(rpc::Ticket, u64)>,
 }
 
@@ -56,12 +56,12 @@ impl RpcSequencer {
         self.client.qpn()
     }
 
-    /// Gives the connection back. What has not been polled is lost.
+    /// Releases the connection. Results that have not been polled are lost.
     pub fn close(self, verbs: &mut dyn Verbs) {
         self.client.close(verbs);
     }
 
-    /// Begins what can be begun.
+    /// Begins as many requests as possible.
     fn send(&mut self) {
         while self.under_way.len() < self.requests_max
             && self.client.free() > 0
@@ -78,7 +78,7 @@ impl RpcSequencer {
         }
     }
 
-    /// Takes what has come.
+    /// Handles received replies.
     fn receive(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         while let Some(reply) = self.client.poll(now, verbs) {
             let ticket = reply.ticket;
@@ -121,7 +121,7 @@ impl Sequencer for RpcSequencer {
         }
         self.send();
         self.receive(now, verbs);
-        // What has come may have made room.
+        // Received replies may have freed slots of the window.
         if self.calls.len() > 0 {
             self.send();
             self.client.advance(now, verbs);

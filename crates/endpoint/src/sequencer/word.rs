@@ -1,8 +1,8 @@
-//! The memory of a sequencer that is asked one-sidedly: a word of a host or a DPU.
+//! The memory of a one-sided sequencer: a word of a host or a DPU.
 //!
-//! The node's processor does nothing but set it up; its NIC carries the fetch-and-adds out. The
-//! sequencer lives as long as the word: a node that restarts has other keys, so that nobody's
-//! request of before can meet a word of after.
+//! The node's processor only sets the word up; its NIC executes the fetch-and-adds. The sequencer
+//! lives as long as the word. A node that restarts has other keys, so no request made before the
+//! restart can reach a word created after it.
 
 use super::{SequencerPlace, SetUpError};
 use crate::resources::Resources;
@@ -11,7 +11,7 @@ use rackweave_base::{Memory, Qpn};
 use rackweave_verbs::{Access, QpCapabilities, QpError, Verbs};
 use rackweave_wire::fabric::sequencer::NUMBERS_END;
 
-/// A word, and the queue pairs by which clients reach it.
+/// A word, and the queue pairs through which clients reach it.
 #[derive(Debug)]
 pub struct SequencerWord {
     nic: Resources,
@@ -22,7 +22,7 @@ impl SequencerWord {
     /// A word whose first number is `first`.
     ///
     /// # Errors
-    /// If `first` is beyond all numbers, or the NIC or the memory has no room.
+    /// If `first` is above the largest number, or the NIC or the memory has no free resources.
     pub fn new(verbs: &mut dyn Verbs, memory: &Memory, first: u64) -> Result<Self, SetUpError> {
         if first >= NUMBERS_END {
             return Err(SetUpError::OutOfRange {
@@ -40,10 +40,11 @@ impl SequencerWord {
         Ok(Self { nic, clients })
     }
 
-    /// A queue pair for one client, to be connected to its own with remote atomics allowed.
+    /// A queue pair for one client, to be connected to the client's own with remote atomics
+    /// allowed.
     ///
     /// # Errors
-    /// If the NIC has no room.
+    /// If the NIC has no free queue pair.
     pub fn accept(&mut self, verbs: &mut dyn Verbs) -> Result<Qpn, QpError> {
         let capabilities = QpCapabilities {
             send_max: 1,
@@ -55,7 +56,7 @@ impl SequencerWord {
         Ok(qpn)
     }
 
-    /// Forgets a client. False if there is none with this queue pair.
+    /// Removes a client. False if no client has this queue pair.
     pub fn remove(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> bool {
         let Some(at) = self.clients.iter().position(|&client| client == qpn) else {
             return false;
@@ -64,7 +65,7 @@ impl SequencerWord {
         verbs.destroy_qp(qpn).is_ok()
     }
 
-    /// What clients must know.
+    /// What clients need to reach the word.
     pub fn place(&self) -> SequencerPlace {
         SequencerPlace {
             address: self.nic.region.address,
@@ -72,12 +73,12 @@ impl SequencerWord {
         }
     }
 
-    /// The next number, at this moment.
+    /// The next number at this moment.
     pub fn next(&self) -> u64 {
         self.nic.region.block.word(0).load(Ordering::Acquire)
     }
 
-    /// Gives everything back: clients get errors from now on.
+    /// Releases all resources; clients get errors from now on.
     pub fn close(self, verbs: &mut dyn Verbs) {
         for &qpn in &self.clients {
             let _gone = verbs.destroy_qp(qpn);

@@ -8,10 +8,10 @@ use super::super::tree::Tree;
 use rackweave_wire::fabric::tree::{Layout, Superblock};
 use shuttle::thread;
 
-/// Schedules of each kind for each model.
+/// Number of schedules of each kind for each model.
 const SCHEDULES: usize = 3000;
 
-/// Preemptions of a schedule.
+/// Number of preemptions in a schedule.
 const DEPTH: usize = 3;
 
 fn explore(model: impl Fn() + Sync + Send + Clone + 'static) {
@@ -43,7 +43,7 @@ fn tree(keys: &[u64]) -> Tree {
 #[test]
 fn a_key_is_found_while_its_leaf_splits() {
     explore(|| {
-        // Two leaves, of 10 to 30, which is full, and of 40 and 50.
+        // Two leaves: 10 to 30, which is full; 40 and 50.
         let tree = tree(&[10, 20, 30, 40, 50, 15]);
         let before = tree.statistics().splits;
         let writer = {
@@ -52,7 +52,7 @@ fn a_key_is_found_while_its_leaf_splits() {
                 assert_eq!(tree.insert(25, &25_u64.to_le_bytes()), Ok(true));
             })
         };
-        // This one moves to the new leaf.
+        // This key moves to the new leaf.
         assert_eq!(tree.lookup_word(30), Some(30));
         writer.join().unwrap();
         assert_eq!(tree.statistics().splits, before + 1);
@@ -110,7 +110,7 @@ fn a_key_is_found_while_its_leaf_is_merged() {
                 assert_eq!(tree.remove(10), Ok(true));
             })
         };
-        // This one moves to the leaf of 10, which is empty.
+        // This key moves to the leaf of 10, which is empty.
         assert_eq!(tree.lookup_word(40), Some(40));
         writer.join().unwrap();
         assert!(tree.statistics().merges > before);
@@ -139,7 +139,7 @@ fn a_leaf_is_pinned_in_time_or_found_merged() {
             let node = tree.node(leaf.index);
             (node.pointer(), node.low()) == (leaf, low) && node.meta().is_live()
         };
-        // It may be half merged for as long as its latch is held, but not if it was pinned.
+        // The merge may be incomplete while the latch is held, but not if the tree node was pinned.
         assert!(!failed.is_empty() || holds());
         writer.join().unwrap();
         assert_eq!(holds(), failed.is_empty());

@@ -1,4 +1,4 @@
-//! What answers mean for operations under way.
+//! Handling of replies to pending operations.
 
 use super::link::Link;
 use super::operations::{Kind, Operations, Pending, State};
@@ -12,7 +12,7 @@ use crate::rpc::{RpcError, Status};
 use rackweave_base::{Duration, Instant};
 
 impl Operations {
-    /// Waits a little before it tries again, or gives up.
+    /// Pauses an operation before the next attempt, or gives it up.
     fn pause(&mut self, now: Instant, slot: u32) {
         self.statistics.busy += 1;
         let (first, longest) = (self.config.busy_wait, self.config.busy_wait_max);
@@ -29,11 +29,11 @@ impl Operations {
         self.paused.set(slot, now + wait);
     }
 
-    /// The keys are not where the map says.
+    /// Handles a reply that the keys are not where the map says.
     fn moved(&mut self, now: Instant, slot: u32, endpoint: EndpointId, version: Option<u64>) {
         self.statistics.moved += 1;
         if version.is_some_and(|version| version <= self.map.version()) {
-            // The endpoint is behind, or the range is between two owners.
+            // The endpoint's map is outdated, or the range is between two owners.
             return self.pause(now, slot);
         }
         self.get(slot).state = State::WantsMap;
@@ -41,7 +41,7 @@ impl Operations {
         self.ask.get_or_insert(endpoint);
     }
 
-    /// Asks an endpoint for the map, if one is wanted.
+    /// Requests the map from an endpoint, if one is needed.
     pub fn fetch_map(&mut self, links: &mut [Option<Link>]) {
         let Some(from) = self.ask.filter(|_| !self.asked) else {
             return;
@@ -54,7 +54,7 @@ impl Operations {
         }
     }
 
-    /// Nobody will send a map: those who wait for one try again as they are.
+    /// No endpoint will send a map: operations that wait for one try again without it.
     pub fn no_map(&mut self) {
         (self.ask, self.asked) = (None, false);
         for slot in core::mem::take(&mut self.mapless) {
@@ -62,7 +62,7 @@ impl Operations {
         }
     }
 
-    /// The map that was asked for.
+    /// Handles the reply to the map request.
     pub fn map_came(&mut self, now: Instant, result: Result<&[u8], RpcError>) {
         self.statistics.maps_fetched += 1;
         let bytes = result.ok().and_then(message::reply);
@@ -82,7 +82,7 @@ impl Operations {
         self.no_map();
     }
 
-    /// The answer to its request.
+    /// Handles the reply to an operation's request.
     pub fn answered(
         &mut self,
         now: Instant,
@@ -133,7 +133,7 @@ impl Operations {
         }
     }
 
-    /// A page of a scan.
+    /// Handles a page of a scan.
     fn page(&mut self, slot: u32, endpoint: EndpointId, direction: Direction, page: &Page<'_>) {
         let pending = self.get(slot);
         let range = pending.key..=pending.last;
@@ -153,7 +153,7 @@ impl Operations {
         self.scan_on(slot, direction, next);
     }
 
-    /// A scan goes on from `next`, or ends.
+    /// Continues a scan at `next`, or ends it.
     fn scan_on(&mut self, slot: u32, direction: Direction, next: Option<u64>) {
         let pending = self.get(slot);
         let Some(next) = next.filter(|_| pending.limit > 0) else {
@@ -168,7 +168,7 @@ impl Operations {
         self.again(slot);
     }
 
-    /// What READs of a part of an operation have found.
+    /// Handles the result of READs for a part of an operation.
     pub fn part_found(
         &mut self,
         now: Instant,
@@ -183,7 +183,7 @@ impl Operations {
         };
         if pending.parts.len() > 1 {
             pending.parts[usize::from(part)] = Some(found);
-            // All of them, so that none comes to the slot's next tenant.
+            // Wait for all parts, so that none arrives for the next operation in this slot.
             if pending.parts.iter().all(Option::is_some) {
                 let parts = core::mem::take(&mut pending.parts);
                 let limit = pending.limit;

@@ -1,4 +1,4 @@
-//! The way to one endpoint.
+//! The connection to one endpoint.
 
 use super::operations::{Operations, Sendable};
 use super::parts::part_of;
@@ -12,7 +12,7 @@ use rackweave_base::{Instant, Memory};
 use rackweave_verbs::{PdId, Verbs};
 use std::collections::VecDeque;
 
-/// What a request under way is for.
+/// The purpose of a pending request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     None,
@@ -24,13 +24,13 @@ pub(super) enum Call {
 
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Whether operations that are to be read in the network ask it.
+    /// Whether operations to be read in the network query it.
     pub network: bool,
     rpc: rpc::Client,
     reader: Option<Reader>,
     /// By slot of the window.
     calls: Vec<Call>,
-    /// Operations that wait for room.
+    /// Operations that wait for a free slot.
     waiting: VecDeque<u32>,
     waiting_to_read: VecDeque<u32>,
     request: Vec<u8>,
@@ -91,7 +91,7 @@ impl Link {
         self.rpc.is_broken() || self.reader.as_ref().is_some_and(Reader::is_broken)
     }
 
-    /// Whether it broke while the network was asked.
+    /// Whether the connection broke while the network was queried.
     pub fn is_refused(&self) -> bool {
         self.reader.as_ref().is_some_and(Reader::is_refused)
     }
@@ -105,7 +105,7 @@ impl Link {
         self.rpc.poll_timeout()
     }
 
-    /// Asks for the map. False if there is no room.
+    /// Requests the map. False if no slot is free.
     pub fn ask_for_map(&mut self) -> bool {
         let method = crate::index::message::Method::Map as u16;
         match self.rpc.begin_with(method, &[]) {
@@ -117,7 +117,7 @@ impl Link {
         }
     }
 
-    /// Sends an operation, or keeps it until there is room.
+    /// Sends an operation, or keeps it until a slot is free.
     pub fn take_on(&mut self, verbs: &mut dyn Verbs, slot: u32, operations: &mut Operations) {
         if self.reader.is_some() && operations.reads(slot) {
             if !self.waiting_to_read.is_empty() || !self.read(verbs, slot, operations) {
@@ -128,7 +128,7 @@ impl Link {
         }
     }
 
-    /// False if there is no room.
+    /// False if no slot is free.
     fn read(&mut self, verbs: &mut dyn Verbs, slot: u32, operations: &mut Operations) -> bool {
         let Some(reader) = &mut self.reader else {
             return false;
@@ -148,7 +148,7 @@ impl Link {
         true
     }
 
-    /// False if there is no room.
+    /// False if no slot is free.
     fn call(&mut self, slot: u32, operations: &mut Operations) -> bool {
         self.request.clear();
         let Sendable { endpoint, method } = operations.encode(slot, &mut self.request);
@@ -170,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Sends what waits, takes what has come, and sends what has got room by that. True if
-    /// anything came.
+    /// Sends waiting operations, handles received replies, and sends the operations for which these
+    /// have freed slots. True if anything was received.
     pub fn advance(
         &mut self,
         now: Instant,
@@ -201,7 +201,7 @@ impl Link {
             self.break_off(endpoint, operations);
             return came;
         }
-        // A late answer to a request that was given up makes room without a reply.
+        // A late reply to a request that was given up frees a slot without a result.
         let room = !self.waiting.is_empty() && self.rpc.free() > 0;
         if came || room {
             self.refill(verbs, endpoint, operations);
@@ -210,7 +210,7 @@ impl Link {
         came
     }
 
-    /// Sends operations that waited for room, unless a map that came since sends them elsewhere.
+    /// Sends operations that waited for a free slot, unless a newer map routes them elsewhere.
     fn refill(&mut self, verbs: &mut dyn Verbs, endpoint: EndpointId, operations: &mut Operations) {
         while let Some(&slot) = self.waiting.front() {
             if operations.route(slot) != endpoint {
@@ -230,12 +230,12 @@ impl Link {
         }
     }
 
-    /// Has requests that were begun leave.
+    /// Sends requests that were begun.
     pub fn send(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         self.rpc.advance(now, verbs);
     }
 
-    /// Ends everything that is under way here.
+    /// Ends everything that is pending on this connection.
     pub fn break_off(&mut self, endpoint: EndpointId, operations: &mut Operations) {
         for slot in self.waiting.drain(..).chain(self.waiting_to_read.drain(..)) {
             operations.unreachable(slot, endpoint);

@@ -1,19 +1,21 @@
-//! One thread's way into an index.
+//! A client of an index, for one thread.
 //!
 //! A client has a connection to each endpoint for requests and, if it reads one-sided, one for
-//! READs. It routes by its copy of the partition map; where that is out of date, endpoints say so,
-//! and the client fetches a newer one and tries again. It is sans-IO: [`IndexClient::begin`] takes
-//! an operation, [`IndexClient::poll`] gets on with all of them and gives back what has ended.
+//! READs. It routes operations by its copy of the partition map. Where that is outdated, endpoints
+//! say so, and the client fetches a newer one and tries again. The client is sans-IO:
+//! [`IndexClient::begin`] accepts an operation; [`IndexClient::poll`] advances all pending
+//! operations and returns completed ones.
 //!
-//! A client that reads in the network sends its READs by the same queue pairs, and asks the
-//! switches on the way where to begin. If that breaks the way to an endpoint (its memory has
-//! nothing with the key that stands for the question, so a rack whose switches answer none ends
-//! there), it reads that endpoint one-sided once it has a new way to it.
+//! A client that reads in the network sends its READs on the same queue pairs, and asks the
+//! switches on the path where to begin. The endpoint has no memory with the key that stands for the
+//! query. So in a rack whose switches answer no queries, a query reaches the endpoint and breaks
+//! the connection. Then the client reads that endpoint one-sided once it has a new connection to
+//! it.
 //!
 //! `datagram` is a client that sends datagrams instead.
 //!
-//! `operations` is what is under way, `answers` what comes of it; `link` is the way to one
-//! endpoint, `parts` how a scan becomes several.
+//! `operations` holds the pending operations, `answers` handles replies, `link` is the connection
+//! to one endpoint, `parts` divides a scan into several.
 
 mod answers;
 mod datagram;
@@ -34,31 +36,32 @@ use operations::Operations;
 use rackweave_base::{Duration, Instant, Memory, Qpn};
 use rackweave_verbs::{PdId, Verbs};
 
-/// The size and the patience of a client.
+/// Configuration of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexClientConfig {
-    /// Operations under way at a time.
+    /// Maximum number of pending operations.
     pub operations: u16,
-    /// How it reads.
+    /// The access method for reads.
     pub access: Access,
     /// Its connections for requests.
     pub rpc: rpc::ClientConfig,
-    /// Its readers, if it reads one-sided or in the network. Their `network` is set by the client.
+    /// Its readers, if it reads one-sided or in the network. The client sets their `network`.
     pub reader: ReaderConfig,
-    /// Whether switches may be asked, if it reads in the network: see [`IndexClient::set_network`].
+    /// Whether switches may be queried, if the client reads in the network: see
+    /// [`IndexClient::set_network`].
     pub network: bool,
-    /// Into how many parts a scan that is bounded at its far end is divided, which are read at a
-    /// time, as far as there are walks for them; 0 is as 1. Each may bring as many entries as the
-    /// limit of the whole allows. Scans by request are not divided.
+    /// Number of parts into which a scan that is bounded at its far end is divided. The parts are
+    /// read concurrently, as far as there are free walks; 0 is the same as 1. Each part may return
+    /// as many entries as the limit of the whole scan allows. Scans by request are not divided.
     pub scan_parts: u16,
-    /// Which keys of reads by READ it remembers; endpoints remember those of requests.
+    /// The sample of keys read by READs; endpoints sample the keys of requests.
     pub sample: SampleConfig,
-    /// How long it waits before it asks again for keys that are being moved; twice as long each
-    /// time, up to `busy_wait_max`.
+    /// Wait before the first retry for keys that are being moved. It doubles with each retry, up to
+    /// `busy_wait_max`.
     pub busy_wait: Duration,
-    /// The longest of these waits.
+    /// Maximum wait between retries.
     pub busy_wait_max: Duration,
-    /// How often it tries an operation whose keys are being moved or have no owner.
+    /// Maximum number of attempts of an operation whose keys are being moved or have no owner.
     pub tries_max: u32,
 }
 
@@ -79,30 +82,31 @@ impl Default for IndexClientConfig {
     }
 }
 
-/// Queue pairs that are to be connected to an endpoint.
+/// Queue pairs to be connected to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientEnds {
-    /// To one that its [`rpc::Server`] has accepted.
+    /// To be connected to a queue pair that the endpoint's [`rpc::Server`] has accepted.
     pub rpc: Qpn,
-    /// To one that allows READs of its tree, if the client reads one-sided or in the network.
+    /// To be connected to a queue pair that allows READs of the endpoint's tree; present if the
+    /// client reads one-sided or in the network.
     pub reader: Option<Qpn>,
 }
 
-/// Why a client has no way to an endpoint.
+/// Why a client could not attach to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AttachError {
     /// The map has no such endpoint.
     #[error("the index has {endpoints} endpoints; there is no {endpoint}")]
     NoEndpoint {
-        /// Which was meant.
+        /// The endpoint.
         endpoint: EndpointId,
-        /// How many there are.
+        /// Number of endpoints.
         endpoints: u16,
     },
-    /// No connection for requests.
+    /// The connection for requests could not be created.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// No connection for READs.
+    /// The connection for READs could not be created.
     #[error(transparent)]
     Reader(#[from] ReaderError),
 }
@@ -113,14 +117,14 @@ pub struct IndexClient {
     config: IndexClientConfig,
     links: Vec<Option<Link>>,
     operations: Operations,
-    /// By endpoint: asking the network broke the way to it.
+    /// By endpoint: whether a query to the network broke the connection.
     refused: Vec<bool>,
-    /// Counters of readers that are gone.
+    /// Counters of removed readers.
     readers_before: ReaderStatistics,
 }
 
 impl IndexClient {
-    /// A client that begins with this map. It has no way to any endpoint yet.
+    /// A client that begins with this map. It has no connection to any endpoint yet.
     pub fn new(map: PartitionMap, config: IndexClientConfig) -> Self {
         Self {
             links: (0..map.endpoints()).map(|_| None).collect(),
@@ -131,12 +135,13 @@ impl IndexClient {
         }
     }
 
-    /// Makes the queue pairs to an endpoint, whose tree is at `remote`. What is under way to it by
-    /// way of former ones ends as if it had gone.
+    /// Creates the queue pairs to an endpoint whose tree is at `remote`. Operations pending on
+    /// former queue pairs end as if the endpoint had left.
     ///
     /// # Errors
-    /// If there is no such endpoint, memory or NIC have no room, or the client reads in the network
-    /// and the tree nodes are larger than the MTU of its path ([`ReaderConfig::mtu`]).
+    /// If the endpoint does not exist, the memory or the NIC has no free resources, or the client
+    /// reads in the network and the tree nodes are larger than the MTU of its path
+    /// ([`ReaderConfig::mtu`]).
     pub fn attach(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -156,14 +161,14 @@ impl IndexClient {
         let mut link = Link::new(verbs, memory, pd, &self.config, remote)?;
         link.network = self.config.network && !self.refused[endpoint.index()];
         let ends = link.ends();
-        // An entry of a page has a header that a request has not.
+        // An entry of a page has a header that a request does not have.
         let room = self.config.rpc.payload_max.saturating_sub(32);
         self.operations.limit_values(remote.value_max.min(room));
         self.links[endpoint.index()] = Some(link);
         Ok(ends)
     }
 
-    /// Gives the queue pairs to an endpoint back. What is under way to it ends.
+    /// Releases the queue pairs to an endpoint. Operations pending on them end.
     pub fn detach(&mut self, verbs: &mut dyn Verbs, endpoint: EndpointId) {
         let link = self.links.get_mut(endpoint.index()).and_then(Option::take);
         if let Some(mut link) = link {
@@ -174,24 +179,24 @@ impl IndexClient {
         }
     }
 
-    /// Gives everything back.
+    /// Releases all resources.
     pub fn close(mut self, verbs: &mut dyn Verbs) {
         for endpoint in 0..self.links.len() as u16 {
             self.detach(verbs, EndpointId(endpoint));
         }
     }
 
-    /// Takes an operation, to be read by the access of the configuration.
+    /// Begins an operation, with the configured access method for reads.
     ///
     /// # Errors
-    /// If too many are under way, or it makes no sense.
+    /// If too many operations are pending, or the operation is invalid.
     pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, BeginError> {
         self.begin_by(op, self.config.access)
     }
 
-    /// Takes an operation, to be read in this way. A client that was not configured to read
-    /// one-sided or in the network has no readers, and sends requests all the same; one that was
-    /// configured to read one-sided does not ask the network.
+    /// Begins an operation with this access method for reads. A client that is not configured to
+    /// read one-sided or in the network has no readers, and sends requests regardless. A client
+    /// that is configured to read one-sided does not query the network.
     ///
     /// # Errors
     /// As for [`IndexClient::begin`].
@@ -199,8 +204,8 @@ impl IndexClient {
         self.operations.begin(op, access)
     }
 
-    /// Lets operations that are to be read in the network ask the switches, or not; then they begin
-    /// at the root. Asking anew counts for the endpoints, too, to which it once broke the way.
+    /// Sets whether reads in the network query the switches; otherwise they begin at the root.
+    /// Enabling queries also applies to endpoints whose connection a query once broke.
     pub fn set_network(&mut self, network: bool) {
         self.config.network = network;
         if network {
@@ -211,19 +216,19 @@ impl IndexClient {
         }
     }
 
-    /// Whether switches are asked on the way to an endpoint.
+    /// Whether switches are queried on the path to an endpoint.
     pub fn asks_network(&self, endpoint: EndpointId) -> bool {
         let link = self.links.get(endpoint.index()).and_then(Option::as_ref);
         self.config.access == Access::InNetwork && link.is_some_and(|link| link.network)
     }
 
-    /// Appends keys that it has read by READs since this was last called: those that
-    /// [`IndexClientConfig::sample`] lets it remember; of a scan, where it began.
+    /// Appends the keys read by READs since the last call, as far as [`IndexClientConfig::sample`]
+    /// keeps them; for a scan, the key where it began.
     pub fn take_sample(&mut self, keys: &mut Vec<u64>) {
         self.operations.sampler.take(keys);
     }
 
-    /// Gets on with what is under way; an operation that has ended, if there is one.
+    /// Advances all pending operations; returns a completed operation, if there is one.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Reply> {
         if let Some(reply) = self.operations.take_reply() {
             return Some(reply);
@@ -232,7 +237,7 @@ impl IndexClient {
         self.operations.take_reply()
     }
 
-    /// Gets on with what is under way. True if anything came.
+    /// Advances all pending operations. True if anything was received.
     pub fn advance(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         let operations = &mut self.operations;
         operations.wake(now);
@@ -244,7 +249,7 @@ impl IndexClient {
             }
         }
         if operations.is_ready() {
-            // What has to be sent again goes now, and not when something comes next.
+            // Retries are sent now, not when the next reply arrives.
             dispatch(verbs, &mut self.links, operations);
             for link in self.links.iter_mut().flatten() {
                 link.send(now, verbs);
@@ -253,30 +258,30 @@ impl IndexClient {
         came
     }
 
-    /// An operation that has ended, if one is known. Needs no verbs.
+    /// Returns a completed operation, if one is known. Needs no verbs.
     pub fn take(&mut self) -> Option<Reply> {
         self.operations.take_reply()
     }
 
-    /// When to call [`IndexClient::poll`] even if no completion comes; [`Instant::ZERO`] if there
-    /// is something to be sent.
+    /// When to call [`IndexClient::poll`] even if no completion arrives; [`Instant::ZERO`] if there
+    /// is something to send.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let links = self.links.iter().flatten();
         let timeouts = links.filter_map(Link::poll_timeout);
         timeouts.chain(self.operations.poll_timeout()).min()
     }
 
-    /// Operations begun whose end has not been taken.
+    /// Operations begun whose result has not been taken.
     pub fn under_way(&self) -> usize {
         self.operations.under_way()
     }
 
-    /// Operations that may be begun now.
+    /// Number of operations that can begin now.
     pub fn free(&self) -> usize {
         self.operations.free()
     }
 
-    /// The map that it routes by.
+    /// The map that the client uses for routing.
     pub fn map(&self) -> &PartitionMap {
         self.operations.map()
     }
@@ -287,12 +292,12 @@ impl IndexClient {
         link.and_then(Option::as_ref).is_none_or(Link::is_broken)
     }
 
-    /// What it has seen.
+    /// The client's counters.
     pub fn statistics(&self) -> ClientStatistics {
         self.operations.statistics
     }
 
-    /// What its readers have seen, all together.
+    /// The sum of its readers' counters.
     pub fn reader_statistics(&self) -> ReaderStatistics {
         let mut all = self.readers_before;
         for link in self.links.iter().flatten() {
@@ -307,7 +312,7 @@ impl IndexClient {
     }
 }
 
-/// Sends what is to be sent, as far as there is room.
+/// Sends pending requests, as far as there are free slots.
 fn dispatch(verbs: &mut dyn Verbs, links: &mut [Option<Link>], operations: &mut Operations) {
     operations.fetch_map(links);
     while let Some(slot) = operations.next_ready() {

@@ -1,4 +1,4 @@
-//! Operations under way: what is to be sent for them, and how they end.
+//! Pending operations: what to send for them, and how they end.
 
 use super::IndexClientConfig;
 use super::parts::parts_of;
@@ -12,7 +12,7 @@ use crate::index::statistics::ClientStatistics;
 use rackweave_base::{Instant, Timers};
 use std::collections::VecDeque;
 
-/// What kind of operation it is.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Get,
@@ -29,35 +29,35 @@ impl Kind {
     }
 }
 
-/// Where it is.
+/// The state of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// To be sent, or waiting for room.
+    /// To be sent, or waiting for a free slot.
     Ready,
-    /// A request is under way.
+    /// A request is in flight.
     Called,
-    /// READs are under way at this endpoint.
+    /// READs at this endpoint are in flight.
     Reading(EndpointId),
     /// Waits for a newer map.
     WantsMap,
-    /// Waits for a time.
+    /// Waits for a point in time.
     Paused,
 }
 
-/// An operation under way.
+/// A pending operation.
 #[derive(Debug)]
 pub(super) struct Pending {
     ticket: Ticket,
     pub kind: Kind,
-    /// The key, or the least key that a scan still wants.
+    /// The key, or the least key that a scan still needs.
     pub key: u64,
-    /// The greatest key that a scan still wants.
+    /// The greatest key that a scan still needs.
     pub last: u64,
-    /// Entries that a scan still wants.
+    /// Number of entries that a scan still needs.
     pub limit: u32,
     value: Vec<u8>,
     pub entries: Vec<(u64, Value)>,
-    /// What the parts of what is being read have found, if there are several.
+    /// The results of the parts of the current read, if there are several.
     pub parts: Vec<Option<Found>>,
     pub access: Access,
     pub state: State,
@@ -66,7 +66,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The key that it goes to first.
+    /// The key by which the operation is routed next.
     fn next_key(&self) -> u64 {
         match self.kind {
             Kind::Scan(Direction::Backward) => self.last,
@@ -75,18 +75,18 @@ impl Pending {
     }
 }
 
-/// What is to be read.
+/// A read.
 pub(super) struct Reading {
     pub query: Query,
-    /// Walks into which it is divided.
+    /// Number of walks into which it is divided.
     pub parts: u16,
-    /// Since which version of the map the endpoint has the keys.
+    /// The version of the map since which the endpoint owns the keys.
     pub since: u64,
-    /// Whether the network may be asked.
+    /// Whether the network may be queried.
     pub network: bool,
 }
 
-/// What is to be sent.
+/// A request to send.
 pub(super) struct Sendable {
     pub endpoint: EndpointId,
     pub method: u16,
@@ -101,14 +101,14 @@ pub(super) struct Operations {
     free: Vec<u32>,
     ready: VecDeque<u32>,
     pub(super) paused: Timers,
-    /// Those that wait for a map.
+    /// Operations that wait for a map.
     pub(super) mapless: Vec<u32>,
-    /// Who is to be asked for a map, and whether somebody was.
+    /// The endpoint to fetch a map from, and whether it was asked.
     pub(super) ask: Option<EndpointId>,
     pub(super) asked: bool,
     replies: VecDeque<Reply>,
     tickets: u64,
-    /// Memory of values of operations that have ended.
+    /// Memory of values of completed operations, for reuse.
     spare: Vec<Vec<u8>>,
     pub sampler: KeySampler,
     pub statistics: ClientStatistics,
@@ -148,7 +148,7 @@ impl Operations {
         self.free.len()
     }
 
-    /// No endpoint takes longer values.
+    /// Limits the length of values to the lowest limit of any endpoint.
     pub fn limit_values(&mut self, bytes: u32) {
         self.value_max = self.value_max.min(bytes);
     }
@@ -216,21 +216,21 @@ impl Operations {
     }
 
     pub fn poll_timeout(&self) -> Option<Instant> {
-        // A question for the map that found no room goes when an answer has made some.
+        // A map request that found no free slot is sent when a reply has freed one.
         if !self.ready.is_empty() {
             return Some(Instant::ZERO);
         }
         self.paused.next()
     }
 
-    /// Pauses that are over.
+    /// Ends the pauses that have expired.
     pub fn wake(&mut self, now: Instant) {
         while let Some(slot) = self.paused.pop_expired(now) {
             self.again(slot);
         }
     }
 
-    /// An operation is to be sent once more.
+    /// Marks an operation to be sent again.
     pub fn again(&mut self, slot: u32) {
         if let Some(pending) = self.pending[slot as usize].as_mut() {
             pending.state = State::Ready;
@@ -243,7 +243,7 @@ impl Operations {
         pending.expect("slots that are passed around are in use")
     }
 
-    /// Whose its next key is.
+    /// Sets and returns the endpoint of its next key.
     pub fn route(&mut self, slot: u32) -> EndpointId {
         let key = self.get(slot).next_key();
         let endpoint = self.map.owner(key);
@@ -251,19 +251,19 @@ impl Operations {
         endpoint
     }
 
-    /// Whether it is done by READs.
+    /// Whether the operation is done by READs.
     pub fn reads(&mut self, slot: u32) -> bool {
         let pending = self.get(slot);
         pending.access.is_by_read() && !pending.kind.is_write()
     }
 
-    /// What to read at its endpoint, with `room` walks at most.
+    /// What to read at its endpoint, with at most `room` walks.
     pub fn query(&mut self, slot: u32, room: usize) -> Reading {
         let pending = self.pending[slot as usize].as_mut();
         let pending = pending.expect("slots that are passed around are in use");
         let endpoint = pending.endpoint;
         pending.state = State::Reading(endpoint);
-        // An operation is routed anew before it is sent.
+        // An operation is always routed again before it is sent.
         let part = self.map.part_of(endpoint);
         let within = |low: u64, last: u64| match part {
             Some(part) => (low.max(part.low), last.min(part.last)),
@@ -284,7 +284,7 @@ impl Operations {
             }
             _ => Query::Get { key: pending.key },
         };
-        // A scan that goes as far as there are keys is ended by its limit, not by its range.
+        // A scan without a far bound is ended by its limit, not by its range.
         let bounded = match (query, pending.kind) {
             (Query::Scan { .. }, Kind::Scan(Direction::Forward)) => pending.last < u64::MAX,
             (Query::Scan { .. }, Kind::Scan(Direction::Backward)) => pending.key > 0,
@@ -304,7 +304,7 @@ impl Operations {
         }
     }
 
-    /// Its request.
+    /// Encodes the operation's request.
     pub fn encode(&mut self, slot: u32, bytes: &mut Vec<u8>) -> Sendable {
         let pending = self.get(slot);
         let (key, value) = (pending.key, &pending.value[..]);
@@ -350,17 +350,17 @@ impl Operations {
         });
     }
 
-    /// Its endpoint cannot be reached; it was not sent.
+    /// The endpoint cannot be reached; the operation was not sent.
     pub fn unreachable(&mut self, slot: u32, endpoint: EndpointId) {
         self.end(slot, Err(IndexError::Gone(endpoint)));
     }
 
-    /// Its endpoint takes no such request; it was not sent.
+    /// The request is too large for the endpoint; the operation was not sent.
     pub fn too_large(&mut self, slot: u32, endpoint: EndpointId) {
         self.end(slot, Err(IndexError::ValueTooLarge(endpoint)));
     }
 
-    /// Its request was sent, and no answer will come.
+    /// The request was sent, and no reply will arrive.
     pub fn lost(&mut self, slot: u32, endpoint: EndpointId) {
         let error = match self.get(slot).kind.is_write() {
             true => IndexError::OutcomeUnknown(endpoint),
@@ -369,7 +369,7 @@ impl Operations {
         self.end(slot, Err(error));
     }
 
-    /// READs at this endpoint will not end.
+    /// READs at this endpoint will not complete.
     pub fn lost_reads(&mut self, endpoint: EndpointId) {
         for slot in 0..self.pending.len() as u32 {
             let pending = self.pending[slot as usize].as_ref();

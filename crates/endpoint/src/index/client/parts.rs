@@ -1,13 +1,12 @@
-//! Scans that are divided into ranges which are read at a time.
+//! Scans that are divided into ranges, which are read concurrently.
 //!
-//! The parts are disjoint and leave nothing out, and a scan promises nothing about keys at
-//! different moments: so what the parts find, one after the other, is what a scan of the whole
-//! might find.
+//! The parts are disjoint and complete, and a scan gives no guarantee about keys at different
+//! moments. So the concatenated results of the parts are a valid result of the whole scan.
 
 use crate::btree::Direction;
 use crate::index::reader::{Found, Query};
 
-/// Into how many parts a query is divided, if `wanted` are wished for and there is `room` for some.
+/// Number of parts of a query, if `wanted` are requested and at most `room` are possible.
 pub(super) fn parts_of(query: Query, wanted: u16, room: usize) -> u16 {
     let Query::Scan { low, last, .. } = query else {
         return 1;
@@ -33,7 +32,7 @@ pub(super) fn part_of(query: Query, parts: u16, part: u16) -> Query {
         Direction::Backward => parts - 1 - part,
     };
     let keys = u128::from(last - low) + 1;
-    // Below 2^64 in each case: the product is divided by more than what it was multiplied with.
+    // Below 2^64 in each case: the divisor is greater than the factor.
     let begin = |place: u16| keys * u128::from(place) / u128::from(parts);
     Query::Scan {
         low: low + begin(place) as u64,
@@ -43,8 +42,8 @@ pub(super) fn part_of(query: Query, parts: u16, part: u16) -> Query {
     }
 }
 
-/// What the parts of a scan have found, in order, is what the whole has found, `limit` entries at
-/// most; or the worst of what has come between.
+/// Joins the results of the parts of a scan, in order, with at most `limit` entries; or returns the
+/// worst failure among them.
 pub(super) fn joined(parts: impl Iterator<Item = Found>, limit: u32) -> Found {
     let mut all = Vec::new();
     let mut beyond = None;
@@ -67,7 +66,7 @@ pub(super) fn joined(parts: impl Iterator<Item = Found>, limit: u32) -> Found {
     failed.unwrap_or(Found::Entries(all, beyond))
 }
 
-/// How bad it is: an endpoint that is gone is worse than keys that are elsewhere.
+/// The severity of a failure: an unreachable endpoint is worse than keys that belong elsewhere.
 fn rank(found: &Found) -> u8 {
     match found {
         Found::Entries(..) | Found::Value(_) => 0,

@@ -10,7 +10,7 @@ use rackweave_base::Rkey;
 use rackweave_verbs::{Access as Permission, Mtu};
 
 const HOST: EndpointId = EndpointId(0);
-/// Every key that is a multiple of this.
+/// The keys are the multiples of this.
 const STEP: u64 = 7;
 const KEYS: u64 = 3000;
 
@@ -172,7 +172,7 @@ fn each_part_asks_the_network_where_it_begins() {
         };
         assert!(fixture.run(&op, Access::InNetwork).is_ok());
         assert_eq!(fixture.client.reader_statistics().network_queries, asked);
-        // By other ways nobody is asked.
+        // Other access methods do not query the network.
         assert!(fixture.run(&op, Access::OneSided).is_ok());
         assert_eq!(fixture.client.reader_statistics().network_queries, asked);
     }
@@ -215,13 +215,13 @@ fn without_a_switch_that_answers_it_reads_one_sided_from_then_on() {
     let refused = |fixture: &Fixture| fixture.client.reader_statistics().network_refused;
     let queries = |fixture: &Fixture| fixture.client.reader_statistics().network_queries;
     assert_eq!((refused(&fixture), queries(&fixture)), (1, 1));
-    // With a new way to the endpoint.
+    // With a new connection to the endpoint.
     fixture.nic.mend();
     fixture.attach().unwrap();
     assert!(!fixture.client.asks_network(HOST) && !fixture.client.is_gone(HOST));
     assert_eq!(fixture.get(STEP), there(STEP));
     assert_eq!((refused(&fixture), queries(&fixture)), (1, 1));
-    // Until somebody knows better.
+    // Until the user enables queries again.
     fixture.client.set_network(true);
     fixture.lead();
     assert_eq!(fixture.get(2 * STEP), there(2 * STEP));

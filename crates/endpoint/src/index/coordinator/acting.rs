@@ -1,4 +1,4 @@
-//! What a coordinator asks, and what answers mean.
+//! Requests of a coordinator, and the handling of replies.
 
 use super::{Coordinator, CoordinatorEvent, Doing, is_there};
 use crate::index::map::{EndpointId, PartitionMap};
@@ -34,7 +34,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes what has come from an endpoint.
+    /// Handles the replies from an endpoint.
     fn listen(&mut self, now: Instant, verbs: &mut dyn Verbs, at: usize) {
         let Some(link) = self.links[at].as_mut() else {
             return;
@@ -56,7 +56,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends what is to be asked, as far as there are connections for it.
+    /// Sends the pending requests, as far as there are connections for them.
     fn ask(&mut self) {
         self.unasked = false;
         let Self {
@@ -143,7 +143,7 @@ impl Coordinator {
         }
     }
 
-    /// It is known where everybody stands: ends what another has left.
+    /// Handles the states of all endpoints: ends a move that another coordinator has left.
     fn stands(&mut self, map: PartitionMap, states: &[Option<ShardState>]) {
         self.map = map;
         let states: Vec<(EndpointId, &ShardState)> = states
@@ -185,7 +185,7 @@ impl Coordinator {
         };
         self.before = None;
         if resumed {
-            // There may be more to end.
+            // There may be more moves to end.
             return self.begin_anew();
         }
         let moved = match result {
@@ -231,8 +231,8 @@ fn newest(states: &[Option<ShardState>]) -> usize {
     (0..states.len()).max_by_key(version).unwrap_or_default()
 }
 
-/// Something that another has left, to be ended: what was decided first, since keys have no owner
-/// until then.
+/// A move that another coordinator has left, to be ended. Committed moves come first, since their
+/// keys have no owner until they are adopted.
 fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option<Mover> {
     let got = |to: &&(EndpointId, &ShardState)| {
         let got = to.1.getting;
@@ -241,7 +241,7 @@ fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option
     let decided = states.iter().find(got);
     let gives = states.iter().find(|from| from.1.giving.is_some());
     let gets = states.iter().find(|to| to.1.getting.is_some());
-    // A side that has nothing to end may be anybody.
+    // If one side has nothing to end, any other endpoint may stand for it.
     let other = |than: EndpointId| states.iter().find(|other| other.0 != than);
     let taker = |id| {
         let mut takers = states.iter();
@@ -258,7 +258,7 @@ fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option
     Mover::resume(*from, *to, map)
 }
 
-/// What of a step is left after a chunk of it.
+/// The rest of a step after one of its chunks.
 fn remaining(step: Step, moved: &Moved) -> Option<Step> {
     let keys = moved.keys;
     if keys.low > step.low {

@@ -1,11 +1,11 @@
-//! Moves ranges, when told to or when the rebalancer says so.
+//! Moves ranges, on request or by decision of the rebalancer.
 //!
-//! An index has one coordinator at most at a time. It may run anywhere: at a storage node, at a
-//! client, at the controller. It keeps nothing that cannot be asked of the shards again, so another
-//! one may take its place at any time: its first act is to ask every endpoint where it stands, and
-//! to end what its predecessor has left.
+//! An index has at most one coordinator at a time. It may run anywhere: at a storage node, at a
+//! client, at the controller. It keeps no state that the shards cannot report again, so another
+//! coordinator may replace it at any time. A new coordinator first queries the state of every
+//! endpoint, and ends the moves that its predecessor has left.
 //!
-//! `acting` asks, and says what answers mean.
+//! `acting` makes the requests and handles the replies.
 
 mod acting;
 
@@ -20,21 +20,21 @@ use rackweave_base::{Duration, Instant, Memory, Qpn};
 use rackweave_verbs::{PdId, Verbs};
 use std::collections::VecDeque;
 
-/// How a coordinator behaves.
+/// Configuration of a coordinator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CoordinatorConfig {
-    /// Its connections. Requests must not time out: an answer that comes late would be that of a
-    /// step which is thought undone.
+    /// Its connections. Requests must not time out: a late reply would belong to a step that is
+    /// believed not to have happened.
     pub rpc: rpc::ClientConfig,
-    /// Entries that change hands at a time, about: for so long writes to them wait.
+    /// Approximate number of entries moved at a time. Writes to them wait that long.
     pub chunk: u32,
-    /// Chunks that one step of a rebalancing moves at most.
+    /// Maximum number of chunks that one step of a rebalancing moves.
     pub chunks_max: u32,
-    /// How rebalancing behaves; nothing: there is none.
+    /// Configuration of rebalancing; `None` disables it.
     pub rebalance: Option<RebalanceConfig>,
-    /// How often endpoints are asked how they are doing.
+    /// Interval between requests for the endpoints' statistics.
     pub sample_every: Duration,
-    /// What tells this coordinator from all others of the index: random.
+    /// Distinguishes this coordinator from all others of the index: a random number.
     pub name: u32,
 }
 
@@ -55,58 +55,58 @@ impl Default for CoordinatorConfig {
     }
 }
 
-/// What a coordinator has to say.
+/// An event reported by a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CoordinatorEvent {
-    /// All endpoints were asked where they stand, and what was left over is ended.
+    /// The state of all endpoints is known, and unfinished moves have been ended.
     Ready,
-    /// A chunk has changed hands.
+    /// A chunk has been moved.
     Moved(Moved),
-    /// All that was to move has moved, or as many chunks as may at a time, or it has failed.
+    /// The move has ended: all keys have moved, or the maximum number of chunks, or it has failed.
     Ended(Result<(), MoveError>),
-    /// What the endpoints did in the last interval, by endpoint.
+    /// The work of the endpoints in the last interval, by endpoint.
     Sampled(Vec<EndpointSample>),
-    /// The rebalancer wants these keys to move, and they will.
+    /// The rebalancer has decided to move these keys; the move begins.
     Rebalances(Step),
     /// An endpoint does not answer.
     Gone(EndpointId),
 }
 
-/// Why a coordinator does not begin to move something.
+/// Why a coordinator does not begin a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BeginMoveError {
-    /// It does not know yet how things stand, or moves something already.
+    /// It does not know the endpoints' states yet, or another move is in progress.
     #[error("the coordinator is busy; wait for it to be ready")]
     Busy,
-    /// The range cannot change hands.
+    /// The range cannot be moved.
     #[error(transparent)]
     Map(#[from] super::map::MapError),
 }
 
-/// What it is doing.
+/// The current activity.
 #[derive(Debug)]
 enum Doing {
-    /// Asking everybody where it stands. By endpoint.
+    /// Querying the state of all endpoints. By endpoint.
     Asking {
         asked: Vec<bool>,
         states: Vec<Option<ShardState>>,
     },
-    /// Asking who has the newest map for it.
+    /// Fetching the map from the endpoint with the newest one.
     Fetching {
         states: Vec<Option<ShardState>>,
     },
     Waiting,
-    /// Asking everybody how it is doing.
+    /// Requesting the statistics of all endpoints.
     Sampling {
         asked: Vec<bool>,
         reports: Vec<Option<EndpointReport>>,
     },
     Moving {
         mover: Box<Mover>,
-        /// What is left when this chunk has moved.
+        /// The rest of the step after this chunk.
         left: Option<Step>,
         chunks: u32,
-        /// Ends something that another has left.
+        /// Whether this ends a move that another coordinator has left.
         resumed: bool,
     },
 }
@@ -119,14 +119,14 @@ pub struct Coordinator {
     links: Vec<Option<rpc::Client>>,
     told_gone: Vec<bool>,
     doing: Doing,
-    /// Whether the next thing to ask was not asked yet.
+    /// Whether the next requests still have to be made.
     unasked: bool,
-    /// Counts what was to be asked: an answer counts for what is being asked now only.
+    /// Number of the current activity: only replies to its requests count.
     asking: u32,
-    /// What the requests under way were for, by endpoint and slot of the window.
+    /// The activity for which each pending request was made, by endpoint and slot of the window.
     asked: Vec<Vec<u32>>,
     rebalancer: Option<Rebalancer>,
-    /// The reports that the next ones are compared with, and when they came.
+    /// The reports with which the next ones are compared, and when they arrived.
     before: Option<(Instant, Vec<EndpointReport>)>,
     sample_at: Instant,
     moves: u32,
@@ -135,7 +135,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator that begins with this map. It has no way to any endpoint yet.
+    /// A coordinator that begins with this map. It has no connection to any endpoint yet.
     pub fn new(map: PartitionMap, config: CoordinatorConfig) -> Self {
         let endpoints = map.endpoints();
         let count = usize::from(endpoints);
@@ -159,15 +159,15 @@ impl Coordinator {
         }
     }
 
-    /// Makes the queue pair to an endpoint, to be connected to one that its [`rpc::Server`] has
-    /// accepted, in place of a former one. When all are there, everybody is asked anew where it
-    /// stands.
+    /// Creates the queue pair to an endpoint, replacing a former one. It must be connected to a
+    /// queue pair that the endpoint's [`rpc::Server`] has accepted. When all queue pairs exist, the
+    /// state of all endpoints is queried again.
     ///
     /// # Errors
-    /// If memory or NIC have no room.
+    /// If the memory or the NIC has no free resources.
     ///
     /// # Panics
-    /// If there is no such endpoint.
+    /// If the endpoint does not exist.
     pub fn attach(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -186,27 +186,27 @@ impl Coordinator {
         Ok(qpn)
     }
 
-    /// Gives everything back. A move under way stays as it is.
+    /// Releases all resources. A pending move stays as it is.
     pub fn close(self, verbs: &mut dyn Verbs) {
         for link in self.links.into_iter().flatten() {
             link.close(verbs);
         }
     }
 
-    /// The newest map that it knows.
+    /// The newest map known.
     pub fn map(&self) -> &PartitionMap {
         &self.map
     }
 
-    /// Whether something could be moved now.
+    /// Whether a move could begin now.
     pub fn is_ready(&self) -> bool {
         matches!(self.doing, Doing::Waiting | Doing::Sampling { .. })
     }
 
-    /// Moves a range, chunk by chunk. [`CoordinatorEvent::Ended`] says when that is done.
+    /// Moves a range, chunk by chunk. [`CoordinatorEvent::Ended`] reports the end.
     ///
     /// # Errors
-    /// If it moves something already, or the range cannot go there.
+    /// If another move is in progress, or the range cannot be moved there.
     pub fn begin_move(&mut self, step: Step) -> Result<(), BeginMoveError> {
         if !self.is_ready() {
             return Err(BeginMoveError::Busy);
@@ -246,13 +246,13 @@ impl Coordinator {
         self.ask_next();
     }
 
-    /// What was asked before is answered or does not matter any more.
+    /// Starts the next activity: replies to earlier requests no longer count.
     fn ask_next(&mut self) {
         self.unasked = true;
         self.asking = self.asking.wrapping_add(1);
     }
 
-    /// Gets on with it; what there is to say.
+    /// Advances all pending requests and returns the next event.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<CoordinatorEvent> {
         if self.events.is_empty() {
             self.advance(now, verbs);
@@ -260,7 +260,7 @@ impl Coordinator {
         self.events.pop_front()
     }
 
-    /// When to call [`Coordinator::poll`] even if no completion comes.
+    /// When to call [`Coordinator::poll`] even if no completion arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let links = self.links.iter().flatten();
         let sample = matches!(self.doing, Doing::Waiting)
@@ -277,7 +277,7 @@ impl Coordinator {
 }
 
 impl Coordinator {
-    /// Which side of a move is asked now, for who watches.
+    /// The side and the method of the current request of a move, for observers.
     pub fn asks(&self) -> Option<(Side, Method)> {
         match &self.doing {
             Doing::Moving { mover, .. } => mover

@@ -1,4 +1,4 @@
-//! Maps: what is refused, what moves, what the wire says.
+//! Maps: errors, moves, and encoding.
 
 use super::*;
 use proptest::prelude::*;

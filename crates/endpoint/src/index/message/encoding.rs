@@ -1,4 +1,4 @@
-//! How requests lie in bytes.
+//! The encoding of requests.
 
 use super::{Entries, Method, Request, RequestError};
 use crate::btree::Direction;
@@ -6,7 +6,7 @@ use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::shard::MoveId;
 use zerocopy::TryFromBytes;
 
-/// Takes numbers from the front of bytes.
+/// Reads numbers from the front of a byte slice.
 pub(in crate::index) struct Numbers<'a>(pub &'a [u8]);
 
 impl<'a> Numbers<'a> {
@@ -27,16 +27,16 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// What lies in the bytes of a request.
+/// A field of a request.
 pub(super) trait Field<'a>: Sized {
-    /// Takes it from the front.
+    /// Reads it from the front.
     fn take(numbers: &mut Numbers<'a>) -> Option<Self>;
 
     /// Appends it.
     fn put(&self, bytes: &mut Vec<u8>);
 }
 
-/// Fields, each by what it is taken from and what is appended.
+/// Defines fields, each by how it is read and what is appended.
 macro_rules! fields {
     ($($type:ty: |$numbers:ident| $take:expr, |$field:ident| $put:expr;)*) => {
         $(impl<'a> Field<'a> for $type {
@@ -67,7 +67,7 @@ fields! {
     }, |direction| u32::from(*direction == Self::Backward).to_le_bytes();
 }
 
-/// Makes methods with their numbers, and requests of which the fields lie behind each other.
+/// Defines methods with their numbers, and requests whose fields follow each other.
 macro_rules! requests {
     ($(
         $(#[$about:meta])*
@@ -99,14 +99,14 @@ macro_rules! requests {
                 })
             }
 
-            /// The method that it is a request of.
+            /// The method of the request.
             pub fn method(&self) -> Method {
                 match self {
                     $(Self::$name { .. } => Method::$name,)*
                 }
             }
 
-            /// Appends its bytes.
+            /// Appends the encoded request.
             pub fn encode(&self, bytes: &mut Vec<u8>) {
                 match self {
                     $(Self::$name { $($($field),*)? } => {
@@ -121,17 +121,17 @@ macro_rules! requests {
 pub(super) use requests;
 
 impl Method {
-    /// The method of this number.
+    /// The method with this number.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::try_read_from_bytes(&number.to_ne_bytes()).ok()
     }
 }
 
 impl<'a> Request<'a> {
-    /// The request of this method in these bytes.
+    /// Decodes a request of this method.
     ///
     /// # Errors
-    /// If there is no such method, or the bytes are none of its requests.
+    /// If the method does not exist, or the bytes are not one of its requests.
     pub fn decode(method: u16, bytes: &'a [u8]) -> Result<Self, RequestError> {
         let Some(known) = Method::from_number(method) else {
             return Err(RequestError::UnknownMethod(method));

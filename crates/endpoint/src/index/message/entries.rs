@@ -2,7 +2,7 @@
 
 use super::encoding::Numbers;
 
-/// Entries one after another: key, length of the value (four bytes), value.
+/// Consecutive entries: key, length of the value (four bytes), value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -12,7 +12,7 @@ pub struct Entries<'a> {
 pub const ENTRY_HEADER: usize = 12;
 
 impl<'a> Entries<'a> {
-    /// The entries in these bytes, if they are whole.
+    /// The entries in these bytes, if they are complete.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -43,7 +43,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// What lies before the value of an entry.
+/// The header of an entry, which precedes its value.
 pub fn entry_header(key: u64, value: &[u8]) -> [u8; ENTRY_HEADER] {
     let mut header = [0; ENTRY_HEADER];
     header[..8].copy_from_slice(&key.to_le_bytes());
@@ -60,19 +60,19 @@ fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     Some(((u64::from_le_bytes(*key), value), rest))
 }
 
-/// A page of a scan or of an export: how to go on, and the entries.
+/// A page of a scan or of an export: where to continue, and the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page<'a> {
-    /// The key to go on from; nothing if that was all.
+    /// The key at which to continue; `None` if the page is the last.
     pub next: Option<u64>,
     /// The entries.
     pub entries: Entries<'a>,
 }
 
-/// Bytes of a page before its entries: whether there is more, and from where.
+/// Bytes of a page before its entries: whether more entries follow, and from which key.
 pub const PAGE_HEADER: usize = 12;
 
-/// What lies before the entries of a page.
+/// The header of a page, which precedes its entries.
 pub fn page_header(next: Option<u64>) -> [u8; PAGE_HEADER] {
     let mut header = [0; PAGE_HEADER];
     header[..4].copy_from_slice(&u32::from(next.is_some()).to_le_bytes());
@@ -81,7 +81,7 @@ pub fn page_header(next: Option<u64>) -> [u8; PAGE_HEADER] {
 }
 
 impl<'a> Page<'a> {
-    /// The page in what follows the outcome of a reply.
+    /// Decodes the page that follows the outcome in a reply.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut numbers = Numbers(bytes);
         let (more, next) = (numbers.half()?, numbers.word()?);

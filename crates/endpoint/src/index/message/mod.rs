@@ -1,7 +1,7 @@
-//! What clients and endpoints say to each other, inside the calls of `rpc`.
+//! The messages between clients and endpoints, inside the calls of `rpc`.
 //!
-//! Numbers are little-endian and lie behind each other without gaps. A reply begins with an
-//! [`Outcome`]. Requests that make no sense are refused by the status of the call.
+//! Numbers are little-endian and follow each other without gaps. A reply begins with an
+//! [`Outcome`]. Malformed requests are refused by the status of the call.
 
 mod encoding;
 mod entries;
@@ -30,11 +30,11 @@ requests! {
     Scan = 6 { low: u64, last: u64, direction: Direction, limit: u32 },
     /// Adds or changes many values.
     Load = 7 { entries: Entries<'a> },
-    /// Gives the partition map.
+    /// Returns the partition map.
     Map = 8,
-    /// Gives counters and keys that were asked for.
+    /// Returns counters and a sample of the requested keys.
     Statistics = 9,
-    /// Says which moves are under way.
+    /// Returns the moves in progress.
     State = 10,
     /// Begins to give a range away.
     Mark = 11 {
@@ -47,7 +47,7 @@ requests! {
     },
     /// Reads entries of the range.
     Export = 12 { id: MoveId, from: u64 },
-    /// Keeps the range after all.
+    /// Keeps the range: cancels the move.
     Release = 13 { id: MoveId },
     /// Gives the range away for good.
     Commit = 14 { id: MoveId, map: PartitionMap },
@@ -55,31 +55,31 @@ requests! {
     Stage = 15 { id: MoveId, low: u64, last: u64, map: PartitionMap },
     /// Adds entries of the range.
     Install = 16 { id: MoveId, entries: Entries<'a> },
-    /// Does not take the range after all.
+    /// Does not take the range: cancels the move.
     Discard = 17 { id: MoveId },
-    /// All entries of the range have come.
+    /// Reports that all entries of the range have been sent.
     Seal = 18 { id: MoveId, entries: u64 },
     /// Owns the range from now on.
     Adopt = 19 { id: MoveId, map: PartitionMap },
-    /// Will not give the range away.
+    /// Refuses to give the range away.
     Abort = 20 { id: MoveId },
 }
 
-/// How a request ended: the first byte of a reply.
+/// The outcome of a request: the first byte of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Done; the key was there before, where that is the question.
+    /// Done; for requests on a key, the key was present before.
     Done = 0,
-    /// The key was not there before.
+    /// The key was absent before.
     Absent = 1,
     /// The keys belong to another endpoint. The endpoint's map version follows.
     Moved = 2,
-    /// The keys are being moved: ask again later.
+    /// The keys are being moved: retry later.
     Busy = 3,
-    /// The tree has no room.
+    /// The tree is full.
     Full = 4,
-    /// The tree takes no such value.
+    /// The value is too long for the tree.
     ValueTooLarge = 5,
     /// A step of a move that does not fit the endpoint's state.
     Conflict = 6,
@@ -94,13 +94,13 @@ impl Outcome {
     }
 }
 
-/// Why a request cannot be carried out.
+/// Why a request cannot be executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No such method.
+    /// The method does not exist.
     #[error("there is no method {0}")]
     UnknownMethod(u16),
-    /// Not what the method takes.
+    /// The bytes are not a request of the method.
     #[error("{len} bytes are no request of {method:?}")]
     Malformed {
         /// The method.
@@ -110,7 +110,7 @@ pub enum RequestError {
     },
 }
 
-/// Splits a reply into its outcome and the rest; nothing if there is no such outcome.
+/// Splits a reply into its outcome and the rest; `None` if the outcome is unknown.
 pub fn reply(bytes: &[u8]) -> Option<(Outcome, &[u8])> {
     let (&outcome, rest) = bytes.split_first()?;
     Some((Outcome::from_number(outcome)?, rest))

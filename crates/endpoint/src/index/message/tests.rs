@@ -1,4 +1,4 @@
-//! Messages: there and back, and garbage.
+//! Messages: round trips, and random bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ proptest! {
             request.encode(&mut bytes);
             let decoded = Request::decode(method as u16, &bytes);
             prop_assert_eq!(decoded.as_ref(), Ok(&request));
-            // No request is the beginning of another, but for values, which may be shorter.
+            // No request is a prefix of another, except that values may be shorter.
             for len in 0..bytes.len() {
                 if let Ok(shorter) = Request::decode(method as u16, &bytes[..len]) {
                     prop_assert!(shorter != request);

@@ -1,14 +1,14 @@
-//! Inner tree nodes that a reader keeps, so that it need not read them every time.
+//! The reader's cache of inner tree nodes.
 //!
-//! Nothing tells the reader that a tree node has changed. That does no harm: what an inner tree
-//! node is used for is a pointer, and what the pointer leads to says itself whether it is what was
-//! looked for, by its epoch and its fences.
+//! The reader is not notified when a tree node changes. That does no harm: an inner tree node only
+//! provides a pointer, and the target of the pointer shows by its epoch and its fences whether it
+//! is the right one.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use rackweave_wire::fabric::tree::{Image, Layout, NodePointer};
 use std::collections::HashMap;
 
-/// Spreads the numbers of tree nodes, which nobody chooses to do harm.
+/// A hash function for the numbers of tree nodes, which are not chosen by an attacker.
 #[derive(Clone, Copy, Default, Debug)]
 struct Spread(u64);
 
@@ -24,19 +24,19 @@ impl Hasher for Spread {
     }
 
     fn write_u32(&mut self, number: u32) {
-        // 2^64 divided by the golden ratio: neighbours end far from each other.
+        // 2^64 divided by the golden ratio: neighbouring numbers get distant hashes.
         let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
 }
 
-/// Bytes that an entry takes beside the tree node: its place, and its share of the hash table.
+/// Bytes of an entry in addition to the tree node: its slot, and its share of the hash table.
 const ENTRY_BYTES: usize = size_of::<Kept>() + 32;
 
 #[derive(Debug)]
 struct Kept {
     pointer: NodePointer,
-    /// Used since the hand came by.
+    /// Used since the clock hand last passed.
     used: bool,
     bytes: Box<[u8]>,
 }
@@ -52,7 +52,7 @@ pub(in crate::index) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, of tree nodes and what it takes to find them.
+    /// A cache of at most `bytes`, including the bookkeeping of its tree nodes.
     pub fn new(layout: Layout, bytes: u64) -> Self {
         let each = (layout.bytes() + ENTRY_BYTES) as u64;
         Self {
@@ -64,7 +64,7 @@ impl Cache {
         }
     }
 
-    /// What the tree node was when it was read.
+    /// The tree node as it was when it was read.
     pub fn get(&mut self, pointer: NodePointer) -> Option<Image<'_>> {
         let place = *self.places.get(&pointer.index)?;
         let kept = &mut self.kept[place as usize];
@@ -75,7 +75,7 @@ impl Cache {
         Some(Image::unverified(self.layout, &kept.bytes))
     }
 
-    /// Keeps a tree node. True if another had to go.
+    /// Caches a tree node. True if another was evicted.
     pub fn keep(&mut self, pointer: NodePointer, bytes: &[u8]) -> bool {
         if self.room == 0 {
             return false;
@@ -105,7 +105,7 @@ impl Cache {
         true
     }
 
-    /// Second chance: the first one not used since the hand came by.
+    /// Second chance: the first entry not used since the clock hand last passed.
     fn victim(&mut self) -> usize {
         loop {
             let at = self.hand;
@@ -116,7 +116,7 @@ impl Cache {
         }
     }
 
-    /// Forgets a tree node. True if it was there.
+    /// Removes a tree node. True if it was cached.
     pub fn forget(&mut self, pointer: NodePointer) -> bool {
         let there = |place: &&u32| self.kept[**place as usize].pointer == pointer;
         let Some(&place) = self.places.get(&pointer.index).filter(there) else {
@@ -133,7 +133,7 @@ impl Cache {
         true
     }
 
-    /// Bytes that it takes.
+    /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         (self.kept.len() * (self.layout.bytes() + ENTRY_BYTES)) as u64
     }

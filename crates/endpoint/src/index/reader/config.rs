@@ -1,4 +1,4 @@
-//! What readers are made of, what they are asked, and what they answer.
+//! Configuration, queries and results of readers.
 
 use crate::ResourceError;
 use crate::btree::Direction;
@@ -7,48 +7,49 @@ use rackweave_base::Rkey;
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::tree::{Layout, NodePointer};
 
-/// Where the tree of an endpoint is, for those who READ it.
+/// The location of an endpoint's tree, for READs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RemoteTree {
-    /// The name that every tree node bears.
+    /// The name that every tree node carries.
     pub tree: u64,
     /// The sizes of its tree nodes.
     pub layout: Layout,
-    /// Places for tree nodes.
+    /// Capacity in tree nodes.
     pub tree_nodes: u32,
     /// The root.
     pub root: NodePointer,
-    /// Bytes of the heap, which lies behind the tree nodes.
+    /// Bytes of the heap, which follows the tree nodes.
     pub heap_bytes: u64,
-    /// The longest value.
+    /// Maximum length of a value.
     pub value_max: u32,
-    /// Where the tree begins, in the endpoint's addresses.
+    /// The address of the tree at the endpoint.
     pub address: u64,
     /// The key of its region.
     pub rkey: Rkey,
-    /// Where the word with the endpoint's map version is.
+    /// The address of the word with the endpoint's map version.
     pub version_address: u64,
     /// The key of the region with that word.
     pub version_rkey: Rkey,
 }
 
-/// The size and the patience of a reader.
+/// Configuration of a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReaderConfig {
-    /// Walks under way at a time, 1 to 4096.
+    /// Maximum number of concurrent walks, 1 to 4096.
     pub walks: u16,
-    /// Bytes of inner tree nodes that are kept at most; 0: none are.
+    /// Maximum size of the cache of inner tree nodes in bytes; 0: no cache.
     pub cache_bytes: u64,
-    /// READs of value records that one scan has under way, 1 to 64.
+    /// Maximum number of READs of value records in flight for one scan, 1 to 64.
     pub records: u8,
-    /// How often a torn tree node is read again before the walk begins anew.
+    /// How often a torn tree node is read again before the walk restarts.
     pub torn_max: u32,
-    /// How often a walk begins anew, or follows a pointer to the right, before it is given up.
+    /// How often a walk restarts, or follows a pointer to the right, before it is given up.
     pub restarts_max: u32,
-    /// Whether walks begin by asking the network for the deepest tree node that it knows, and not
-    /// at the root: a READ with rkey 0 and the key in the place of the address.
+    /// Whether walks begin with a query to the network for the deepest tree node that it knows, and
+    /// not at the root. The query is a READ with rkey 0 and the key in place of the address.
     pub network: bool,
-    /// The MTU of the reader's path. The network answers with one packet: a tree node must fit.
+    /// The MTU of the reader's path. The network answers with one packet: a tree node must fit into
+    /// it.
     pub mtu: Mtu,
 }
 
@@ -89,17 +90,17 @@ impl ReaderConfig {
     }
 }
 
-/// Why there is no such reader.
+/// Why a reader could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReaderError {
     /// A setting is out of range.
     #[error("a reader with {what} = {value}; {possible} are possible")]
     Config {
-        /// The setting.
+        /// The name of the setting.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
-        /// What it may say.
+        /// The possible values.
         possible: &'static str,
     },
     /// The network cannot answer with tree nodes of this size.
@@ -110,15 +111,15 @@ pub enum ReaderError {
     NodeTooLarge {
         /// Bytes of a tree node.
         node_size: u32,
-        /// Bytes of a packet.
+        /// Maximum payload of a packet in bytes.
         mtu: u32,
     },
-    /// Memory or NIC have no room for what the READs bring.
+    /// The memory or the NIC has no space for the data of the READs.
     #[error(transparent)]
     Resource(#[from] ResourceError),
 }
 
-/// What is looked for.
+/// A query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Query {
     /// The value of a key.
@@ -132,26 +133,26 @@ pub enum Query {
         low: u64,
         /// The greatest key.
         last: u64,
-        /// From which end.
+        /// The direction.
         direction: Direction,
-        /// Entries at most.
+        /// Maximum number of entries.
         limit: u32,
     },
 }
 
-/// How a walk ended.
+/// The result of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// The value of a key, if it has one.
     Value(Option<Value>),
     /// The entries, in the order of the direction: all, or as many as the limit allowed; and the
-    /// key beyond the range of the query, in its direction, if there is one.
+    /// next key beyond the range of the query, in its direction, if there is one.
     Entries(Vec<(u64, Value)>, Option<u64>),
     /// The endpoint has another map, or its tree does not have these keys.
     Moved,
     /// The tree changed faster than it could be read.
     GivenUp,
-    /// The endpoint does not answer, or another tree is in its place.
+    /// The endpoint does not answer, or another tree has replaced this one.
     Gone,
     /// The tree is damaged.
     Corrupt,

@@ -1,23 +1,26 @@
 //! Reading an endpoint's tree by READs of its memory, without its cores.
 //!
 //! A reader walks from the root, or from the deepest tree node that it has in its cache, down to
-//! the leaf. What a READ brought counts only if its check fits (else it is torn, and read again),
-//! if its epoch is that of the pointer that led to it and its fences contain the key (else the
-//! pointer is out of date, and the walk begins anew without what it was found in). A leaf that
-//! passes is what the tree held for its keys at one moment of the READ.
+//! the leaf. The data of a READ is accepted only if its check word is right; otherwise it is torn,
+//! and is read again. Its epoch must be that of the pointer that led to it, and its fences must
+//! contain the key; otherwise the pointer is outdated, and the walk restarts without the tree node
+//! that contained it. A leaf that passes is what the tree held for its keys at one moment of the
+//! READ.
 //!
-//! What a leaf does not hold may still be on its way to it: an endpoint that gets a range from
-//! another fills its tree first and owns the range afterwards. So that something is *not* there is
-//! believed only if the endpoint's map version, read after the leaf, is the one by which the key
-//! was looked for here. What is there is right in any case: a range does not change while it moves.
+//! A key that is missing from a leaf may still be on its way to it: an endpoint that takes a range
+//! from another fills its tree first and owns the range afterwards. So the *absence* of a key is
+//! accepted only if the endpoint's map version, read after the leaf, is the one by which the key
+//! was looked up here. The presence of a key is valid in any case: a range does not change while it
+//! moves.
 //!
-//! A walk may also ask the network where to begin ([`ReaderConfig::network`]): a READ with rkey 0
-//! and the key in the place of the address, which switches on the way turn into a READ of the
-//! deepest tree node that they know for the key. Nothing that comes is believed: it has to say
-//! which tree node of this tree it is, and pass as any other. If the key is to the right of it (it
-//! was split, and the switches do not know), the walk follows; else it begins at the root.
+//! A walk may also ask the network where to begin ([`ReaderConfig::network`]). The query is a READ
+//! with rkey 0 and the key in place of the address, which switches on the path turn into a READ of
+//! the deepest tree node that they know for the key. The answer is not trusted: it must identify
+//! itself as a tree node of this tree, and pass the same checks as any other. If the key is to the
+//! right of it (it was split, and the switches do not know), the walk follows; otherwise it begins
+//! at the root.
 //!
-//! A reader belongs to one thread. It is sans-IO; many walks are under way at a time, each in a
+//! A reader belongs to one thread. It is sans-IO. Many walks are in progress at a time, each in a
 //! slot of its own.
 
 mod cache;
@@ -40,19 +43,19 @@ use walk::Walk;
 
 pub use config::{Found, Query, ReaderConfig, ReaderError, RemoteTree};
 
-/// What a READ is for, besides records.
+/// The part number of a READ of a tree node; READs of records have lower numbers.
 pub(super) const NODE: u8 = 0xff;
-/// The map version.
+/// The part number of a READ of the map version.
 pub(super) const VERSION: u8 = 0xfe;
-/// The rkey that no region has: the network is asked.
+/// An rkey that no region has: it marks a query to the network.
 pub(super) const ASK: Rkey = Rkey(0);
-/// Completions taken at once.
+/// Maximum number of completions taken at once.
 const POLLED_MAX: usize = 64;
 
-/// A READ that a walk wants.
+/// A READ that a walk requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
-    /// [`NODE`], [`VERSION`], or which of the walk's records.
+    /// [`NODE`], [`VERSION`], or the number of one of the walk's records.
     pub part: u8,
     pub address: u64,
     pub rkey: Rkey,
@@ -66,13 +69,13 @@ pub struct Reader {
     config: ReaderConfig,
     qpn: Qpn,
     nic: Resources,
-    /// Bytes of a slot's landing place, and of a record in it.
+    /// Bytes of a slot's receive buffer, and of a record in it.
     slot_bytes: usize,
     record_bytes: usize,
     walks: Vec<Option<Walk>>,
     free: Vec<u16>,
     cache: Cache,
-    /// READs that found no room in the send queue.
+    /// READs for which the send queue was full.
     unsent: VecDeque<(u16, Wanted)>,
     wanted: Vec<Wanted>,
     polled: Vec<Completion>,
@@ -83,18 +86,18 @@ pub struct Reader {
     statistics: ReaderStatistics,
 }
 
-/// How READs are numbered in their completions: slot, part, and a count that tells a walk's READs
-/// from those of its slot's last tenant.
+/// The work request id of a READ: slot, part, and a count that distinguishes a walk's READs from
+/// those of the slot's previous walk.
 fn work_id(count: u64, part: u8, slot: u16) -> u64 {
     count << 24 | u64::from(part) << 16 | u64::from(slot)
 }
 
 impl Reader {
-    /// A reader of `remote`. Its queue pair is to be connected to one at the endpoint that allows
+    /// A reader of `remote`. Its queue pair must be connected to one at the endpoint that allows
     /// READs.
     ///
     /// # Errors
-    /// If a setting is out of range, or memory or NIC have no room.
+    /// If a setting is out of range, or the memory or the NIC has no free resources.
     pub fn new(
         verbs: &mut dyn Verbs,
         memory: &Memory,
@@ -136,14 +139,14 @@ impl Reader {
         })
     }
 
-    /// Gives back what the NIC holds for it. Walks under way are forgotten.
+    /// Releases the reader's NIC resources. Pending walks are forgotten.
     pub fn destroy(self, verbs: &mut dyn Verbs) {
-        // A NIC that lost them is as good.
+        // If the NIC has lost them, nothing is left to release.
         let _ = verbs.destroy_qp(self.qpn);
         self.nic.destroy(verbs);
     }
 
-    /// The queue pair to be connected.
+    /// The queue pair to connect.
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
@@ -153,46 +156,46 @@ impl Reader {
         &self.remote
     }
 
-    /// Whether the endpoint does not answer any more.
+    /// Whether the endpoint no longer answers.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Whether the way to the endpoint broke while the network was asked, which it does if a query
-    /// gets to the endpoint as it is: no switch on the way answers queries.
+    /// Whether the connection to the endpoint broke while the network was queried. This happens if
+    /// a query reaches the endpoint unchanged: no switch on the path answers queries.
     pub fn is_refused(&self) -> bool {
         self.statistics.network_refused > 0
     }
 
-    /// Walks that may be begun now.
+    /// Number of walks that can begin now.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// Walks under way, and those whose end has not been taken.
+    /// Pending walks, and those whose result has not been taken.
     pub fn under_way(&self) -> usize {
         self.walks.len() - self.free.len() + self.ended.len()
     }
 
-    /// What it has seen.
+    /// The reader's counters.
     pub fn statistics(&self) -> ReaderStatistics {
         self.statistics
     }
 
-    /// Bytes of inner tree nodes that it keeps.
+    /// Bytes of cached inner tree nodes.
     pub fn cache_bytes(&self) -> u64 {
         self.cache.bytes()
     }
 
-    /// Begins a walk, by way of the network if the configuration says so. `version` is that of the
-    /// map which says that the keys are here; `tag` comes back with the end. False if there is no
-    /// free slot.
+    /// Begins a walk, with a query to the network if so configured. `version` is that of the map
+    /// which says that the keys are here; `tag` is returned with the result. False if no slot is
+    /// free.
     pub fn begin(&mut self, verbs: &mut dyn Verbs, tag: u64, query: Query, version: u64) -> bool {
         self.begin_by(verbs, tag, query, version, self.config.network)
     }
 
-    /// The same, by way of the network or not. A reader that was not configured to ask the network
-    /// does not.
+    /// As [`Self::begin`], with or without a query to the network. A reader that is not configured
+    /// to query the network never does.
     pub fn begin_by(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -215,7 +218,7 @@ impl Reader {
         true
     }
 
-    /// Takes completions and goes on with the walks; the next one that has ended, by its tag.
+    /// Handles completions and advances the walks; returns the next completed walk with its tag.
     pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Option<(u64, Found)> {
         if self.ended.is_empty() && self.free.len() < self.walks.len() {
             self.take_completions(verbs);
@@ -272,7 +275,7 @@ impl Reader {
         self.put(verbs, slot, walk);
     }
 
-    /// Lets a walk act with what all walks share.
+    /// Runs an action of a walk with the state that all walks share.
     fn act(&mut self, walk: &mut Walk, act: impl FnOnce(&mut Walk, &mut Parts<'_>)) {
         let mut parts = Parts {
             remote: &self.remote,
@@ -284,7 +287,7 @@ impl Reader {
         act(walk, &mut parts);
     }
 
-    /// Puts a walk back that has acted: posts what it wants, or takes its end.
+    /// Stores a walk after an action: posts the READs that it requests, or takes its result.
     fn put(&mut self, verbs: &mut dyn Verbs, slot: u16, mut walk: Walk) {
         if let Some(found) = walk.end() {
             self.free.push(slot);
@@ -349,7 +352,7 @@ impl Reader {
         }
     }
 
-    /// The endpoint does not answer: all walks end.
+    /// The endpoint does not answer: ends all walks.
     fn broke(&mut self) {
         let asked = self.walks.iter().flatten().any(|walk| walk.asked);
         self.statistics.network_refused += u64::from(asked && !self.broken);
@@ -364,13 +367,13 @@ impl Reader {
     }
 }
 
-/// Bytes of the longest record, whole lines.
+/// Bytes of the longest record, rounded up to whole cache lines.
 fn record_bytes(value_max: u32) -> usize {
     let bytes = RECORD_HEADER_WORDS * 8 + value_max as usize;
     bytes.next_multiple_of(64)
 }
 
-/// What all walks share.
+/// State that all walks share.
 pub(super) struct Parts<'a> {
     pub remote: &'a RemoteTree,
     pub config: &'a ReaderConfig,

@@ -1,8 +1,8 @@
-//! Beginning where the network leads.
+//! Walks that begin at a tree node found by the network.
 //!
-//! The network is a hint: switches may know an older tree, another one, or none. So what comes is
-//! judged by itself. A sound tree node of this tree whose low fence is not above the key has the
-//! key in it or to its right, as if a parent had led there.
+//! The network's answer is a hint: switches may know an older tree, another one, or none. So each
+//! answer is judged by its own content. A sound tree node of this tree whose low fence is not above
+//! the key has the key in it or to its right, as if a parent had led there.
 
 use super::walk::Walk;
 use super::{ASK, NODE, Parts, Wanted};
@@ -10,7 +10,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::tree::{self, Image, NodePointer, Unusable};
 
 impl Walk {
-    /// Asks the network for the deepest tree node that it knows for the cursor.
+    /// Queries the network for the deepest tree node that it knows for the cursor.
     pub(super) fn ask(&mut self, parts: &mut Parts<'_>) {
         self.asked = true;
         self.depth = 0;
@@ -24,11 +24,11 @@ impl Walk {
         });
     }
 
-    /// What the network led to has landed.
+    /// Handles the network's answer.
     pub(super) fn answer(&mut self, parts: &mut Parts<'_>, bytes: &[u8]) {
         let remote = parts.remote;
         let (layout, name, places) = (remote.layout, remote.tree, remote.tree_nodes);
-        // What a reader with a planted bug takes it for.
+        // How a reader with a planted bug interprets the answer.
         let unverified = || {
             let image = Image::unverified(layout, bytes);
             image.pointer(name, places).map(|pointer| (image, pointer))
@@ -45,7 +45,7 @@ impl Walk {
         };
         let level = image.meta().level;
         parts.statistics.network_levels[usize::from(level.min(7))] += 1;
-        // The root's fences say which keys the endpoint has: that is no matter of the network.
+        // The root's fences say which keys the endpoint owns, which is independent of the network.
         let is_root = pointer.index == tree::ROOT;
         let is_right = self.cursor > image.last();
         let leads_on = is_root || !is_right || image.next().is_some();
@@ -61,7 +61,7 @@ impl Walk {
         self.sound(parts, &image, bytes);
     }
 
-    /// Asks again after a torn answer.
+    /// Queries the network again after a torn answer.
     fn ask_again(&mut self, parts: &mut Parts<'_>) {
         parts.statistics.torn += 1;
         self.torn += 1;
@@ -72,7 +72,7 @@ impl Walk {
         self.ask(parts);
     }
 
-    /// The network led to nothing that has the key: the rest of the walk does without it.
+    /// The answer has no tree node for the key: the rest of the walk does not use the network.
     fn led_astray(&mut self, parts: &mut Parts<'_>) {
         parts.statistics.network_astray += 1;
         self.network = false;

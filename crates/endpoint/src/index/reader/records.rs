@@ -1,21 +1,21 @@
-//! Values that are records: read after the leaf that refers to them.
+//! Value records, which are read after the leaf that refers to them.
 
 use super::walk::Walk;
 use super::{Found, Parts, Query, Wanted};
 use crate::index::op::Value;
 use rackweave_wire::fabric::tree::{RecordError, ValueRef};
 
-/// A value that is a record of its own.
+/// A reference to a value record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
     pub key: u64,
     pub value: ValueRef,
-    /// Which entry of a scan it is the value of.
+    /// The index of the scan entry that it belongs to.
     pub entry: usize,
 }
 
 impl Walk {
-    /// Reads the records from number `from` on, as many as may be under way.
+    /// Reads the records from number `from` on, as many as may be in flight.
     pub(super) fn read_records(&mut self, parts: &mut Parts<'_>, from: usize) {
         let most = usize::from(parts.config.records);
         self.batch = from;
@@ -28,7 +28,7 @@ impl Walk {
         }
     }
 
-    /// False if it is not in the heap.
+    /// False if the record is not in the heap.
     fn read_record(&mut self, parts: &mut Parts<'_>, part: usize) -> bool {
         let remote = parts.remote;
         let value = self.references[self.batch + part].value;

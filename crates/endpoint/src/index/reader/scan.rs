@@ -1,7 +1,7 @@
-//! Scans: leaf after leaf, each as it was at one moment, and none twice.
+//! Scans: leaf after leaf, each in a consistent state, and none twice.
 //!
-//! A scan goes on behind the fences of the leaf that it has finished. So it gives no key twice, and
-//! every key that is there throughout, whatever is split or merged meanwhile.
+//! A scan continues beyond the fences of the leaf that it has finished. So it returns no key twice,
+//! and returns every key that is present throughout, whatever is split or merged meanwhile.
 
 use super::records::Reference;
 use super::walk::{Walk, is_place};
@@ -11,7 +11,7 @@ use crate::index::op::Value;
 use rackweave_wire::fabric::tree::{self, Image};
 
 impl Walk {
-    /// Takes the entries of the leaf of the cursor.
+    /// Takes the entries of the cursor's leaf.
     pub(super) fn scan_leaf(&mut self, parts: &mut Parts<'_>, image: &Image<'_>) {
         let Query::Scan {
             low,
@@ -53,7 +53,7 @@ impl Walk {
         }
     }
 
-    /// All values of the leaf are there.
+    /// Finishes a leaf whose values are all present.
     pub(super) fn leaf_done(&mut self, parts: &mut Parts<'_>) {
         let Query::Scan {
             low,
@@ -67,7 +67,7 @@ impl Walk {
         parts.statistics.leaves_scanned += 1;
         self.finished = self.entries.len();
         self.restarts = 0;
-        // Always past the cursor: whatever the fences say, a scan goes on.
+        // Always past the cursor: whatever the fences say, a scan makes progress.
         let cursor = match direction {
             Direction::Forward => self.fences.1.max(self.cursor).checked_add(1),
             Direction::Backward => self.fences.0.min(self.cursor).checked_sub(1),
@@ -82,7 +82,7 @@ impl Walk {
         }
     }
 
-    /// Goes to the leaf of the cursor, next to the one that is finished.
+    /// Goes to the leaf of the cursor, which is next to the finished one.
     fn next_leaf(&mut self, parts: &mut Parts<'_>, direction: Direction) {
         if direction == Direction::Forward {
             if let Some(next) = self.next.filter(|&next| is_place(parts, next)) {
@@ -92,7 +92,7 @@ impl Walk {
             }
             return self.start(parts);
         }
-        // There is no pointer to the left, but the parent knows.
+        // Leaves have no left pointer, but the parent knows the left neighbour.
         if !self.parent.is_empty() {
             let parent = Image::unverified(parts.remote.layout, &self.parent);
             let fits = (parent.low()..=parent.last()).contains(&self.cursor);

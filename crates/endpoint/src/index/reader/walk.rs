@@ -1,4 +1,4 @@
-//! One lookup or scan: from tree node to tree node.
+//! One lookup or scan: a walk from tree node to tree node.
 
 use super::records::Reference;
 use super::{Found, NODE, Parts, Query, VERSION, Wanted};
@@ -7,46 +7,46 @@ use crate::index::op::Value;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::tree::{self, Image, NodePointer, Unusable};
 
-/// Levels of a tree at most: a tree of 2^32 tree nodes with two children each has 32.
+/// Maximum number of levels of a tree: a tree of 2^32 tree nodes with two children each has 32.
 const DEPTH_MAX: usize = 32;
 
 /// A walk through the tree.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub tag: u64,
-    /// READs of this walk are numbered from here on; 0: none is posted yet.
+    /// The number of the walk's first READ; 0: none is posted yet.
     pub first_post: u64,
     pub(super) query: Query,
     version: u64,
     root: NodePointer,
-    /// It asks the network where to begin, as long as that leads it well.
+    /// Whether the walk asks the network where to begin. Cleared when an answer is not usable.
     pub(super) network: bool,
-    /// The network has been asked, and has not answered.
+    /// Whether a query to the network is pending.
     pub(super) asked: bool,
-    /// The key that it goes to.
+    /// The key that the walk is looking for.
     pub(super) cursor: u64,
     /// The tree node that is being read, and its level if that is known.
     pub(super) at: NodePointer,
     pub(super) level: Option<u8>,
     path: [NodePointer; DEPTH_MAX],
     pub(super) depth: usize,
-    /// How often the tree node that is being read came torn.
+    /// How often the tree node that is being read arrived torn.
     pub(super) torn: u32,
-    /// How often the walk began anew or followed a pointer to the right.
+    /// How often the walk restarted or followed a pointer to the right.
     pub(super) restarts: u32,
-    /// Entries that a scan has found, and how many of them are of leaves that are finished.
+    /// Entries that a scan has found, and how many of them are from finished leaves.
     pub(super) entries: Vec<(u64, Value)>,
     pub(super) finished: usize,
-    /// The right neighbour of the leaf that a scan takes entries from, and its fences.
+    /// The right neighbour of the leaf from which a scan takes entries, and the leaf's fences.
     pub(super) next: Option<NodePointer>,
     pub(super) fences: (u64, u64),
-    /// The last inner tree node above the leaves that a scan came through.
+    /// The last inner tree node above the leaves that a scan visited.
     pub(super) parent: Vec<u8>,
     /// Records of the leaf; those from `batch` on are being read.
     pub(super) references: Vec<Reference>,
     pub(super) batch: usize,
     pub(super) outstanding: usize,
-    /// A record was not what the leaf said: the leaf is to be read again.
+    /// A record did not match its leaf: the leaf must be read again.
     pub(super) spoiled: bool,
     end: Option<Found>,
 }
@@ -94,12 +94,12 @@ impl Walk {
         }
     }
 
-    /// How it ended, once it has.
+    /// The result, once the walk has completed.
     pub fn end(&mut self) -> Option<Found> {
         self.end.take()
     }
 
-    /// Starts.
+    /// Starts the walk.
     pub fn begin(&mut self, parts: &mut Parts<'_>) {
         if matches!(self.query, Query::Scan { limit: 0, .. }) {
             return self.finish(Found::Entries(Vec::new(), None));
@@ -107,7 +107,7 @@ impl Walk {
         self.start(parts);
     }
 
-    /// Goes to the leaf of the cursor, from where the network leads or from the root.
+    /// Goes to the leaf of the cursor, from the network's hint or from the root.
     pub(super) fn start(&mut self, parts: &mut Parts<'_>) {
         match self.network {
             true => self.ask(parts),
@@ -115,7 +115,7 @@ impl Walk {
         }
     }
 
-    /// A READ has landed.
+    /// Handles a completed READ.
     pub fn landed(&mut self, parts: &mut Parts<'_>, part: u8, bytes: &[u8]) {
         match part {
             NODE if self.asked => self.answer(parts, bytes),
@@ -135,7 +135,7 @@ impl Walk {
         self.end = Some(found);
     }
 
-    /// Goes down from the root to the leaf of the cursor.
+    /// Descends from the root to the leaf of the cursor.
     pub(super) fn descend(&mut self, parts: &mut Parts<'_>) {
         self.asked = false;
         self.depth = 0;
@@ -144,7 +144,7 @@ impl Walk {
         self.go(parts);
     }
 
-    /// Goes down through what is in the cache, and reads the first tree node that is not.
+    /// Descends through cached tree nodes, and reads the first one that is not cached.
     pub(super) fn go(&mut self, parts: &mut Parts<'_>) {
         while self.level != Some(0) && parts.config.cache_bytes > 0 {
             let Some(image) = parts.cache.get(self.at) else {
@@ -167,7 +167,7 @@ impl Walk {
         self.read(parts);
     }
 
-    /// Notes that the tree node at hand leads to `child`. False if that cannot be.
+    /// Records that the current tree node leads to `child`. False if that is impossible.
     fn step_down(&mut self, parts: &mut Parts<'_>, level: u8, child: NodePointer) -> bool {
         if !is_place(parts, child) || self.depth == DEPTH_MAX || level == 0 {
             self.finish(Found::Corrupt);
@@ -181,7 +181,7 @@ impl Walk {
         true
     }
 
-    /// Reads the tree node at hand.
+    /// Reads the current tree node.
     pub(super) fn read(&mut self, parts: &mut Parts<'_>) {
         let layout = parts.remote.layout;
         parts.wanted.push(Wanted {
@@ -196,7 +196,7 @@ impl Walk {
         parts.statistics.cache_stale += u64::from(parts.cache.forget(pointer));
     }
 
-    /// Forgets whatever led here and begins anew at the root.
+    /// Drops the cached tree nodes that led here and restarts at the root.
     pub(super) fn restart(&mut self, parts: &mut Parts<'_>) {
         for at in 0..self.depth {
             self.forget(parts, self.path[at]);
@@ -241,7 +241,7 @@ impl Walk {
         self.sound(parts, &image, bytes);
     }
 
-    /// Goes on from the tree node at hand, which has come whole.
+    /// Continues from the current tree node, which is sound.
     pub(super) fn sound(&mut self, parts: &mut Parts<'_>, image: &Image<'_>, bytes: &[u8]) {
         self.torn = 0;
         let level = image.meta().level;
@@ -282,7 +282,7 @@ impl Walk {
         self.read(parts);
     }
 
-    /// The tree node is sound, but the key belongs to another.
+    /// The tree node is sound, but the key belongs to another one.
     fn astray(&mut self, parts: &mut Parts<'_>, image: &Image<'_>) {
         if self.at.index == tree::ROOT {
             parts.statistics.moved += 1;
@@ -296,7 +296,7 @@ impl Walk {
         if !is_place(parts, next) {
             return self.finish(Found::Corrupt);
         }
-        // It was split since its parent was read; what is kept of that is out of date.
+        // It was split since its parent was read; the cached parent is outdated.
         if let Some(at) = self.depth.checked_sub(1) {
             self.forget(parts, self.path[at]);
         }
@@ -327,7 +327,7 @@ impl Walk {
         }
     }
 
-    /// Reads the map version, on which it depends whether what was found is all there is.
+    /// Reads the map version, which confirms that the result is complete.
     pub(super) fn read_version(&mut self, parts: &mut Parts<'_>) {
         parts.wanted.push(Wanted {
             part: VERSION,
@@ -362,7 +362,7 @@ impl Walk {
     }
 }
 
-/// Whether a tree node can be there.
+/// Whether a pointer's index is valid.
 pub(super) fn is_place(parts: &Parts<'_>, pointer: NodePointer) -> bool {
     (tree::ROOT..parts.remote.tree_nodes).contains(&pointer.index)
 }

@@ -1,8 +1,8 @@
 //! The rebalancer against a queueing model of a host and its DPU.
 //!
-//! Clients keep a fixed number of requests under way. Each goes over the network, waits for a core
-//! of the endpoint that has its key, is served, and goes back. What a request costs depends on the
-//! endpoint's clock and on how many of its keys lie in its cache, so on the split itself.
+//! Clients keep a fixed number of requests in flight. Each crosses the network, waits for a core of
+//! the endpoint that owns its key, is served, and returns. The cost of a request depends on the
+//! endpoint's clock and on how many of its keys are cached, so on the split itself.
 
 use super::*;
 use rackweave_base::{Instant, Rng};
@@ -13,20 +13,20 @@ const KEYS: u64 = 1 << 16;
 const CLIENTS: usize = 128;
 const ROUND_TRIP: f64 = 4e-6;
 
-/// What requests cost at an endpoint.
+/// The cost of requests at an endpoint.
 #[derive(Clone, Copy)]
 struct Server {
     cores: usize,
-    /// Seconds of a request that finds everything in the cache.
+    /// Seconds for a request without cache misses.
     base: f64,
-    /// Seconds of a miss.
+    /// Seconds for a miss.
     miss: f64,
-    /// Keys that lie in the cache.
+    /// Number of keys that fit in the cache.
     cached: f64,
     slowdown: f64,
 }
 
-/// Bell-shaped costs come from the sum of a few uniform draws; most requests are near the mean.
+/// The sum of a few uniform draws gives bell-shaped costs; most requests are near the mean.
 fn service(server: &Server, keys: u64, rng: &mut Rng) -> f64 {
     let misses = (1.0 - server.cached / (keys.max(1) as f64)).max(0.0);
     let mean = (server.base + server.miss * misses) * server.slowdown;
@@ -37,13 +37,13 @@ fn service(server: &Server, keys: u64, rng: &mut Rng) -> f64 {
 #[derive(Clone, Copy)]
 enum Keys {
     Uniform,
-    /// The most asked for first.
+    /// In descending order of popularity.
     Zipf,
-    /// The same, in an order that says nothing.
+    /// The same distribution in a scrambled order.
     Scrambled,
 }
 
-/// By inversion of the continuous distribution with density `x^-0.99`, which is near enough.
+/// By inversion of the continuous distribution with density `x^-0.99`, which is close enough.
 fn draw(keys: Keys, rng: &mut Rng) -> u64 {
     let zipf = |rng: &mut Rng| {
         let exponent: f64 = 0.01;
@@ -66,7 +66,7 @@ struct World {
     boundary: u64,
     rng: Rng,
     now: f64,
-    /// Requests on their way: when they arrive, in nanoseconds, and where.
+    /// Requests in flight: when they arrive, in nanoseconds, and where.
     events: BinaryHeap<Reverse<(u64, usize, bool)>>,
     queues: [VecDeque<()>; 2],
     idle: [usize; 2],
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Runs for so long; requests served.
+    /// Runs for this time; returns the number of requests served.
     fn run(&mut self, seconds: f64) -> u64 {
         let (before, until) = (self.served.iter().sum::<u64>(), self.now + seconds);
         while let Some(Reverse((at, to, arrives))) = self.events.pop() {
@@ -179,7 +179,8 @@ const DPU: Server = Server {
     slowdown: 1.0,
 };
 
-/// The best throughput of any split, requests per second, of splits by 4 % of the requests.
+/// The best throughput of any split in requests per second, over splits in steps of 4 % of the
+/// requests.
 fn best(servers: [Server; 2], keys: Keys) -> f64 {
     let mut rng = Rng::new(99);
     let mut drawn: Vec<u64> = (0..20_000).map(|_| draw(keys, &mut rng)).collect();
@@ -194,7 +195,7 @@ fn best(servers: [Server; 2], keys: Keys) -> f64 {
     all.into_iter().map(rate).fold(0.0, f64::max)
 }
 
-/// What happened in a run of the rebalancer.
+/// The course of a run of the rebalancer.
 struct Course {
     rate: f64,
     /// The boundary after each interval.
@@ -216,7 +217,7 @@ fn rebalanced(mut world: World, rebalancer: &mut Rebalancer, intervals: usize) -
             let next = map.with_move(step.from, step.to, low, last).unwrap();
             let part = next.part_of(EndpointId(0));
             world.boundary = part.map_or(0, |part| part.last + 1).min(KEYS);
-            // What was under way when keys moved says nothing of either split.
+            // The requests in flight when keys moved say nothing about either split.
             world.run(0.0005);
             world.samples(0.0005);
         }
@@ -245,7 +246,7 @@ fn check_peak(keys: Keys, from: u64) {
     );
     check_quiet(&course.boundaries[30..]);
 
-    // The DPU is three times as slow from now on.
+    // From now on the DPU is three times slower.
     let servers = [
         HOST,
         Server {
@@ -266,7 +267,7 @@ fn check_peak(keys: Keys, from: u64) {
     check_quiet(&course.boundaries[30..]);
 }
 
-/// Once it is there it stays there.
+/// Once the boundary has settled it stays.
 #[track_caller]
 fn check_quiet(boundaries: &[u64]) {
     let turns = boundaries
@@ -314,11 +315,11 @@ fn it_leaves_alone_what_is_idle_unknown_or_even() {
     let keys = [10, 50, 90];
     for _ in 0..5 {
         for samples in [
-            // Nobody is busy.
+            // No endpoint is busy.
             [sample(1000, 20, &keys), sample(10, 1, &[150])],
-            // Nobody was asked for anything.
+            // There are no requests.
             [sample(0, 0, &[]), sample(0, 0, &[])],
-            // Both are as busy.
+            // Both are equally busy.
             [sample(4000, 90, &keys), sample(1000, 88, &[150])],
         ] {
             assert_eq!(rebalancer.decide(&map, &samples), None);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub use datagram::{DatagramServer, DatagramServerConfig, DatagramServerStatistics};
 pub use report::EndpointReport;
 
-/// Carries requests out on a shard. Each server thread has its own; all share the shard.
+/// Executes requests on a shard. Each server thread has its own; all share the shard.
 #[derive(Debug)]
 pub struct IndexServer {
     shard: Arc<Shard>,
@@ -26,7 +26,7 @@ pub struct IndexServer {
 }
 
 impl IndexServer {
-    /// A server thread's way to `shard`.
+    /// A service for one server thread of `shard`.
     pub fn new(shard: Arc<Shard>) -> Self {
         let meter = Arc::new(Meter::default());
         shard.add_meter(meter.clone());
@@ -42,12 +42,12 @@ impl IndexServer {
         &self.shard
     }
 
-    /// What it counts; whoever drives it tells it how long it has worked.
+    /// Its counters. The thread that drives it adds its busy time.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
 
-    /// Carries out what clients ask for most.
+    /// Executes the most frequent requests.
     fn operate(&mut self, request: &Request<'_>, reply: &mut Writer<'_>) -> Option<()> {
         let (key, changed, was_there) = match *request {
             Request::Get { key } => {
@@ -81,7 +81,7 @@ impl IndexServer {
         Some(())
     }
 
-    /// Counts an operation and says why it was denied, if it was.
+    /// Counts an operation and, if it was denied, writes the reason.
     fn judge<R>(
         &self,
         result: Result<R, Denied>,
@@ -158,7 +158,7 @@ impl IndexServer {
         reply.push(&done.to_le_bytes());
     }
 
-    /// Steps of a move.
+    /// Executes the steps of a move.
     fn hand_over(&self, request: &Request<'_>, reply: &mut Writer<'_>) {
         let shard = &self.shard;
         let numbers = match request {
@@ -260,7 +260,7 @@ impl Service for IndexServer {
             | Request::Update { .. }
             | Request::Put { .. }
             | Request::Delete { .. } => {
-                // What was denied has its answer.
+                // A denied request has its reply already.
                 let _ = self.operate(&request, reply);
             }
             Request::Scan {
@@ -288,18 +288,18 @@ impl Service for IndexServer {
     }
 }
 
-/// One server thread of an endpoint: whoever runs it polls it.
+/// One server thread of an endpoint; its owner polls it.
 #[derive(Debug)]
 pub struct ServerThread {
     /// The connections.
     pub rpc: rpc::Server,
-    /// What requests do.
+    /// Executes the requests.
     pub service: IndexServer,
 }
 
 impl ServerThread {
-    /// Carries out what has come. True if there was anything. Whoever polls it tells its
-    /// [meter](IndexServer::meter) how long that took.
+    /// Executes received requests. True if there were any. The caller adds the elapsed time to the
+    /// [meter](IndexServer::meter).
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.rpc.poll(now, verbs, &mut self.service)
     }

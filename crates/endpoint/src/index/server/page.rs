@@ -8,7 +8,7 @@ pub(super) struct PageWriter<'a, 'b> {
     reply: &'a mut Writer<'b>,
     limit: u32,
     left: u32,
-    /// An entry does not fit, although the page is empty.
+    /// Whether an entry does not fit into an empty page.
     oversized: bool,
 }
 
@@ -22,7 +22,7 @@ impl<'a, 'b> PageWriter<'a, 'b> {
         }
     }
 
-    /// Begins the page anew.
+    /// Clears the page.
     pub fn begin(&mut self) {
         self.reply.clear();
         self.reply.push(&[Outcome::Done as u8]);
@@ -31,7 +31,7 @@ impl<'a, 'b> PageWriter<'a, 'b> {
         self.oversized = false;
     }
 
-    /// False if the page takes no more.
+    /// Returns false if the page is full.
     pub fn push(&mut self, key: u64, value: &[u8]) -> bool {
         if self.left == 0 {
             return false;
@@ -44,7 +44,7 @@ impl<'a, 'b> PageWriter<'a, 'b> {
         self.reply.push(&message::entry_header(key, value)) && self.reply.push(value)
     }
 
-    /// Says how to go on.
+    /// Writes where the scan continues.
     pub fn end(self, next: Option<u64>) {
         if self.oversized {
             self.reply.clear();

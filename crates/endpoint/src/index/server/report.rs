@@ -1,33 +1,33 @@
-//! What an endpoint says of itself.
+//! Reports of an endpoint.
 
 use crate::index::message::Numbers;
 use crate::index::shard::Shard;
 use crate::index::statistics::ShardStatistics;
 use rackweave_base::Duration;
 
-/// Keys in a report that divide what was asked for into parts of equal weight, at most.
+/// Maximum number of keys in a report that divide the requests into parts of equal weight.
 const QUANTILES: usize = 128;
 
-/// What an endpoint says of itself.
+/// The report of an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EndpointReport {
     /// The version of its map.
     pub version: u64,
-    /// Server threads.
+    /// Number of server threads.
     pub threads: u32,
     /// Requests that wait at them.
     pub queue: u32,
-    /// Time that they have worked, all together.
+    /// Total time that they have worked.
     pub busy: Duration,
-    /// Its counters.
+    /// The endpoint's counters.
     pub statistics: ShardStatistics,
-    /// Keys, ascending, that divide its last operations into parts of equal weight. There may be
-    /// equal ones.
+    /// Keys, ascending, that divide the most recent operations into parts of equal weight. Some may
+    /// be equal.
     pub keys: Vec<u64>,
 }
 
 impl EndpointReport {
-    /// How an endpoint is doing.
+    /// The current report of a shard.
     pub fn of(shard: &Shard) -> Self {
         let mut report = Self {
             version: shard.version(),
@@ -62,7 +62,7 @@ impl EndpointReport {
         words.flat_map(u64::to_le_bytes).collect()
     }
 
-    /// The report in what follows the outcome of a reply.
+    /// Decodes the report that follows the outcome in a reply.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut numbers = Numbers(bytes);
         let (version, sizes, busy) = (numbers.word()?, numbers.word()?, numbers.word()?);

@@ -1,7 +1,7 @@
-//! What one endpoint has of the index: a tree, and which of its keys are owned.
+//! The state of one endpoint of the index: a tree, and which of its keys are owned.
 //!
-//! Any number of server threads share a shard. Operations on keys that belong to others are
-//! [`Denied::Moved`]. `handover` gives ranges away and takes them, while operations go on.
+//! Any number of server threads share a shard. Operations on keys of other endpoints return
+//! [`Denied::Moved`]. `handover` gives ranges away and takes them, concurrently with operations.
 
 mod handover;
 mod ownership;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use handover::{HandoverError, Marked, MoveId, ShardState};
 
-/// Why an operation was not carried out.
+/// Why an operation was not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Denied {
     /// The keys belong to another endpoint.
@@ -32,7 +32,7 @@ pub enum Denied {
         /// The version of the endpoint's map.
         version: u64,
     },
-    /// The keys are on their way to another endpoint.
+    /// The keys are being moved to another endpoint.
     #[error("the keys are being moved; try again soon")]
     Busy,
     /// The tree refused.
@@ -40,64 +40,63 @@ pub enum Denied {
     Tree(#[from] TreeError),
 }
 
-/// Why there is no such shard.
+/// Why a shard could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ShardError {
     /// The map has no such endpoint.
     #[error("the index has {endpoints} endpoints; there is no {endpoint}")]
     NoEndpoint {
-        /// Who it was to be.
+        /// The requested endpoint.
         endpoint: EndpointId,
-        /// Endpoints of the index.
+        /// Number of endpoints of the index.
         endpoints: u16,
     },
-    /// The tree's bounds are not what the map says.
+    /// The tree's bounds differ from the range in the map.
     #[error("the tree has the keys {low} to {last}, the map gives {endpoint} others")]
     Bounds {
-        /// Whose tree it is.
+        /// The endpoint of the tree.
         endpoint: EndpointId,
-        /// Its least key.
+        /// The least key of the tree.
         low: u64,
-        /// Its greatest key.
+        /// The greatest key of the tree.
         last: u64,
     },
-    /// No memory for the map version.
+    /// Memory for the map version could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
-/// A tree and what is owned of it.
+/// A tree and the range of it that is owned.
 #[derive(Debug)]
 pub struct Shard {
     me: EndpointId,
     tree: Tree,
     ownership: Ownership,
-    /// The first word is the version of the map since which the shard owns what it does, for those
-    /// who READ.
+    /// The first word is the map version since which the shard's range is unchanged, for READs.
     version: Block,
-    /// That of the map.
+    /// The version of the map.
     map_version: AtomicU64,
     control: Mutex<Control>,
 }
 
-/// What changes seldom.
+/// State that changes rarely.
 #[derive(Debug)]
 struct Control {
     map: Arc<PartitionMap>,
     giving: Option<Giving>,
     getting: Option<Getting>,
     meters: Vec<Arc<Meter>>,
-    /// By meter: how far its keys have been taken.
+    /// By meter: the position up to which its keys have been taken.
     sampled: Vec<u64>,
     counters: ShardStatistics,
 }
 
 impl Shard {
-    /// The shard of endpoint `me`. The bounds of the tree must be what the map says; if the
-    /// endpoint owns nothing, the tree must be empty.
+    /// The shard of endpoint `me`. The bounds of the tree must match the map; if the endpoint owns
+    /// nothing, the tree must be empty.
     ///
     /// # Errors
-    /// If they are not, or there is no memory for a page.
+    /// If they do not match, or a page of memory cannot be allocated.
     pub fn new(
         memory: &Memory,
         me: EndpointId,
@@ -143,23 +142,23 @@ impl Shard {
         })
     }
 
-    /// Which endpoint it is.
+    /// The endpoint.
     pub fn endpoint(&self) -> EndpointId {
         self.me
     }
 
-    /// The tree. Who changes it here goes past the shard's owners and moves.
+    /// The tree. Changes made through it bypass the checks of ownership and moves.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// The block with the version of the map since which the shard owns what it does, to be
-    /// registered for READs beside the tree's.
+    /// The block with the map version since which the shard's range is unchanged, to be registered
+    /// for READs together with the tree's block.
     pub fn version_block(&self) -> &Block {
         &self.version
     }
 
-    /// Where READs find the tree, whose blocks are registered as these regions.
+    /// The location of the tree for READs, if its blocks are registered as these regions.
     pub fn remote(&self, tree: &Region, version: &Region) -> RemoteTree {
         let layout = self.tree.layout();
         let superblock = self.tree.superblock();
@@ -192,25 +191,25 @@ impl Shard {
         self.map_version.load(Ordering::Acquire)
     }
 
-    /// What the endpoint owns.
+    /// The range that the endpoint owns.
     pub fn part(&self) -> Option<Part> {
         self.control().map.part_of(self.me)
     }
 
-    /// Counters that a server thread keeps for the shard.
+    /// Adds the counters that a server thread keeps for the shard.
     pub fn add_meter(&self, meter: Arc<Meter>) {
         let mut control = self.control();
         control.meters.push(meter);
         control.sampled.push(0);
     }
 
-    /// The counters of all server threads, those that have gone included.
+    /// The counters of all server threads, including those that have ended.
     pub fn meters(&self) -> Vec<Arc<Meter>> {
         self.control().meters.clone()
     }
 
-    /// Appends keys that requests were for since this was last called: about one in four, and the
-    /// last 512 of each server thread at most.
+    /// Appends keys of requests since the last call: about one in four, and at most the last 512 of
+    /// each server thread.
     pub fn take_sample(&self, keys: &mut Vec<u64>) {
         let mut control = self.control();
         let Control {
@@ -221,7 +220,7 @@ impl Shard {
         }
     }
 
-    /// What moves have done. Server threads count the rest: see [`Shard::meters`].
+    /// Counters of moves. Server threads count the rest: see [`Shard::meters`].
     pub fn handover_statistics(&self) -> ShardStatistics {
         self.control().counters
     }
@@ -236,7 +235,7 @@ impl Shard {
         }
     }
 
-    /// What `look` makes of a key while the shard owns it throughout.
+    /// Calls `look` for a key and returns its result if the shard owned the key throughout.
     #[inline]
     fn read<R>(&self, key: u64, mut look: impl FnMut() -> R) -> Result<R, Denied> {
         loop {
@@ -251,7 +250,7 @@ impl Shard {
         }
     }
 
-    /// Puts the value of a key into `value`. False if it has none.
+    /// Puts the value of a key into `value`. False if the key is absent.
     ///
     /// # Errors
     /// If the key belongs to another endpoint.
@@ -260,7 +259,7 @@ impl Shard {
         self.read(key, || self.tree.lookup(key, value))
     }
 
-    /// Changes a key that is owned and stays so until it is changed.
+    /// Changes a key that is owned, and stays owned until the change is done.
     #[inline]
     fn write(
         &self,
@@ -278,15 +277,15 @@ impl Shard {
         Ok(change(&self.tree)?)
     }
 
-    /// Adds a key. False if it was there; then nothing changes.
+    /// Adds a key. False if it was present; then nothing changes.
     ///
     /// # Errors
-    /// If the key belongs to another endpoint or is being moved, or the tree refuses.
+    /// If the key belongs to another endpoint or is being moved, or the tree returns an error.
     pub fn insert(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
         self.write(key, |tree| tree.insert(key, value))
     }
 
-    /// Changes the value of a key. False if it has none; then nothing changes.
+    /// Changes the value of a key. False if the key is absent; then nothing changes.
     ///
     /// # Errors
     /// As for [`Shard::insert`].
@@ -294,7 +293,7 @@ impl Shard {
         self.write(key, |tree| tree.update(key, value))
     }
 
-    /// Gives a key a value. True if it had none.
+    /// Sets the value of a key. True if the key was absent.
     ///
     /// # Errors
     /// As for [`Shard::insert`].
@@ -302,7 +301,7 @@ impl Shard {
         self.write(key, |tree| tree.put(key, value))
     }
 
-    /// Removes a key. False if it was not there.
+    /// Removes a key. False if it was absent.
     ///
     /// # Errors
     /// As for [`Shard::insert`].
@@ -310,10 +309,10 @@ impl Shard {
         self.write(key, |tree| tree.remove(key))
     }
 
-    /// Fills an empty shard; see [`Tree::bulk_load`]. Nobody else may use the tree meanwhile.
+    /// Fills an empty shard; see [`Tree::bulk_load`]. No other thread may use the tree meanwhile.
     ///
     /// # Errors
-    /// If the keys are not owned, do not ascend, or the tree refuses.
+    /// If the keys are not owned, do not ascend, or the tree returns an error.
     pub fn bulk_load<V: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (u64, V)>,
@@ -321,10 +320,10 @@ impl Shard {
         self.tree.bulk_load(entries)
     }
 
-    /// Shows `page` the entries from `low` to `last` as far as they are owned, until it says false.
-    /// Returns the key to go on from: of the entry that was refused, or where the owned keys end;
-    /// nothing if that was all. `again` is called when it begins, and when it begins anew because
-    /// keys change hands meanwhile.
+    /// Passes the owned entries from `low` to `last` to `page` until it returns false. Returns the
+    /// key at which to continue: that of the refused entry, or the end of the owned keys; `None` if
+    /// no entries are left. `again` is called when the scan begins, and when it restarts because
+    /// keys were moved meanwhile.
     ///
     /// # Errors
     /// If the key at the near end belongs to another endpoint.
@@ -337,7 +336,7 @@ impl Shard {
         mut visit: impl FnMut(&mut P, u64, &[u8]) -> bool,
     ) -> Result<Option<u64>, Denied> {
         if low > last {
-            // An empty page begins as any other.
+            // Also called for a page that stays empty.
             again(page);
             return Ok(None);
         }
@@ -375,7 +374,7 @@ impl Shard {
     }
 }
 
-/// What an endpoint has.
+/// The range that an endpoint owns.
 fn span_of(map: &PartitionMap, endpoint: EndpointId) -> Span {
     map.part_of(endpoint).map_or(Span::NONE, |part| Span {
         low: part.low,

@@ -1,9 +1,9 @@
-//! Which keys a shard answers for, read by every operation and changed seldom.
+//! The keys that a shard owns: read by every operation and changed rarely.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{RwLock, RwLockReadGuard};
 
-/// Keys from `low` to `last`; none if `low` is above `last`.
+/// Keys from `low` to `last`; empty if `low` is above `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub low: u64,
@@ -22,7 +22,7 @@ impl Span {
         self.low > self.last
     }
 
-    /// The keys of both.
+    /// The intersection of two ranges.
     pub fn and(self, other: Self) -> Self {
         let both = Self {
             low: self.low.max(other.low),
@@ -32,31 +32,31 @@ impl Span {
     }
 }
 
-/// What a shard answers for at one moment.
+/// The range that a shard owns at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owned {
-    /// Odd while it is being changed; grows at every change.
+    /// Odd while a change is in progress; grows with every change.
     generation: u64,
     /// The keys.
     pub keys: Span,
-    /// Those of them that may not be changed, because they are about to go.
+    /// The subset that must not be written, because it is about to leave.
     pub leaving: Span,
 }
 
-/// Locks that writers share: as many as there may be cores that write at a time without seeing each
-/// other.
+/// Number of locks that writers share; up to as many cores can write concurrently without
+/// contention.
 const STRIPES: usize = 16;
 
-/// On a pair of cache lines of its own, which is what prefetchers take at once.
+/// On its own pair of cache lines, which prefetchers load together.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Stripe(RwLock<()>);
 
-/// What a shard answers for.
+/// The range that a shard owns.
 ///
-/// A sequence lock: one who reads looks at the generation again after it is done. What is done in
-/// between counts only if that has not changed. Writers also hold a stripe, and a change waits for
-/// all that were on their way.
+/// A sequence lock: a reader checks the generation again when it is done; its result counts only if
+/// the generation is unchanged. Writers also hold a stripe, and a change waits for all writes in
+/// progress.
 #[derive(Debug)]
 pub(super) struct Ownership {
     generation: AtomicU64,
@@ -88,7 +88,7 @@ impl Ownership {
         }
     }
 
-    /// How things are.
+    /// The current range.
     #[inline]
     pub fn read(&self) -> Owned {
         loop {
@@ -107,22 +107,22 @@ impl Ownership {
     /// Whether nothing has changed since `owned` was read.
     #[inline]
     pub fn is_still(&self, owned: &Owned) -> bool {
-        // What was read before is read before the generation is.
+        // Orders earlier reads before the load of the generation.
         fence(Ordering::Acquire);
         self.generation.load(Ordering::Relaxed) == owned.generation
     }
 
-    /// Holds changes up until the guard goes: to be taken before [`Self::read`] by who writes.
+    /// Blocks changes until the guard is dropped. A writer must call it before [`Self::read`].
     #[inline]
     pub fn write(&self, key: u64) -> RwLockReadGuard<'_, ()> {
-        // Neighbouring keys are written by different threads as likely as others.
+        // Different threads are as likely to write neighbouring keys as any others.
         let stripe = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
         let stripe = &self.stripes[stripe as usize % STRIPES];
         stripe.0.read().expect("no holder of this lock panics")
     }
 
-    /// Changes what is answered for, and waits until every write that began before has ended. Only
-    /// one thread at a time may call it.
+    /// Changes the range, and waits until every write that began before has ended. Only one thread
+    /// at a time may call it.
     pub fn change(&self, keys: Span, leaving: Span) {
         let generation = self.generation.load(Ordering::Relaxed);
         self.generation.store(generation + 1, Ordering::Relaxed);

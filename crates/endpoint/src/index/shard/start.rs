@@ -1,4 +1,4 @@
-//! Reads that somebody has told where to begin.
+//! Reads that begin at a hinted tree node.
 
 use super::{Denied, Shard};
 use crate::btree::Begun;

@@ -1,4 +1,4 @@
-//! Moves between two shards against a map, whoever dies.
+//! Moves between two shards compared with a map, with failures of all participants.
 
 use super::*;
 use crate::btree::TreeConfig;
@@ -32,7 +32,7 @@ fn pair(map: &PartitionMap) -> [Arc<Shard>; 2] {
     [shard(LEFT, map), shard(RIGHT, map)]
 }
 
-/// Asks a server as a connection would.
+/// Calls a server as a connection would.
 fn ask(server: &mut IndexServer, method: u16, request: &[u8]) -> (Status, Vec<u8>) {
     let mut bytes = Vec::new();
     let mut reply = Writer::new(&mut bytes, 300);
@@ -40,7 +40,7 @@ fn ask(server: &mut IndexServer, method: u16, request: &[u8]) -> (Status, Vec<u8
     (status, bytes)
 }
 
-/// Runs a move between the shards, `steps` requests of it at most; nothing if that is not enough.
+/// Runs a move between the shards, with at most `steps` requests; `None` if that is not enough.
 fn run(
     mover: &mut Mover,
     servers: &mut [IndexServer; 2],
@@ -76,13 +76,13 @@ fn a_move(low: u64, last: u64, entries_max: u32) -> Move {
     }
 }
 
-/// The newest map of both.
+/// The newest map of the two shards.
 fn newest(shards: &[Arc<Shard>; 2]) -> PartitionMap {
     let maps = shards.iter().map(|shard| (*shard.map()).clone());
     maps.max_by_key(PartitionMap::version).unwrap()
 }
 
-/// Everything that both have, each key from who owns it.
+/// All entries of both shards, each key from its owner.
 fn contents(shards: &[Arc<Shard>; 2]) -> BTreeMap<u64, Vec<u8>> {
     let mut all = BTreeMap::new();
     for shard in shards {
@@ -225,7 +225,7 @@ fn what_is_marked_is_read_and_not_written() {
     assert_eq!(shards[0].put(450, b"x"), Err(Denied::Busy));
     assert_eq!(shards[0].remove(499), Err(Denied::Busy));
     assert_eq!(shards[0].put(399, b"x"), Ok(false));
-    // Nobody else may move anything now, and no step of another move does harm.
+    // No other move may begin now, and no step of another move does harm.
     let other = shards[0].mark(MoveId(2), RIGHT, (450, 499), 9, &shards[0].map());
     assert_eq!(other, Err(HandoverError::Other));
     shards[0].release(MoveId(2));
@@ -257,7 +257,7 @@ fn a_move_that_is_refused_or_left_changes_nothing_until_it_is_committed() {
     let mut committed = None;
     let mut steps = 0;
     while committed.is_none() {
-        // A coordinator that goes after so many steps, and another that finds what it has left.
+        // One coordinator fails after this many steps, and another finds what it has left.
         steps += 1;
         let map = newest(&shards);
         let mut mover = Mover::new(MoveId(steps), a_move(450, 499, 1000), map.clone());
@@ -274,7 +274,7 @@ fn a_move_that_is_refused_or_left_changes_nothing_until_it_is_committed() {
             ShardState::decode(&states[1].encode(), RIGHT),
             Some(states[1])
         );
-        // An heir does one thing at a time: it asks where both stand before the next.
+        // A successor does one thing at a time: it queries both states before the next.
         let mut heirs = 0;
         loop {
             let (states, map) = ([shards[0].state(), shards[1].state()], newest(&shards));
@@ -340,12 +340,12 @@ fn bad_requests_are_refused_and_do_no_harm() {
     assert_eq!(ask(&mut server, 0, &[]).0, Status::UNKNOWN_METHOD);
     assert_eq!(ask(&mut server, 999, &[1, 2, 3]).0, Status::UNKNOWN_METHOD);
     for method in 1..=19 {
-        // Cut short.
+        // Truncated.
         let (status, bytes) = ask(&mut server, method, &[1, 2, 3]);
         assert_eq!((status, bytes.len()), (Status::MALFORMED, 0), "{method}");
     }
     for _ in 0..20_000 {
-        // Writes aside, which random bytes may well be; and no marks on what is there.
+        // Without writes, which random bytes may encode, and without marks.
         let method = *rng.pick(&[1, 6, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
         let request: Vec<u8> = (0..rng.below(80)).map(|_| rng.next_u64() as u8).collect();
         ask(&mut server, method, &request);
@@ -353,7 +353,7 @@ fn bad_requests_are_refused_and_do_no_harm() {
     assert_eq!(contents(&shards), before);
     assert_eq!(shards[0].state().giving, None);
     assert_eq!(shards[0].put(8, b"eight"), Ok(true));
-    // A value that fits no page is said to be too large, and nobody waits for ever.
+    // A value that fits no page is reported as too large, and no client waits for ever.
     let memory = Memory::new(16 << 20);
     let config = TreeConfig::for_keys(10, 512, 1000);
     let block = memory.allocate(config.bytes() as usize).unwrap();
@@ -390,7 +390,7 @@ fn threads_write_and_read_while_ranges_move() {
                     let key = rng.below(KEYS / 2) * 2 + me;
                     let number = rng.next_u64();
                     let write = rng.chance(0.5);
-                    // Tries both until one of them has the key.
+                    // Tries both endpoints until one of them owns the key.
                     let found = (0..).find_map(|at| {
                         let shard = &shards[at % 2];
                         match write {

@@ -1,4 +1,4 @@
-//! What goes on inside a client: messages go out and come in, requests end.
+//! The internals of a client: sending and receiving messages, and ending requests.
 
 use super::super::Status;
 use super::super::error::{Cause, RpcError};
@@ -36,7 +36,7 @@ impl Client {
         }
     }
 
-    /// Looks whether somebody has connected the queue pair.
+    /// Checks whether the queue pair has been connected.
     fn connect(&mut self, verbs: &mut dyn Verbs) -> Result<(), Cause> {
         let state = verbs.qp_state(self.qpn).ok_or(Cause::QueuePair)?;
         if state == QpState::Error {
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Takes a message that begins at `start` of the bytes kept.
+    /// Handles a message that begins at `start` of the stored bytes.
     fn handle_message(&mut self, message: &[u8], start: usize) -> Result<(), Cause> {
         self.counters.messages_received += 1;
         let (header, calls) = rpc::parse(message).map_err(|error| {
@@ -109,7 +109,7 @@ impl Client {
         }
         self.check_incarnation(&header)?;
         self.question = Question::None;
-        // A grant that lies behind is an old one.
+        // A grant below the current one is old.
         let more = header.grant.wrapping_sub(self.granted as u16);
         if more < 1 << 15 {
             self.granted = self.granted.wrapping_add(more.into());
@@ -131,7 +131,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes replies, the first of which has its header at `at` of the bytes kept.
+    /// Handles replies. The header of the first is at `at` of the stored bytes.
     fn handle_replies(&mut self, calls: Calls<'_>, mut at: usize) -> Result<(), Cause> {
         for call in calls {
             let Ok(call) = call else {
@@ -175,8 +175,8 @@ impl Client {
         });
     }
 
-    /// No answer came in time. A server that has died after it took the request leaves no trace
-    /// until something is sent to it.
+    /// No reply arrived in time. If a server dies after it received the request, the client can
+    /// detect that only by sending to it.
     fn give_up(&mut self, ticket: Ticket) {
         self.counters.timed_out += 1;
         let error = RpcError::TimedOut(self.config.timeout);
@@ -195,7 +195,7 @@ impl Client {
     }
 
     fn flush(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), Cause> {
-        // A question goes beyond the grant: the server has a receive request more for it.
+        // A probe may exceed the grant: the server posts one extra receive request for it.
         let beyond = self.granted.wrapping_sub(self.outbox.sent());
         let mut allowed = if beyond < 1 << 31 { beyond } else { 0 };
         if self.question == Question::Wanted && self.outbox.has_buffer() {
@@ -218,7 +218,7 @@ impl Client {
         Ok(())
     }
 
-    /// The connection is of no use any more.
+    /// The connection is no longer usable.
     pub(super) fn break_off(&mut self, verbs: &mut dyn Verbs, cause: Cause) {
         self.state = State::Broken(cause);
         self.outbox.clear();
@@ -226,7 +226,7 @@ impl Client {
             self.counters.disconnected += 1;
             self.end(ticket, RpcError::Disconnected(cause));
         }
-        // It may be gone already.
+        // The queue pair may no longer exist.
         let _ = verbs.modify_qp(self.qpn, QpModify::Error);
     }
 }

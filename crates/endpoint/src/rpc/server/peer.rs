@@ -20,13 +20,13 @@ pub(super) struct Peer {
     pub qpn: Qpn,
     pub connection: Connection,
     pub outbox: Outbox,
-    /// Whether the server's list of busy peers has it.
+    /// Whether the peer is in the server's list of busy peers.
     pub is_busy: bool,
     inbox: Inbox,
     is_open: bool,
-    /// Messages that have come and were not read yet: buffer and length.
+    /// Received messages that have not been read yet: buffer and length.
     unread: VecDeque<(u32, u32)>,
-    /// Buffers that were read and are to be posted again.
+    /// Buffers that have been read and are to be reposted.
     read: Vec<u32>,
     /// Messages that the client may have sent, modulo 2^16.
     grant: u16,
@@ -50,13 +50,13 @@ impl Peer {
             is_open: false,
             unread: VecDeque::with_capacity(sizes.receives.into()),
             read: Vec::with_capacity(sizes.receives.into()),
-            // One receive request is for the question whether the server is alive.
+            // One receive request is reserved for the probe of whether the server is alive.
             grant: sizes.receives - 1,
             message: Vec::new(),
         }
     }
 
-    /// Whether the queue pair is gone or in error.
+    /// Whether the queue pair is destroyed or in the error state.
     pub fn is_gone(&self, verbs: &dyn Verbs) -> bool {
         matches!(verbs.qp_state(self.qpn), None | Some(QpState::Error))
     }
@@ -70,17 +70,17 @@ impl Peer {
         Ok(())
     }
 
-    /// A message has come.
+    /// Handles the arrival of a message.
     pub fn receive(&mut self, buffer: u32, length: u32) {
         self.unread.push_back((buffer, length));
     }
 
-    /// Whether something is to be read or sent.
+    /// Whether there are messages to read or to send.
     pub fn has_work(&self) -> bool {
         !self.unread.is_empty() || self.outbox.has_waiting()
     }
 
-    /// Reads what has come, unless too many replies wait to be sent. True if anything was read.
+    /// Reads received messages, unless too many replies wait to be sent. True if anything was read.
     pub fn resume(
         &mut self,
         now: Instant,
@@ -142,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// The answer to a request in the newest message that waits.
+    /// Writes the reply to a request into the newest waiting message.
     #[inline]
     fn serve(
         &mut self,
@@ -172,7 +172,7 @@ impl Peer {
         self.outbox.end_call(start, id, status.0);
     }
 
-    /// Refuses a message as a whole, or what is left of it.
+    /// Refuses a message as a whole, or the rest of it.
     fn refuse(&mut self, status: Status, counters: &mut ServerCounters) {
         *match status {
             Status::OTHER_INCARNATION => &mut counters.other_incarnations,
@@ -182,7 +182,7 @@ impl Peer {
         self.outbox.stage_refusal(status);
     }
 
-    /// Posts receive requests again, then sends what waits.
+    /// Reposts receive requests, then sends waiting messages.
     pub fn flush(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -203,7 +203,7 @@ impl Peer {
     }
 }
 
-/// Whether a message is a request for this server.
+/// Checks whether a message is a request for this server.
 fn check(header: &MessageHeader, config: &ServerConfig) -> Status {
     if header.kind != MessageKind::Request {
         Status::MALFORMED

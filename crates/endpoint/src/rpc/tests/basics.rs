@@ -1,4 +1,4 @@
-//! Calls that go well, and requests that are refused.
+//! Successful calls, and refused requests.
 
 use super::rig::*;
 use crate::rpc::{ClientConfig, RpcError, ServerConfig, Status};
@@ -78,7 +78,7 @@ fn refusals_come_back_with_their_status_and_bytes() {
     assert_eq!(rig.server().counters().unknown_methods, 1);
 }
 
-/// Messages that `requests` echoes of 10 bytes begun at once take, each way.
+/// The number of messages each way for `requests` echoes of 10 bytes begun at once.
 fn messages(requests: usize, client: ClientConfig, server: ServerConfig) -> (u64, u64) {
     let mut rig = Rig::pair(client, server);
     assert_eq!(rig.call(ECHO, b""), Ok(Vec::new()), "grants are known now");
@@ -116,7 +116,7 @@ fn what_is_begun_together_travels_together() {
         send_buffers: 16,
         ..small_server()
     };
-    // A call takes 18 bytes behind the header's 16.
+    // A call takes 18 bytes after the header's 16.
     assert_eq!(messages(32, client(1024), server(1024)), (1, 1));
     assert_eq!(messages(32, client(16 + 4 * 18), server(1024)), (8, 1));
     assert_eq!(messages(32, client(1024), server(16 + 8 * 18)), (1, 4));

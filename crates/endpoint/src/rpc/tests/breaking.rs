@@ -40,7 +40,7 @@ fn a_restart_of_the_server_is_seen_by_its_clients() {
     assert_eq!(rig.seats[0].client.incarnation(), Some(0xdef));
 }
 
-/// The server's NIC has acknowledged everything: only a question finds out.
+/// The server's NIC has acknowledged everything: only a probe detects the failure.
 #[test]
 fn a_server_that_dies_with_requests_taken_is_found_out() {
     let config = ClientConfig {
@@ -69,7 +69,7 @@ fn a_server_that_dies_with_requests_taken_is_found_out() {
 fn answers_that_came_before_the_break_count() {
     let mut rig = Rig::pair(small_client(), small_server());
     rig.begin(ECHO, b"ab").unwrap();
-    // The answer is at the client's NIC, and the client has not looked.
+    // The reply is at the client's NIC, and the client has not polled.
     let seats = {
         let now = rig.network.now;
         rig.seats[0].client.advance(now, &mut rig.network.nics[1]);
@@ -128,7 +128,7 @@ fn a_client_that_dies_is_lost_and_its_place_is_given_to_another() {
     rig.begin(ECHO, b"x").unwrap();
     rig.awake = false;
     rig.run_for(Duration::from_micros(20));
-    // Its request has arrived; there is nobody to answer to.
+    // Its request has arrived; its node cannot receive a reply.
     rig.network.dead.push(1);
     rig.awake = true;
     rig.run_for(Duration::from_millis(5));
@@ -190,7 +190,7 @@ fn requests_begun_before_anybody_connects_wait() {
     });
     rig.settle();
     assert_eq!(rig.client_counters(), [("requests", 1)]);
-    // Nobody tells the server; it looks itself.
+    // The server is not notified; it checks by itself.
     let nic = &mut rig.network.nics[SERVER];
     let far = rig.server.as_mut().unwrap().accept(nic).unwrap();
     rig.settle();

@@ -1,4 +1,4 @@
-//! Peers that send what no end of ours sends.
+//! Peers that send what a correct end never sends.
 
 use super::raw::{NODE, Raw, message, request};
 use super::rig::*;
@@ -10,7 +10,7 @@ use rackweave_wire::fabric::rpc::{
     self, CALL_HEADER_LEN, CallHeader, CallId, MESSAGE_HEADER_LEN, MessageError, MessageKind,
 };
 
-/// A server with an honest client on node 2.
+/// A server with a correct client on node 2.
 fn rig(seed: u64) -> Rig {
     let mut rig = Rig::new(2, seed, small_server());
     rig.join(2, small_client());
@@ -90,7 +90,7 @@ fn a_message_longer_than_its_buffer_costs_the_sender_its_connection() {
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
 }
 
-/// More messages than were granted, from one who does not listen: nothing piles up.
+/// More messages than were granted, from a peer that ignores grants: nothing accumulates.
 #[test]
 fn a_flood_fills_no_more_than_its_own_buffers() {
     let config = ServerConfig {
@@ -105,7 +105,8 @@ fn a_flood_fills_no_more_than_its_own_buffers() {
     let mut raw = raw;
     let calls: Vec<_> = (0..100).map(|slot| request(slot, ECHO, b"")).collect();
     let flood = message(MessageKind::Request, 0, &calls);
-    // No receive requests: the server's replies find a receiver that is not ready, for a while.
+    // Without receive requests, the server's replies find a receiver that is not ready, for a
+    // while.
     for _ in 0..60 {
         raw.send(&mut rig, &flood);
     }
@@ -120,7 +121,7 @@ fn a_flood_fills_no_more_than_its_own_buffers() {
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
 }
 
-/// An honest client, connected to a bare queue pair in place of a server, with a request under way.
+/// A correct client with a request in flight, connected to a bare queue pair in place of a server.
 fn client_of_a_liar(config: ClientConfig) -> (Rig, Raw) {
     let mut rig = Rig::new(1, 4, small_server());
     let raw = Raw::new(&mut rig, SERVER);
@@ -167,7 +168,7 @@ fn replies_to_nothing_are_counted_and_harm_nobody() {
     assert_eq!(rig.seats[0].ends.len(), 1);
     assert_eq!(rig.seats[0].ends[0].result, Ok(b"ok".to_vec()));
     assert_eq!(rig.seats[0].client.counters().unknown_replies, 7);
-    // The slot is used again, under another generation.
+    // The slot is reused, with another generation.
     rig.begin(ECHO, b"y").unwrap();
     raw.send(
         &mut rig,
@@ -236,7 +237,7 @@ fn answers_of_another_incarnation_are_refused() {
     assert!(seat.ends.len() == 1 && seat.ends[0].result.is_err());
 }
 
-/// Random bytes, or a sound message with some of its bytes changed.
+/// Random bytes, or a valid message with some of its bytes changed.
 fn noise(rng: &mut Rng) -> Vec<u8> {
     let calls: Vec<_> = (0..rng.next_u32() % 5)
         .map(|_| {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rackweave_base::{Duration, Rng};
 use std::collections::HashMap;
 
-/// What a request is to be answered with.
+/// The expected reply to a request.
 type Expected = (Vec<u8>, Result<Vec<u8>, RpcError>);
 
 fn request(rng: &mut Rng, number: u32) -> (u16, Expected) {
@@ -36,8 +36,8 @@ fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.next_u32() as usize % choices.len()]
 }
 
-/// Every request is answered once, with its own answer, and is carried out once, in the order of
-/// its client; no receiver is ever found not ready.
+/// Every request is answered once, with its own reply, and is executed once, in the order of its
+/// client; no receiver is ever found not ready.
 fn run(seed: u64, faults: Faults) {
     let mut rng = Rng::new(seed);
     let server = ServerConfig {
@@ -122,7 +122,7 @@ proptest! {
         run(seed, Faults { loss: 0.02, duplicate: 0.02, delay: 0.05 });
     }
 
-    /// With time-outs and deaths: each request ends once, and what was answered was carried out.
+    /// With time-outs and failures: each request ends once, and what was answered was executed.
     #[test]
     fn every_request_ends_once(seed: u64) {
         let mut rng = Rng::new(seed);

@@ -1,4 +1,4 @@
-//! A bare queue pair that says anything.
+//! A bare queue pair that sends arbitrary messages.
 
 use super::rig::Rig;
 use rackweave_base::Qpn;
@@ -10,7 +10,7 @@ use rackweave_wire::fabric::rpc::{self, CallHeader, CallId, MessageHeader, Messa
 
 const BUFFER: u64 = 8192;
 const BUFFERS: u64 = 64;
-/// Where a bare client is.
+/// The node of a bare client.
 pub const NODE: usize = 1;
 
 /// A bare queue pair.
@@ -45,7 +45,7 @@ impl Raw {
         }
     }
 
-    /// A client that says anything.
+    /// A client that sends arbitrary messages.
     pub fn client(rig: &mut Rig) -> Self {
         let raw = Self::new(rig, NODE);
         rig.accept(NODE, raw.qpn);
@@ -62,7 +62,7 @@ impl Raw {
             .region
             .segment((BUFFERS + buffer) * BUFFER, BUFFER as u32);
         let receive = ReceiveRequest::new(buffer, &[segment]);
-        // It may be in error by now.
+        // The queue pair may be in the error state by now.
         let _ = rig.network.nics[self.node].post_receive(self.qpn, receive);
     }
 
@@ -76,7 +76,7 @@ impl Raw {
         let _ = rig.network.nics[self.node].post_send(self.qpn, request);
     }
 
-    /// The messages that have come.
+    /// The received messages.
     pub fn messages(&self, rig: &mut Rig) -> Vec<Vec<u8>> {
         let mut completions = Vec::new();
         rig.network.nics[self.node].poll_cq(self.cq, usize::MAX, &mut completions);
@@ -94,8 +94,8 @@ impl Raw {
         messages
     }
 
-    /// Sends a message to a server and returns the statuses of what comes back, in brackets those
-    /// of refusals.
+    /// Sends a message to a server and returns the statuses of the replies; those of refusals are
+    /// in brackets.
     pub fn ask(&mut self, rig: &mut Rig, message: &[u8]) -> String {
         self.send(rig, message);
         rig.settle();

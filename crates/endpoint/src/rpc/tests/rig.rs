@@ -1,4 +1,4 @@
-//! A server and clients, on a network that may lose, double and delay packets.
+//! A server and clients, on a network that may lose, duplicate and delay packets.
 
 use crate::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Ticket, Writer,
@@ -8,24 +8,24 @@ use rackweave_base::{Duration, Instant, Psn, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide, Verbs};
 
 pub use crate::test_network::Faults;
-/// The node that the server is on.
+/// The server's node.
 pub const SERVER: usize = 0;
 
-/// Answers with the request, reversed.
+/// Replies with the request, reversed.
 pub const ECHO: u16 = 1;
-/// Answers with as many bytes as the request, a 32-bit number, says.
+/// Replies with as many bytes as the request, a 32-bit number, says.
 pub const SIZED: u16 = 2;
-/// Answers with a status of its own and two bytes.
+/// Replies with a status of its own and two bytes.
 pub const REFUSE: u16 = 3;
-/// What [`REFUSE`] is answered with.
+/// The status of replies to [`REFUSE`].
 pub const REFUSAL: Status = Status(77);
 
 /// A service that records its requests.
 #[derive(Default)]
 pub struct Recorder {
-    /// Client and content of all that was carried out.
+    /// Client and content of all executed requests.
     pub served: Vec<(u32, Vec<u8>)>,
-    /// Clients that are gone.
+    /// Clients that have left.
     pub left: Vec<u32>,
 }
 
@@ -67,7 +67,7 @@ impl Service for Recorder {
     }
 }
 
-/// The end of a request.
+/// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
     pub ticket: Ticket,
@@ -75,7 +75,7 @@ pub struct End {
     pub bytes: Vec<u8>,
 }
 
-/// A client and what came back.
+/// A client and its results.
 pub struct Seat {
     pub node: usize,
     pub client: Client,
@@ -91,7 +91,7 @@ pub struct Rig {
     pub awake: bool,
 }
 
-/// Small sizes, so that limits are soon met.
+/// Small sizes, so that limits are reached soon.
 pub fn small_server() -> ServerConfig {
     ServerConfig {
         clients_max: 4,
@@ -113,7 +113,7 @@ pub fn small_client() -> ClientConfig {
 }
 
 impl Rig {
-    /// A server on node 0, and other nodes. Everything random comes from `seed`.
+    /// A server on node 0, and other nodes. All randomness comes from `seed`.
     pub fn new(nodes: usize, seed: u64, config: ServerConfig) -> Self {
         let mut rig = Self {
             network: Network::new(nodes + 1, seed),
@@ -159,7 +159,7 @@ impl Rig {
         self.seats.len() - 1
     }
 
-    /// Has the server take a connection from a queue pair. Returns its own.
+    /// Makes the server accept a connection from a queue pair. Returns the server's queue pair.
     pub fn accept(&mut self, node: usize, qpn: Qpn) -> Qpn {
         let server = self.server.as_mut().unwrap();
         let far = server.accept(&mut self.network.nics[SERVER]).unwrap();
@@ -205,7 +205,7 @@ impl Rig {
         self.seats[0].client.begin_with(method, request)
     }
 
-    /// Begins a request of client 0 and waits for its end, the only one.
+    /// Begins a request of client 0 and waits for its result; no other may be pending.
     pub fn call(&mut self, method: u16, request: &[u8]) -> Result<Vec<u8>, RpcError> {
         let ticket = self.begin(method, request)?;
         self.settle();
@@ -237,12 +237,13 @@ impl Rig {
         }
     }
 
-    /// Lets everything happen that can, and moves on to the next thing. False if there is none.
+    /// Processes everything that is due, and advances the time to the next event. False if there is
+    /// none.
     pub fn step(&mut self) -> bool {
         self.step_until(Instant::FAR_FUTURE)
     }
 
-    /// The same, but not beyond `limit`.
+    /// As [`Self::step`], but not beyond `limit`.
     fn step_until(&mut self, limit: Instant) -> bool {
         self.poll_clients();
         self.poll_server();
@@ -250,7 +251,7 @@ impl Rig {
         self.network.advance(limit, clients.flatten())
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until nothing is pending.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
@@ -260,7 +261,7 @@ impl Rig {
         panic!("it does not come to rest; now {:?}", self.network.now);
     }
 
-    /// Runs for a time.
+    /// Runs for a duration.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.network.now + time;
         while self.network.now < end && self.step_until(end) {}
@@ -276,13 +277,13 @@ impl Rig {
         found.expect("there is such a counter").1
     }
 
-    /// Counters of client 0 that are not zero.
+    /// The nonzero counters of client 0.
     pub fn client_counters(&self) -> Vec<(&'static str, u64)> {
         let counters = self.seats[0].client.counters().list();
         counters.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// Counters of the server that are not zero.
+    /// The nonzero counters of the server.
     pub fn server_counters(&mut self) -> Vec<(&'static str, u64)> {
         let counters = self.server().counters().list();
         counters.filter(|&(_, count)| count > 0).collect()

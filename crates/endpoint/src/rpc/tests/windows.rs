@@ -16,7 +16,7 @@ fn a_full_window_takes_no_more_until_ends_are_taken() {
     }
     let full = Err(RpcError::WindowFull { window: 5 });
     assert_eq!(rig.begin(ECHO, b"x"), full);
-    // Answered, but not taken.
+    // Replied, but the result is not taken.
     let now = rig.network.now;
     let seat = &mut rig.seats[0];
     seat.client.advance(now, &mut rig.network.nics[1]);
@@ -59,7 +59,7 @@ fn grants_keep_the_receiver_ready() {
             while rig.begin(ECHO, b"x").is_ok() {
                 begun += 1;
             }
-            // Now and then the server is busy with something else.
+            // The server is not polled in every round.
             rig.awake = round % 3 > 0;
             rig.step();
         }
@@ -122,7 +122,7 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     let timed_out = RpcError::TimedOut(Duration::from_micros(50));
     assert_eq!(ends.len(), 3);
     assert!(ends.iter().all(|end| end.result == Err(timed_out)));
-    // The server may still answer: the slots stay taken.
+    // The server may still reply: the slots stay in use.
     assert_eq!(
         rig.begin(ECHO, b"x"),
         Err(RpcError::WindowFull { window: 3 })
@@ -145,7 +145,7 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     assert_eq!(rig.nic_counter(SERVER, "out_of_buffer"), 0);
 }
 
-/// The question whether the server is alive needs no grant.
+/// The probe of whether the server is alive needs no grant.
 #[test]
 fn a_client_without_a_grant_still_asks() {
     let client = ClientConfig {

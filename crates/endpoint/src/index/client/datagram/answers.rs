@@ -1,4 +1,4 @@
-//! What comes of requests.
+//! Handling of replies.
 
 use super::calls::{Call, What};
 use super::{DatagramClient, EndpointId};
@@ -12,13 +12,14 @@ use rackweave_wire::fabric::lookup::{
 use rackweave_wire::fabric::rpc::Status;
 use std::net::Ipv4Addr;
 
-/// Bytes of a map that a client believes in: of one for all endpoints that an index may have.
+/// Maximum length of a map that a client accepts, in bytes: that of a map for the maximum number of
+/// endpoints.
 const MAP_MAX: u32 = 1 << 16;
 
-/// Times that a map may have become another while its pieces came.
+/// Maximum number of times that the map may change while its pieces arrive.
 const MAP_CHANGES_MAX: u32 = 8;
 
-/// The pieces of a map that have come.
+/// The received pieces of a map.
 #[derive(Debug, Default)]
 pub(super) struct MapSoFar {
     version: u64,
@@ -26,7 +27,7 @@ pub(super) struct MapSoFar {
     changes: u32,
 }
 
-/// What a piece was.
+/// The classification of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Piece {
     Last,
@@ -35,20 +36,20 @@ enum Piece {
 }
 
 impl MapSoFar {
-    /// From the first piece on.
+    /// Starts at the first piece.
     pub fn begin(&mut self) {
         self.bytes.clear();
         self.changes = 0;
     }
 
-    /// The byte from which the next piece is wanted.
+    /// The offset of the next piece.
     pub fn len(&self) -> u32 {
         self.bytes.len() as u32
     }
 
     fn take(&mut self, piece: &MapPiece<'_>) -> Piece {
         if !self.bytes.is_empty() && piece.version != self.version {
-            // What came is of another map.
+            // The earlier pieces belong to another map.
             self.bytes.clear();
             self.changes += 1;
             return match self.changes <= MAP_CHANGES_MAX {
@@ -70,7 +71,7 @@ impl MapSoFar {
 }
 
 impl DatagramClient {
-    /// A datagram has come.
+    /// Handles a datagram.
     pub(super) fn handle(
         &mut self,
         now: Instant,
@@ -115,7 +116,7 @@ impl DatagramClient {
                 if let Some(once) = call.once {
                     self.session_lost(endpoint, once);
                 }
-                // An earlier copy of it may have been carried out.
+                // An earlier copy of it may have been executed.
                 return self.operations.lost(slot, endpoint);
             }
             status => Err(RpcError::Refused(status)),
@@ -123,7 +124,8 @@ impl DatagramClient {
         self.operations.answered(now, slot, endpoint, result);
     }
 
-    /// A write is over; the endpoint has used its session since `begun`, if it has answered.
+    /// Frees the slot of a completed write. If the endpoint has replied, it has used the session
+    /// since `begun`.
     fn leave_slot(&mut self, endpoint: EndpointId, once: Once, begun: Option<Instant>) {
         if let Some(way) = &mut self.ways[endpoint.index()]
             && way.session.is_some_and(|own| own.session == once.session)
@@ -170,7 +172,7 @@ impl DatagramClient {
         let Some(way) = &mut self.ways[call.endpoint.index()] else {
             return;
         };
-        // An endpoint that was attached anew has another session to open.
+        // An endpoint that was attached again needs another session.
         if way.to != call.to {
             return;
         }
@@ -186,7 +188,7 @@ impl DatagramClient {
         let busy = [Outcome::Busy as u8];
         for slot in core::mem::take(&mut way.waiting) {
             let result = match reply.status {
-                // Others' sessions come to rest some time.
+                // Other clients' sessions become idle at some time.
                 SESSIONS_FULL => Ok(&busy[..]),
                 _ => Err(RpcError::Refused(Status::MALFORMED)),
             };
@@ -194,7 +196,7 @@ impl DatagramClient {
         }
     }
 
-    /// A request had no answer.
+    /// Ends a request that got no reply.
     pub(super) fn give_up(&mut self, now: Instant, call: &Call, datagrams: &mut dyn Datagrams) {
         let endpoint = call.endpoint;
         match call.what {

@@ -1,11 +1,11 @@
-//! Requests under way: each is sent again until it is answered or given up.
+//! Requests in flight: each is sent again until it is answered or given up.
 
 use super::EndpointId;
 use rackweave_base::{Duration, Instant, Timers};
 use rackweave_wire::fabric::lookup::Once;
 use std::net::Ipv4Addr;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     /// The operation in this slot.
@@ -16,7 +16,7 @@ pub(super) enum What {
     Open,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct Call {
     pub id: u64,
@@ -24,11 +24,11 @@ pub(super) struct Call {
     /// The number of its operation on the wire.
     pub op: u8,
     pub endpoint: EndpointId,
-    /// Where its endpoint listened when it was sent first.
+    /// The address of its endpoint when it was first sent.
     pub to: (Ipv4Addr, u16),
-    /// By what it is recognised, if it is a write.
+    /// Its session and slot, if it is a write.
     pub once: Option<Once>,
-    /// When it was sent first.
+    /// When it was first sent.
     pub begun: Instant,
     pub bytes: Vec<u8>,
     /// How often it was sent.
@@ -36,7 +36,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// A request that was not sent yet.
+    /// A request that has not been sent yet.
     pub fn new(
         id: u64,
         (what, op): (What, u8),
@@ -59,15 +59,15 @@ impl Call {
     }
 }
 
-/// What is to be done with a request whose answer has not come in time.
+/// What to do with a request whose reply is overdue.
 pub(super) enum Overdue {
-    /// It is to be sent again.
+    /// Send it again.
     Again(u32),
-    /// It was sent often enough.
+    /// Give it up: it was sent the maximum number of times.
     GivenUp(Call),
 }
 
-/// How often and how long a client tries.
+/// The limits of a client's repetitions.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     pub timeout: Duration,
@@ -75,7 +75,7 @@ pub(super) struct Patience {
     pub tries_max: u32,
 }
 
-/// The requests of a client. The low bits of a request's number say where it is.
+/// The requests of a client. The low bits of a request's number are its index.
 #[derive(Debug)]
 pub(super) struct Calls {
     calls: Vec<Option<Call>>,
@@ -83,14 +83,14 @@ pub(super) struct Calls {
     timers: Timers,
     /// Requests made so far: the high bits of a number, so that numbers ascend.
     made: u64,
-    /// Memory of requests that have ended.
+    /// Memory of completed requests, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
-/// Bits of a request's number that say where it is.
+/// Bits of a request's number that hold its index.
 const PLACE_BITS: u32 = 16;
 
-/// Requests under way at most.
+/// Maximum number of requests in flight.
 pub(super) const CALLS_MAX: usize = 1 << PLACE_BITS;
 
 impl Calls {
@@ -105,8 +105,8 @@ impl Calls {
         }
     }
 
-    /// The place and the number of the next request, and memory for it. Nothing if all places are
-    /// taken.
+    /// The index and the number of the next request, and memory for it. `None` if all indices are
+    /// in use.
     pub fn make(&mut self) -> Option<(u32, u64, Vec<u8>)> {
         let place = self.free.pop()?;
         self.made += 1;
@@ -116,13 +116,13 @@ impl Calls {
         Some((place, id, bytes))
     }
 
-    /// Takes a request that was made for this place.
+    /// Stores a request at the index that was reserved for it.
     pub fn begin(&mut self, place: u32, call: Call) {
         self.calls[place as usize] = Some(call);
     }
 
-    /// Notes that a request leaves now. Returns its bytes and where they go, and whether they went
-    /// there before.
+    /// Records that a request is sent now. Returns its bytes and destination, and whether they were
+    /// sent before.
     pub fn send(
         &mut self,
         now: Instant,
@@ -138,7 +138,7 @@ impl Calls {
         Some((&call.bytes, call.to, again))
     }
 
-    /// A request whose answer is overdue.
+    /// A request whose reply is overdue.
     pub fn overdue(&mut self, now: Instant, patience: Patience) -> Option<Overdue> {
         let place = self.timers.pop_expired(now)?;
         let sent = self.calls[place as usize].as_ref().map(|call| call.sent);
@@ -148,14 +148,14 @@ impl Calls {
         self.end(place).map(Overdue::GivenUp)
     }
 
-    /// The request of this number, if it is under way.
+    /// The request with this number, if it is in flight.
     pub fn get(&self, id: u64) -> Option<&Call> {
         let place = id as usize % CALLS_MAX;
         let call = self.calls.get(place)?.as_ref()?;
         (call.id == id).then_some(call)
     }
 
-    /// Ends the request of this number.
+    /// Ends the request with this number.
     pub fn take(&mut self, id: u64) -> Option<Call> {
         self.get(id)?;
         self.end((id as usize % CALLS_MAX) as u32)
@@ -168,7 +168,7 @@ impl Calls {
         Some(call)
     }
 
-    /// Gives the memory of a request back.
+    /// Releases the memory of a request for reuse.
     pub fn recycle(&mut self, call: Call) {
         self.spare.push(call.bytes);
     }

@@ -1,12 +1,12 @@
-//! One thread's way into an index by UDP datagrams: the client–server mode of
+//! A client of an index over UDP datagrams, for one thread: the client–server mode of
 //! [`rackweave_wire::fabric::lookup`].
 //!
-//! Operations are those of [`super::IndexClient`] and end as they do there; only the way to an
-//! endpoint is another: no connection, each request a datagram of its own that is sent again until
-//! it is answered (`calls`, `sending`). Reads may be done twice. Writes need a session with their
-//! endpoint, in which each is done once at most: an attempt that was answered, whatever the answer,
-//! is over, and what tries again is another. A session that the endpoint does not know any more
-//! ends writes that are under way in it with an unknown outcome, as a broken connection does.
+//! Operations are those of [`super::IndexClient`] and end in the same ways; only the transport
+//! differs. There is no connection: each request is a datagram that is sent again until it is
+//! answered (`calls`, `sending`). Reads may be executed twice. Writes need a session with their
+//! endpoint, in which each is executed at most once. An attempt that was answered, whatever the
+//! answer, is over; a retry is a new attempt. When the endpoint no longer knows a session, the
+//! writes in flight in it end with an unknown outcome, as when a connection breaks.
 
 mod answers;
 mod calls;
@@ -27,19 +27,19 @@ use rackweave_wire::fabric::lookup::{HEADER_LEN, Opened, WRITE_LEN};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// The size and the patience of a client.
+/// Configuration of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatagramClientConfig {
-    /// A random number, which no other client of this index ever has.
+    /// A random number that no other client of this index ever has.
     pub client: u64,
-    /// Operations under way at a time, at most 32768.
+    /// Maximum number of pending operations, at most 32768.
     pub operations: u16,
-    /// How long it waits for an answer before it sends a request again; twice as long each time, up
-    /// to `timeout_max`.
+    /// Wait for a reply before the first repetition of a request. It doubles with each repetition,
+    /// up to `timeout_max`.
     pub timeout: Duration,
-    /// The longest of these waits.
+    /// Maximum wait between repetitions.
     pub timeout_max: Duration,
-    /// How often a request is sent at most, at least once.
+    /// Maximum number of times that a request is sent, at least one.
     pub tries_max: u32,
     /// As [`IndexClientConfig::busy_wait`].
     pub busy_wait: Duration,
@@ -73,45 +73,45 @@ impl DatagramClientConfig {
     }
 }
 
-/// What a client for datagrams has seen, beside its [`ClientStatistics`].
+/// Counters of a datagram client, in addition to its [`ClientStatistics`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramClientStatistics {
-    /// Requests sent, repeated ones included.
+    /// Requests sent, including repetitions.
     pub sent: u64,
-    /// Of those: sent again.
+    /// Repetitions of requests.
     pub repeated: u64,
-    /// Of those: the NIC had no room; they count as lost.
+    /// Requests for which the NIC had no free send buffer; they count as lost.
     pub unsent: u64,
     /// Requests given up.
     pub given_up: u64,
-    /// Datagrams that were no replies, or damaged ones.
+    /// Datagrams that were not replies, or were damaged.
     pub damaged: u64,
-    /// Replies to no request under way: late, or doubled.
+    /// Replies to no pending request: late or duplicate.
     pub strays: u64,
-    /// Replies to gets of which the walk began below the root, by the level; 7 stands for more.
+    /// Replies to gets whose walk began below the root, by level; 7 means 7 or more.
     pub begun: [u64; 8],
     /// Sessions opened.
     pub sessions: u64,
-    /// Sessions that an endpoint did not know any more.
+    /// Sessions that an endpoint no longer knew.
     pub sessions_lost: u64,
 }
 
-/// The way to one endpoint.
+/// The path to one endpoint.
 #[derive(Debug)]
 struct Way {
     to: (Ipv4Addr, u16),
     session: Option<Opened>,
     opening: bool,
-    /// When a request in the session was sent first that was answered since.
+    /// When the latest answered request of the session was first sent.
     fresh: Instant,
-    /// Slots of the session in which no write is under way.
+    /// Slots of the session without a write in flight.
     slots: Vec<u16>,
     /// Operations that wait for a slot or for the session.
     waiting: VecDeque<u32>,
 }
 
 impl Way {
-    /// Whether the endpoint may have forgotten the session, and nothing would be lost by another.
+    /// Whether the endpoint may have forgotten the session, and replacing it loses nothing.
     fn is_stale(&self, now: Instant) -> bool {
         self.session.is_some_and(|session| {
             let keep = Duration::from_nanos(session.keep_ns / 2);
@@ -136,10 +136,10 @@ pub struct DatagramClient {
 }
 
 impl DatagramClient {
-    /// A client that begins with this map. It takes a port, and has no way to any endpoint yet.
+    /// A client that begins with this map. It binds a port, and has no path to any endpoint yet.
     ///
     /// # Errors
-    /// If there is no port.
+    /// If no port is free.
     pub fn new(
         datagrams: &mut dyn Datagrams,
         map: PartitionMap,
@@ -161,7 +161,7 @@ impl DatagramClient {
                 ..IndexClientConfig::default()
             },
         );
-        // Of an entry in a page, the longest that a value needs around it.
+        // The maximum overhead of a value: that of an entry in a page.
         let around = HEADER_LEN + WRITE_LEN.max(32);
         let room = datagrams.datagram_max().saturating_sub(around);
         operations.limit_values(room as u32);
@@ -169,7 +169,7 @@ impl DatagramClient {
             port,
             ways: (0..endpoints).map(|_| None).collect(),
             operations,
-            // One for the map, and a session for each endpoint.
+            // One for the map, and one session for each endpoint.
             calls: Calls::new(usize::from(config.operations) + 1 + endpoints),
             map: MapSoFar::default(),
             scratch: Vec::new(),
@@ -179,10 +179,10 @@ impl DatagramClient {
         })
     }
 
-    /// Says where an endpoint's server listens. A session with a former one is over.
+    /// Sets where an endpoint's server listens. A session with a former server is over.
     ///
     /// # Errors
-    /// If there is no such endpoint.
+    /// If the endpoint does not exist.
     pub fn attach(&mut self, endpoint: EndpointId, to: (Ipv4Addr, u16)) -> Result<(), AttachError> {
         let endpoints = self.ways.len() as u16;
         let no_endpoint = AttachError::NoEndpoint {
@@ -191,7 +191,7 @@ impl DatagramClient {
         };
         let place = self.ways.get_mut(endpoint.index()).ok_or(no_endpoint)?;
         let before = place.take();
-        // A question for a session that is under way to the same place will be answered.
+        // A pending request for a session with the same server will be answered.
         let opening = before
             .as_ref()
             .is_some_and(|before| before.opening && before.to == to);
@@ -209,20 +209,20 @@ impl DatagramClient {
         Ok(())
     }
 
-    /// Gives the port back.
+    /// Releases the port.
     pub fn close(self, datagrams: &mut dyn Datagrams) {
         datagrams.unbind(self.port);
     }
 
-    /// Takes an operation.
+    /// Begins an operation.
     ///
     /// # Errors
-    /// If too many are under way, or it makes no sense.
+    /// If too many operations are pending, or the operation is invalid.
     pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, BeginError> {
         self.operations.begin(op, Access::Rpc)
     }
 
-    /// Gets on with what is under way; an operation that has ended, if there is one.
+    /// Advances all pending operations; returns a completed operation, if there is one.
     pub fn poll(&mut self, now: Instant, datagrams: &mut dyn Datagrams) -> Option<Reply> {
         if let Some(reply) = self.operations.take_reply() {
             return Some(reply);
@@ -231,7 +231,7 @@ impl DatagramClient {
         self.operations.take_reply()
     }
 
-    /// Gets on with what is under way. True if anything came.
+    /// Advances all pending operations. True if anything was received.
     pub fn advance(&mut self, now: Instant, datagrams: &mut dyn Datagrams) -> bool {
         self.operations.wake(now);
         self.dispatch(now, datagrams);
@@ -244,50 +244,50 @@ impl DatagramClient {
         self.received = received;
         self.repeat(now, datagrams);
         if self.operations.is_ready() {
-            // What has to be sent again goes now, and not when something comes next.
+            // Retries are sent now, not when the next reply arrives.
             self.dispatch(now, datagrams);
         }
         came
     }
 
-    /// An operation that has ended, if one is known. Needs no NIC.
+    /// Returns a completed operation, if one is known. Needs no NIC.
     pub fn take(&mut self) -> Option<Reply> {
         self.operations.take_reply()
     }
 
-    /// When to call [`DatagramClient::poll`] even if nothing comes; [`Instant::ZERO`] if there is
-    /// something to be sent.
+    /// When to call [`DatagramClient::poll`] even if nothing arrives; [`Instant::ZERO`] if there is
+    /// something to send.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timeouts = [self.calls.poll_timeout(), self.operations.poll_timeout()];
         timeouts.into_iter().flatten().min()
     }
 
-    /// Operations begun whose end has not been taken.
+    /// Operations begun whose result has not been taken.
     pub fn under_way(&self) -> usize {
         self.operations.under_way()
     }
 
-    /// Operations that may be begun now.
+    /// Number of operations that can begin now.
     pub fn free(&self) -> usize {
         self.operations.free()
     }
 
-    /// The map that it routes by.
+    /// The map that the client uses for routing.
     pub fn map(&self) -> &PartitionMap {
         self.operations.map()
     }
 
-    /// The UDP port that it took.
+    /// The UDP port that the client has bound.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What its operations have seen.
+    /// Counters of its operations.
     pub fn statistics(&self) -> ClientStatistics {
         self.operations.statistics
     }
 
-    /// What its requests have seen.
+    /// Counters of its requests.
     pub fn datagram_statistics(&self) -> DatagramClientStatistics {
         self.statistics
     }

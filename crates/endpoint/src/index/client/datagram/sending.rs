@@ -1,4 +1,4 @@
-//! What is sent, and when it is sent again.
+//! Sending and repetition of requests.
 
 use super::calls::{Call, Overdue, What};
 use super::{DatagramClient, EndpointId};
@@ -10,7 +10,7 @@ use rackweave_verbs::Datagrams;
 use rackweave_wire::fabric::lookup::{Ask, Once};
 
 impl DatagramClient {
-    /// Sends what is to be sent.
+    /// Sends pending requests.
     pub(super) fn dispatch(&mut self, now: Instant, datagrams: &mut dyn Datagrams) {
         if let Some(endpoint) = self.operations.ask.filter(|_| !self.operations.asked) {
             self.map.begin();
@@ -34,8 +34,8 @@ impl DatagramClient {
         }
     }
 
-    /// Begins the writes to an endpoint that wait, as far as there are slots; opens a session if
-    /// one is needed.
+    /// Begins the writes that wait for an endpoint, as far as there are free slots; opens a session
+    /// if one is needed.
     pub(super) fn write_on(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl DatagramClient {
         }
     }
 
-    /// Asks for the next piece of the map. False if there is no way to the endpoint.
+    /// Requests the next piece of the map. False if there is no path to the endpoint.
     pub(super) fn ask_for_map(
         &mut self,
         now: Instant,
@@ -143,7 +143,7 @@ impl DatagramClient {
         self.scratch = scratch;
     }
 
-    /// Begins a request. False if there is no way to the endpoint.
+    /// Begins a request. False if there is no path to the endpoint.
     fn send(
         &mut self,
         now: Instant,
@@ -175,11 +175,11 @@ impl DatagramClient {
         let sent = datagrams.send(self.port, to, bytes);
         self.statistics.sent += 1;
         self.statistics.repeated += u64::from(again);
-        // It is as if it were lost: its turn comes again.
+        // A request that was not sent counts as lost: it is repeated later.
         self.statistics.unsent += u64::from(sent.is_err());
     }
 
-    /// Sends again what has had no answer in time, or gives it up.
+    /// Repeats requests whose reply is overdue, or gives them up.
     pub(super) fn repeat(&mut self, now: Instant, datagrams: &mut dyn Datagrams) {
         while let Some(overdue) = self.calls.overdue(now, self.config.patience()) {
             match overdue {

@@ -1,4 +1,4 @@
-//! Clients and servers over a network that loses, doubles, delays and damages.
+//! Clients and servers over a network that loses, duplicates, delays and damages datagrams.
 
 use super::*;
 use crate::btree::{Direction, Tree, TreeConfig};
@@ -19,13 +19,13 @@ fn server_ip(endpoint: u16) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, endpoint as u8 + 1)
 }
 
-/// Chances in a hundred.
+/// Probabilities in percent.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     loss: u64,
     double: u64,
     damage: u64,
-    /// Nanoseconds that a datagram takes at most; one at least.
+    /// Maximum delay of a datagram in nanoseconds, at least one.
     delay: u64,
 }
 
@@ -35,17 +35,17 @@ struct Net {
     rng: Rng,
     now: Instant,
     faults: Faults,
-    /// Addresses that nothing comes to.
+    /// Addresses that receive nothing.
     dead: Vec<Ipv4Addr>,
     sent: u64,
     flights: BTreeMap<(Instant, u64), (Address, Address, Vec<u8>)>,
     inboxes: HashMap<Address, VecDeque<(Address, Vec<u8>)>>,
     max: usize,
-    /// What a switch fills in.
+    /// The hints that a switch may fill in.
     hints: Vec<u32>,
 }
 
-/// A node's way into the network.
+/// A node's connection to the network.
 #[derive(Clone)]
 struct End {
     net: Rc<RefCell<Net>>,
@@ -90,7 +90,7 @@ impl Net {
         }
     }
 
-    /// Goes on to `until`, and delivers what comes by then.
+    /// Advances the time to `until`, and delivers the datagrams due by then.
     fn go_on(&mut self, until: Instant) {
         self.now = until;
         while let Some(entry) = self.flights.first_entry()
@@ -170,7 +170,7 @@ fn server_config(incarnation: u64) -> DatagramServerConfig {
 }
 
 impl World {
-    /// Two endpoints with half of the keys each; the client knows `map`.
+    /// Two endpoints with half of the keys each; the client begins with `map`.
     fn new(seed: u64, faults: Faults, max: usize, map: PartitionMap) -> Self {
         let net = Net::new(seed, faults, max);
         let true_map = PartitionMap::new(7, 2, halves([0, 1])).unwrap();
@@ -213,7 +213,7 @@ impl World {
         Self::new(seed, Faults::default(), 1000, map)
     }
 
-    /// A step of a microsecond; what has ended.
+    /// Advances by a microsecond; returns completed operations.
     fn step(&mut self) -> Vec<Reply> {
         let now = self.net.borrow().now + Duration::from_micros(1);
         self.net.borrow_mut().go_on(now);
@@ -227,7 +227,7 @@ impl World {
         replies
     }
 
-    /// The end of one operation.
+    /// Runs one operation to its end.
     fn finish(&mut self, op: &Op<'_>) -> Result<Answer, IndexError> {
         let ticket = self.client.begin(op).unwrap();
         for _ in 0..200_000 {
@@ -252,8 +252,8 @@ fn halves(owners: [u16; 2]) -> Vec<Part> {
     ]
 }
 
-/// Changes and reads keys, several at a time, never two operations on one key; whatever was
-/// answered must be what a map says.
+/// Writes and reads keys, several at a time, never two operations on one key. Every result must
+/// match a model map.
 fn history(world: &mut World, rng: &mut Rng, mut left: u32) {
     let mut model: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut under_way: HashMap<Ticket, (Vec<u64>, Answer)> = HashMap::new();
@@ -317,7 +317,7 @@ fn history(world: &mut World, rng: &mut Rng, mut left: u32) {
             assert_eq!(reply.result, Ok(expect), "{keys:?}");
         }
     }
-    // And nothing else is there.
+    // And no other keys are present.
     let mut there = BTreeMap::new();
     for (server, _) in &world.servers {
         let tree = server.shard().tree();
@@ -340,7 +340,7 @@ const FAULTY: Faults = Faults {
 #[test]
 fn each_write_is_done_once_whatever_the_network_does() {
     for seed in 1..7 {
-        // The client begins with everything the wrong way round, and the map comes in pieces.
+        // The client begins with the endpoints swapped, and the map arrives in pieces.
         let map = PartitionMap::new(1, 2, halves([1, 0])).unwrap();
         let mut world = World::new(seed, FAULTY, 110 + 36, map);
         if seed % 2 == 0 {
@@ -380,7 +380,7 @@ fn siblings_share_sessions() {
     let (server, end) = &world.servers[0];
     let sibling = (server.sibling(), end.clone());
     world.servers.push(sibling);
-    // They poll in turn, a datagram each, so that copies come to both.
+    // They poll in turn, a datagram each, so that duplicates reach both.
     for (server, _) in &mut world.servers {
         server.config_burst(1);
     }
@@ -395,7 +395,7 @@ fn a_session_that_is_lost_leaves_an_unknown_outcome() {
     let mut world = World::exact(1);
     let put = |key| Op::Put { key, value: b"x" };
     assert_eq!(world.finish(&put(1)), Ok(Answer::Found(false)));
-    // The endpoint's server begins anew, with what the shard has.
+    // The endpoint's server restarts, with the same shard.
     let (server, end) = &mut world.servers[0];
     let shard = server.shard().clone();
     *server = DatagramServer::new(shard, server_config(5000));
@@ -425,7 +425,7 @@ fn a_session_that_may_be_forgotten_is_opened_anew() {
         world.step();
     }
     assert_eq!(others(&mut world, 5..8), 2, "both have rested");
-    // Full of others' sessions, until they have rested, too.
+    // All sessions belong to others, until those are idle, too.
     assert_eq!(world.finish(&put(3)), Ok(Answer::Found(false)));
     let statistics = world.client.datagram_statistics();
     assert_eq!((statistics.sessions, statistics.sessions_lost), (2, 0));
@@ -487,7 +487,7 @@ fn nonsense_harms_nobody() {
     for round in 0..4000 {
         let mut bytes: Vec<u8> = (0..rng.below(90)).map(|_| rng.next_u32() as u8).collect();
         if round % 2 == 0 {
-            // Sound but for the body, or a sound reply to nothing.
+            // Valid except for the body, or a valid reply to no request.
             sound.clear();
             let of = lookup::Reply {
                 op: rng.below(10) as u8,
@@ -532,7 +532,7 @@ fn nonsense_harms_nobody() {
     assert!(!end.unbind(port), "it was given back");
 }
 
-/// Makes the check of a request right: over all but the tree node and itself.
+/// Corrects the check word of a request: it covers all but the tree node and itself.
 fn renew_check(bytes: &mut [u8]) {
     let covered = [&bytes[..4], &bytes[8..32], &bytes[36..]].concat();
     let mut crc = u32::MAX;

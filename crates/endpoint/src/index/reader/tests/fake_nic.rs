@@ -1,6 +1,6 @@
-//! A fake NIC of both ends: READs bring their cache lines one at a time, in any order, while the
-//! tree changes. What is not a READ is lost. Fake switches, if there are any, answer queries: READs
-//! with rkey 0.
+//! A fake NIC for both ends: READs return their cache lines one at a time, in any order, while the
+//! tree changes. Work requests other than READs are dropped. Fake switches, if present, answer
+//! queries: READs with rkey 0.
 
 use rackweave_base::{Qpn, Rkey, Rng};
 use rackweave_verbs::scripted::{ScriptedNic, Tables};
@@ -12,23 +12,23 @@ use std::collections::VecDeque;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A READ under way.
+/// A READ in flight.
 struct Read {
     request: WorkRequest,
     qpn: Qpn,
     remote: Region,
     offset: usize,
     bytes: Vec<u8>,
-    /// Lines that have not come.
+    /// Lines that have not arrived.
     lines: Vec<usize>,
 }
 
-/// What the switches know: which region and offset a key leads to.
+/// What the switches know: the region and offset for a key.
 pub type Network = Box<dyn FnMut(u64) -> (Rkey, u64)>;
 
-/// Both ends' NIC.
+/// The NIC of both ends.
 pub struct FakeNic {
-    /// Without one a query gets to the endpoint, where no region has its key.
+    /// Without it a query reaches the endpoint, where no region has its key.
     pub network: Option<Network>,
 
     tables: Tables,
@@ -50,8 +50,8 @@ impl FakeNic {
         }
     }
 
-    /// Lets a line of some READ come. READs end in the order in which they were posted. False if
-    /// there are none.
+    /// Delivers a line of some READ. READs complete in the order in which they were posted. False
+    /// if there are none.
     pub fn step(&mut self) -> bool {
         if self.reads.is_empty() {
             return false;
@@ -82,12 +82,12 @@ impl FakeNic {
             .complete(qpn, request.id, opcode, status, length);
     }
 
-    /// Queue pairs that are made from now on work, whatever became of those before.
+    /// Queue pairs created from now on work, whatever happened to earlier ones.
     pub fn mend(&mut self) {
         self.broken = false;
     }
 
-    /// The peer is gone: everything under way fails.
+    /// The peer has failed: all pending READs fail.
     pub fn break_off(&mut self) {
         self.broken = true;
         for read in core::mem::take(&mut self.reads) {

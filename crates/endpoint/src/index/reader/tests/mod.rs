@@ -1,4 +1,4 @@
-//! Walks over a tree that changes under them.
+//! Walks over a tree that changes meanwhile.
 
 pub(in crate::index) mod fake_nic;
 mod network;
@@ -17,7 +17,7 @@ const KEYS: u64 = 1500;
 /// When a key changed, and to what.
 type Change = (u64, Option<Vec<u8>>);
 
-/// What keys were in the course of time.
+/// The history of the keys' values.
 #[derive(Default)]
 struct Past(BTreeMap<u64, Vec<Change>>);
 
@@ -27,7 +27,7 @@ impl Past {
         past.push((now, value));
     }
 
-    /// Whether `key` was `value` at some moment from `from` to `to`.
+    /// Whether `key` had `value` at some moment from `from` to `to`.
     fn was(&self, key: u64, (from, to): (u64, u64), value: Option<&[u8]>) -> bool {
         let nothing = vec![(0, None)];
         let past = self.0.get(&key).unwrap_or(&nothing);
@@ -37,7 +37,7 @@ impl Past {
             .any(|((at, was), end)| *at <= to && end > from && was.as_deref() == value)
     }
 
-    /// Whether `key` had some value from `from` to `to` throughout.
+    /// Whether `key` was present throughout from `from` to `to`.
     fn was_there(&self, key: u64, (from, to): (u64, u64)) -> bool {
         !self.was(key, (from, to), None)
     }
@@ -62,7 +62,8 @@ impl Fixture {
     fn with(seed: u64, cache_bytes: u64, lengths: &'static [usize], network: bool) -> Self {
         let memory = Memory::new(16 << 20);
         let longest = *lengths.iter().max().unwrap() as u32;
-        // Fewer children than fit, so that there are more levels; and places for what pins hold.
+        // Fewer children than fit, so that there are more levels; and capacity for pinned tree
+        // nodes.
         let config = TreeConfig::for_keys(4 * KEYS, 512, longest).with_fan_out(8);
         let block = memory.allocate(config.bytes() as usize).unwrap();
         let tree = Tree::create(block, &config).unwrap();
@@ -99,7 +100,7 @@ impl Fixture {
     fn change(&mut self) {
         self.now += 1;
         let rng = &mut self.nic.rng;
-        // Waves of inserts and removals, so that tree nodes split, are merged, and used again.
+        // Waves of inserts and removals, so that tree nodes are split, merged, and reused.
         let growing = (self.now / 1500).is_multiple_of(2);
         let key = rng.below(KEYS);
         if rng.chance(if growing { 0.8 } else { 0.2 }) {
@@ -139,7 +140,7 @@ impl Fixture {
 
     fn check(&self, query: Query, span: (u64, u64), found: &Found) {
         match (query, found) {
-            // Allowed, if the tree is changed between any two lines; counted below.
+            // Allowed, if the tree changes between any two lines; counted below.
             (_, Found::GivenUp) => {}
             (Query::Get { key }, Found::Value(value)) => {
                 assert!(
@@ -174,7 +175,7 @@ impl Fixture {
             Direction::Backward => keys.is_sorted_by(|a, b| a > b),
         };
         assert!(sorted && keys.len() <= limit as usize);
-        // As far as it went, nothing is missing.
+        // No key is missing in the range that the scan covered.
         let full = keys.len() == limit as usize;
         let (low, last) = match (direction, keys.last()) {
             (Direction::Forward, Some(&end)) if full => (low, end),
@@ -205,7 +206,7 @@ fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> Read
     run_history(&mut fixture, seed, |_, _| {})
 }
 
-/// Changes and walks at the same time; `also` is called before each step.
+/// Changes and walks concurrently; `also` is called before each step.
 #[track_caller]
 fn run_history(
     fixture: &mut Fixture,
@@ -240,7 +241,7 @@ fn whatever_changes_under_it_a_walk_finds_what_was_there() {
             all += check_history(seed, cache_bytes, &[8, 1, 60, 200]);
         }
     }
-    // Everything that can happen has happened.
+    // Every possible event has occurred.
     let elsewhere = |name: &str| name == "moved" || name.starts_with("network");
     for (name, count) in all.list().filter(|(name, _)| !elsewhere(name)) {
         let seldom = ["given_up", "records_torn"].contains(&name);

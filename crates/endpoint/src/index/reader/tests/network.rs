@@ -1,14 +1,15 @@
-//! Walks that begin where switches lead, well or badly.
+//! Walks that begin where switches lead, correctly or not.
 
 use super::*;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Where switches lead: from the least key on, to a tree node.
+/// What the switches know: the tree node for each range, by its least key.
 type Known = Rc<RefCell<BTreeMap<u64, u32>>>;
 
-/// Has the switches lead by what they know, or to anything if they know nothing of the key.
+/// Lets the switches answer from what they know, or with a random tree node if they do not know the
+/// key.
 fn lead_by(fixture: &mut Fixture) -> Known {
     let known = Known::default();
     let (mine, layout) = (known.clone(), fixture.reader.remote.layout);
@@ -23,7 +24,7 @@ fn lead_by(fixture: &mut Fixture) -> Known {
     known
 }
 
-/// Tree nodes of all levels with their low fences, some of them.
+/// A sample of tree nodes of all levels with their low fences.
 fn places(fixture: &mut Fixture) -> Vec<(NodePointer, u64)> {
     let outline = fixture.shard.tree().outline(usize::MAX);
     let children = outline.iter().flat_map(|node| &node.children);
@@ -36,12 +37,12 @@ fn places(fixture: &mut Fixture) -> Vec<(NodePointer, u64)> {
 
 fn learn(known: &Known, places: &[(NodePointer, u64)]) {
     let places = places.iter().map(|(pointer, low)| (*low, pointer.index));
-    // Parents come first: of those with the same low fence, the deepest stays.
+    // Parents come first: of those with the same low fence, the deepest is kept.
     *known.borrow_mut() = places.collect();
 }
 
-/// Pins come and go with what the switches know: what they knew before stays pinned for as long as
-/// a READ may be under way.
+/// Pins change with what the switches know: what they knew before stays pinned for as long as a
+/// READ may be in flight.
 fn check_pinned(seed: u64, cache_bytes: u64) -> ReaderStatistics {
     let mut fixture = Fixture::with(seed, cache_bytes, &[8, 60], true);
     let known = lead_by(&mut fixture);
@@ -79,7 +80,7 @@ fn what_is_pinned_never_leads_astray() {
             >= 3,
         "{all:?}"
     );
-    // A torn answer is asked for again.
+    // A torn answer is queried again.
     let answers: u64 = all.network_levels.iter().sum();
     assert!(answers < all.network_queries, "{all:?}");
 }
@@ -91,7 +92,7 @@ fn what_is_out_of_date_or_wrong_costs_time_and_nothing_else() {
         for wrong in [false, true] {
             let mut fixture = Fixture::with(seed, 0, &[8], true);
             let known = lead_by(&mut fixture);
-            // With `wrong` they know nothing, and lead anywhere.
+            // With `wrong` they know nothing, and lead to random tree nodes.
             all += run_history(&mut fixture, seed, |fixture, step| {
                 if step % 20_000 == 10_000 && !wrong {
                     let places = places(fixture);
@@ -104,7 +105,7 @@ fn what_is_out_of_date_or_wrong_costs_time_and_nothing_else() {
     assert!(all.network_followed > 100, "{all:?}");
 }
 
-/// The end of one lookup, and what it counted.
+/// The result of one lookup, and its counters.
 fn ask(fixture: &mut Fixture, query: Query) -> (Found, ReaderStatistics) {
     let before = fixture.reader.statistics();
     assert!(fixture.reader.begin(&mut fixture.nic, 0, query, 1));
@@ -134,7 +135,7 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
     let levels = outline[0].level;
     assert!(levels >= 2);
     let there = |key: u64| Found::Value(Some((&key.to_le_bytes()[..]).into()));
-    // By the root, then by one tree node of each level.
+    // From the root, then from one tree node of each level.
     learn(&known, &[(fixture.reader.remote.root, 0)]);
     let (found, seen) = ask(&mut fixture, Query::Get { key: 300 });
     assert_eq!((found, seen.reads), (there(300), u64::from(levels) + 1));
@@ -157,7 +158,7 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
         assert_eq!((found, seen.reads), (there(low), u64::from(level) + 1));
         assert_eq!(seen.network_levels[usize::from(level)], 1);
     }
-    // A leaf to the left: one READ more.
+    // A leaf to the left: one additional READ.
     let leaves: Vec<_> = outline.iter().filter(|node| node.level == 1).collect();
     let [(low, left), (right_low, _)] = leaves[0].children[..2] else {
         panic!("an inner tree node has two children");
@@ -168,7 +169,7 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
         (found, seen.reads, seen.network_followed),
         (there(right_low), 2, 1)
     );
-    // A leaf to the right, and one that is free: all levels more.
+    // A leaf to the right, and one that is free: all levels are read in addition.
     *known.borrow_mut() = BTreeMap::from([(0, leaves[0].children[1].1.index)]);
     let (found, seen) = ask(&mut fixture, Query::Get { key: 0 });
     let reads = u64::from(levels) + 2;
@@ -213,11 +214,11 @@ fn scans_begin_where_the_network_leads() {
             keys.reverse();
         }
         assert_eq!(keys, (100..=250).collect::<Vec<_>>());
-        // Leaves and the map version, and no tree node above them.
+        // Only leaves and the map version are read, no tree node above them.
         assert_eq!(seen.reads, seen.leaves_scanned + 1, "{seen:?}");
         let asked = match direction {
             Direction::Forward => 1,
-            // No leaf knows its left neighbour.
+            // A leaf does not know its left neighbour.
             Direction::Backward => seen.leaves_scanned,
         };
         assert_eq!(
@@ -258,7 +259,7 @@ fn a_torn_answer_is_asked_for_again_and_then_done_without() {
     let outline = fixture.shard.tree().outline(usize::MAX);
     let (low, leaf) = outline.last().unwrap().children[0];
     learn(&known, &[(leaf, low)]);
-    // An entry of a leaf that the plain walk does not come to; its check does not fit any more.
+    // An entry of a leaf that the plain walk does not visit; its check word is wrong now.
     let (other_low, _) = outline.last().unwrap().children[1];
     let at = fixture.reader.remote.layout.offset(leaf.index) as usize;
     let word = fixture.shard.tree().block().word(at + 80);
@@ -281,7 +282,7 @@ fn a_query_that_no_switch_answers_breaks_the_way_and_is_counted() {
     let mut fixture = Fixture::with(1, 0, &[8], true);
     fixture.shard.put(5, &[5; 8]).unwrap();
     let query = Query::Get { key: 5 };
-    // Those that were to do without are lost with it.
+    // Walks that do not query the network fail with the connection, too.
     assert!(
         fixture
             .reader
@@ -298,7 +299,7 @@ fn a_query_that_no_switch_answers_breaks_the_way_and_is_counted() {
     assert_eq!(ends, [1, 2]);
     assert!(fixture.reader.is_broken() && fixture.reader.is_refused());
     assert_eq!(fixture.reader.statistics().network_refused, 1);
-    // A way that breaks otherwise was not refused.
+    // A connection that breaks for another reason was not refused.
     let mut fixture = Fixture::with(1, 0, &[8], true);
     assert!(
         fixture

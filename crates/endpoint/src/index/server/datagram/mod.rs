@@ -1,9 +1,9 @@
-//! The endpoint's side of requests that come as UDP datagrams
+//! The endpoint's side of requests that arrive as UDP datagrams
 //! ([`rackweave_wire::fabric::lookup`]).
 //!
-//! What a request does is the same as over `rpc`, on the same shard. A get begins at the tree node
-//! that a switch has filled in, if that is of use. A read that comes twice is done twice; a write
-//! that comes twice is done once (`sessions`).
+//! Requests have the same effect as over `rpc`, on the same shard. A get begins at the tree node
+//! that a switch has filled in, if that is usable. A duplicate of a read is executed again; a
+//! duplicate of a write is not (`sessions`).
 
 mod sessions;
 
@@ -22,25 +22,25 @@ use rackweave_wire::fabric::rpc::Status;
 use sessions::{Recorded, Sessions, Verdict};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The size of a server for datagrams.
+/// Configuration of a datagram server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatagramServerConfig {
-    /// The UDP port; switches know [`lookup::PORT`].
+    /// The UDP port; switches recognise [`lookup::PORT`].
     pub port: u16,
-    /// A random number, which no server of this index had before: sessions are counted from it.
+    /// A random number that no server of this index has used before: session numbers start from it.
     pub incarnation: u64,
-    /// Clients that may have a session at a time.
+    /// Maximum number of concurrent client sessions.
     pub sessions_max: u32,
-    /// Writes that each of them may have under way.
+    /// Maximum number of pending writes per session.
     pub slots: u16,
-    /// How long a session is kept at least when it is not used.
+    /// Minimum time for which an unused session is kept.
     pub keep: Duration,
-    /// Requests that one [`DatagramServer::poll`] serves at most.
+    /// Maximum number of requests that one [`DatagramServer::poll`] serves.
     pub burst: u32,
 }
 
 impl DatagramServerConfig {
-    /// Room for 1024 clients with 64 writes each, kept for ten seconds.
+    /// Up to 1024 clients with 64 writes each; sessions are kept for ten seconds.
     pub const fn new(incarnation: u64) -> Self {
         Self {
             port: lookup::PORT,
@@ -53,38 +53,38 @@ impl DatagramServerConfig {
     }
 }
 
-/// What a server for datagrams has seen.
+/// Counters of a datagram server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramServerStatistics {
-    /// Datagrams that came.
+    /// Datagrams received.
     pub received: u64,
-    /// Of those: no requests, or damaged ones. Nobody is answered.
+    /// Datagrams that are not requests, or are damaged. They get no reply.
     pub damaged: u64,
-    /// Of those: sound requests that make no sense. They are refused.
+    /// Undamaged requests that are malformed. They are refused.
     pub malformed: u64,
-    /// Gets for which a tree node was filled in.
+    /// Gets with a hinted tree node.
     pub hinted: u64,
-    /// Of those: the walk began there.
+    /// Hinted gets whose walk began at the hint.
     pub begun: u64,
-    /// Of those: the key was to the right, and neighbours were followed.
+    /// Hinted gets whose key was to the right of the hint; the walk followed neighbours.
     pub followed: u64,
-    /// Levels of the tree that gets saw.
+    /// Levels of the tree that gets visited.
     pub levels_walked: u64,
-    /// Levels that gets did not have to see.
+    /// Levels of the tree that gets skipped.
     pub levels_skipped: u64,
-    /// Writes that had been carried out before: the answer was repeated.
+    /// Writes that had been executed before; the reply was repeated.
     pub repeated: u64,
-    /// Writes that came when their slot had gone on, or while another thread was at them.
+    /// Writes whose slot has a newer write, or that another thread was executing.
     pub late: u64,
-    /// Writes in sessions that are not known.
+    /// Writes in unknown sessions.
     pub sessionless: u64,
-    /// Sessions that could not be opened for want of room.
+    /// Sessions that could not be opened because all were in use.
     pub sessions_full: u64,
-    /// Replies for which the NIC had no room.
+    /// Replies for which the NIC had no free send buffer.
     pub unsent: u64,
 }
 
-/// One thread of an endpoint that serves datagrams: whoever runs it polls it.
+/// One thread of an endpoint that serves datagrams; its owner polls it.
 #[derive(Debug)]
 pub struct DatagramServer {
     service: IndexServer,
@@ -108,7 +108,7 @@ impl DatagramServer {
         Self::with(shard, config, Arc::new(Mutex::new(sessions)))
     }
 
-    /// Another thread for the same port and the same sessions.
+    /// Another thread's server for the same port and the same sessions.
     #[must_use]
     pub fn sibling(&self) -> Self {
         let shard = self.service.shard().clone();
@@ -131,15 +131,15 @@ impl DatagramServer {
         }
     }
 
-    /// Takes the port. To be done once for all siblings on a node.
+    /// Binds the port. Must be called once for all siblings on a node.
     ///
     /// # Errors
-    /// If the port is not to be had.
+    /// If the port is not available.
     pub fn bind(&self, datagrams: &mut dyn Datagrams) -> Result<(), BindError> {
         datagrams.bind(self.config.port).map(drop)
     }
 
-    /// Gives the port back.
+    /// Releases the port.
     pub fn unbind(&self, datagrams: &mut dyn Datagrams) {
         datagrams.unbind(self.config.port);
     }
@@ -149,29 +149,29 @@ impl DatagramServer {
         self.service.shard()
     }
 
-    /// What it counts; whoever drives it tells it how long it has worked.
+    /// Its counters. The thread that drives it adds its busy time.
     pub fn meter(&self) -> &Arc<Meter> {
         self.service.meter()
     }
 
-    /// What it has seen.
+    /// The counters of datagrams.
     pub fn statistics(&self) -> DatagramServerStatistics {
         self.statistics
     }
 
-    /// Sessions that were opened by all siblings, and those that were dropped to make room.
+    /// Sessions opened by all siblings, and those dropped to make space.
     pub fn sessions(&self) -> (u64, u64) {
         let sessions = self.lock();
         (sessions.opened, sessions.evicted)
     }
 
-    /// Takes fewer requests at a time.
+    /// Limits the number of requests served at a time.
     #[cfg(test)]
     pub(in crate::index) fn config_burst(&mut self, burst: u32) {
         self.config.burst = burst;
     }
 
-    /// A session of another client.
+    /// Opens a session for another client.
     #[cfg(test)]
     pub(in crate::index) fn open_for(&self, now: Instant, client: u64, id: u64) -> Option<u64> {
         let opened = self.lock().open(now, client, id)?;
@@ -182,7 +182,7 @@ impl DatagramServer {
         self.sessions.lock().expect("no holder of this lock panics")
     }
 
-    /// Carries out what has come, a burst at most. Returns how many datagrams that were.
+    /// Executes received requests, at most one burst. Returns the number of datagrams.
     pub fn poll(&mut self, now: Instant, datagrams: &mut dyn Datagrams) -> u32 {
         let room = datagrams.datagram_max();
         let mut request = core::mem::take(&mut self.request);
@@ -202,8 +202,8 @@ impl DatagramServer {
         served
     }
 
-    /// Carries out one request and makes the reply, of at most `room` bytes. False if there is
-    /// nobody to answer, or nothing.
+    /// Executes one request and makes the reply, of at most `room` bytes. False if no reply is to
+    /// be sent.
     fn serve(&mut self, now: Instant, bytes: &[u8], room: usize) -> bool {
         let Ok(request) = lookup::Request::parse(bytes) else {
             self.statistics.damaged += 1;
@@ -235,8 +235,8 @@ impl DatagramServer {
         answer.is_some()
     }
 
-    /// Writes the body of the reply; returns its status and where a walk began. Nothing if the
-    /// request is not to be answered.
+    /// Writes the body of the reply; returns its status and where a walk began. `None` if the
+    /// request gets no reply.
     fn carry_out(
         &mut self,
         now: Instant,
@@ -304,12 +304,12 @@ impl DatagramServer {
         statistics.followed += u64::from(begun.followed > 0);
         statistics.levels_walked += u64::from(begun.walked);
         statistics.levels_skipped += u64::from(begun.skipped);
-        // What was found has its answer.
+        // A key that was found has its reply already.
         let _ = service.answer_get(there, reply);
         begun.level.unwrap_or(FROM_ROOT)
     }
 
-    /// Carries a write out unless that was done before.
+    /// Executes a write unless it was executed before.
     fn write(
         &mut self,
         now: Instant,
@@ -335,8 +335,8 @@ impl DatagramServer {
                 return Some(NO_SESSION);
             }
         }
-        // What was denied has its answer, which is kept as well: a copy that comes later must not
-        // be carried out when the client has tried again elsewhere.
+        // A denied write has its reply already, which is kept as well: a late copy must not be
+        // executed when the client has tried again elsewhere.
         let _ = self.service.operate(request, reply);
         let answer = Recorded::new(reply.written()).expect("answers to writes are short");
         self.lock().record(client, id, once, answer);

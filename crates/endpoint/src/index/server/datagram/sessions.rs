@@ -1,18 +1,18 @@
-//! Sessions: by what a write that comes again is recognised.
+//! Sessions: recognition of repeated writes.
 //!
-//! A client opens a session with a server, and has one write under way in each of its slots. The
-//! server keeps the number and the answer of the last one. A session that was dropped to make room,
-//! or that a former incarnation of the server had, is unknown: what comes in it is refused, since
-//! nobody can tell whether it was carried out before.
+//! A client opens a session with a server, and has one write in flight in each of its slots. The
+//! server keeps the number and the reply of the last write in each slot. A session that was dropped
+//! to make space, or that belongs to a former incarnation of the server, is unknown. Writes in it
+//! are refused, since it is unknown whether they were executed before.
 
 use rackweave_base::{Duration, Instant};
 use rackweave_wire::fabric::lookup::{Once, Opened};
 use std::collections::HashMap;
 
-/// Bytes of an answer to a write at most: an outcome and a version.
+/// Maximum length of a reply to a write: an outcome and a version.
 const ANSWER_MAX: usize = 9;
 
-/// The answer to a write.
+/// The reply to a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Recorded {
     bytes: [u8; ANSWER_MAX],
@@ -20,7 +20,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Nothing if it is longer than any answer to a write.
+    /// `None` if it is longer than any reply to a write.
     pub fn new(answer: &[u8]) -> Option<Self> {
         let mut bytes = [0; ANSWER_MAX];
         bytes.get_mut(..answer.len())?.copy_from_slice(answer);
@@ -33,18 +33,18 @@ impl Recorded {
     }
 }
 
-/// What is to be done with a write.
+/// How to handle a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// It is to be carried out, once: then [`Sessions::record`] takes the answer.
+    /// Execute it, once. Then [`Sessions::record`] takes the reply.
     New,
-    /// It was carried out; this was the answer.
+    /// It was executed; this was the reply.
     Done(Recorded),
-    /// Another thread is at it: whoever sent it will ask again.
+    /// Another thread is executing it. The client will send it again.
     UnderWay,
-    /// Its slot has gone on: it was given up.
+    /// Its slot has a newer write: the client has given it up.
     Late,
-    /// There is no such session or slot.
+    /// The session or the slot does not exist.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Verdict {
 struct Slot {
     /// The number of the last write.
     last: u64,
-    /// Its answer; nothing while it is being carried out, and at first.
+    /// Its reply; `None` while it is being executed, and initially.
     answer: Option<Recorded>,
 }
 
@@ -66,7 +66,7 @@ struct Session {
 
 /// The sessions of a server, shared by its threads.
 pub(super) struct Sessions {
-    /// The number of the next session. Servers begin at random numbers, so none comes twice.
+    /// The number of the next session. Servers begin at random numbers, so no number is used twice.
     next: u64,
     max: usize,
     slots: u16,
@@ -96,8 +96,8 @@ impl Sessions {
         }
     }
 
-    /// Opens a session for a client, by request `id`. If it comes again, or late, it is answered
-    /// with the session that the client has. Nothing if there is no room.
+    /// Opens a session for a client, by request `id`. If the request is a duplicate or late,
+    /// returns the session that the client has. `None` if no session is free.
     pub fn open(&mut self, now: Instant, client: u64, id: u64) -> Option<Opened> {
         let known = self.by_client.get(&client);
         let is_new = known.is_none_or(|session| session.opened_by < id);
@@ -124,10 +124,10 @@ impl Sessions {
         })
     }
 
-    /// Drops the session that was not used for longest, if that is long enough.
+    /// Drops the session that was unused for longest, if that is long enough.
     fn evict(&mut self, now: Instant) -> Option<()> {
         let sessions = self.by_client.iter();
-        // Among equals the least client, so that runs repeat exactly.
+        // Among equals the client with the least number, so that runs are reproducible.
         let oldest = sessions.map(|(&client, session)| (session.used, client));
         let (used, client) = oldest.min()?;
         if now < used + self.keep {
@@ -147,7 +147,7 @@ impl Sessions {
         Some((&mut session.used, slot))
     }
 
-    /// Judges write `id` of a client.
+    /// Classifies write `id` of a client.
     pub fn judge(&mut self, now: Instant, client: u64, id: u64, once: Once) -> Verdict {
         let Some((used, slot)) = self.slot(client, once) else {
             return Verdict::Unknown;
@@ -166,9 +166,9 @@ impl Sessions {
         Verdict::New
     }
 
-    /// Notes the answer to write `id`, which was judged new.
+    /// Records the reply to write `id`, which was classified as new.
     pub fn record(&mut self, client: u64, id: u64, once: Once, answer: Recorded) {
-        // The session may have been opened anew meanwhile.
+        // The session may have been replaced by a new one meanwhile.
         if let Some((_, slot)) = self.slot(client, once)
             && slot.last == id
         {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((judge(4), judge(0)), (Verdict::Late, Verdict::Late));
         assert_eq!(judge(8), Verdict::New);
         assert_eq!(judge(5), Verdict::Late, "the slot has gone on");
-        // An answer that comes when the slot has gone on is nobody's.
+        // A reply that arrives after its slot has a newer write belongs to no write.
         sessions.record(7, 5, once(100, 0), answer);
         assert_eq!(sessions.judge(at(1), 7, 8, once(100, 0)), Verdict::UnderWay);
         assert_eq!(sessions.judge(at(1), 8, 9, once(100, 0)), Verdict::Unknown);

@@ -1,4 +1,4 @@
-//! The side that gives a range away.
+//! The giver's side of a move.
 
 use super::{Giving, HandoverError, Marked, MoveId};
 use crate::btree::Direction;
@@ -7,12 +7,12 @@ use crate::index::shard::ownership::Span;
 use crate::index::shard::{Shard, span_of};
 
 impl Shard {
-    /// Begins to give keys of `low..=last` to `to`: as many from the end next to it as there are
-    /// about `entries_max` entries in. When this returns no write to what is marked is on its way;
-    /// reads go on.
+    /// Begins to give keys of `low..=last` to `to`: the part next to the taker that has about
+    /// `entries_max` entries. When this returns no write to the marked keys is in progress; reads
+    /// continue.
     ///
     /// # Errors
-    /// If the range cannot go there, another move is under way, or `map` is not the newest.
+    /// If the range cannot go there, another move is pending, or `map` is not the newest.
     pub fn mark(
         &self,
         id: MoveId,
@@ -55,10 +55,10 @@ impl Shard {
         })
     }
 
-    /// The part of a range at the end next to its taker in which there are about `most` entries.
+    /// The part of a range, at the end next to its taker, that has about `most` entries.
     fn cut(&self, map: &PartitionMap, to: EndpointId, range: Span, most: u32) -> Span {
         let own = self.owned().keys;
-        // A taker to the right, or one that has nothing yet, takes from the high end.
+        // A taker to the right, or one that owns nothing yet, takes from the high end.
         let high = match map.part_of(to) {
             Some(part) => part.low > own.low,
             None => range.last == own.last,
@@ -82,8 +82,8 @@ impl Shard {
         }
     }
 
-    /// Shows `page` the entries of the range that is leaving, from `from` on, until it says false.
-    /// Returns the key of the entry that it refused; nothing if that was all.
+    /// Passes the entries of the range that is leaving, from `from` on, to `page` until it returns
+    /// false. Returns the key of the refused entry; `None` if no entries are left.
     ///
     /// # Errors
     /// If there is no such move.
@@ -95,7 +95,7 @@ impl Shard {
     ) -> Result<Option<u64>, HandoverError> {
         let range = self.control().giving(id)?.range;
         let mut refused = None;
-        // The control lock is not held: nobody changes these entries.
+        // The control lock is not held: these entries do not change.
         if from <= range.last {
             self.tree.scan(
                 from.max(range.low)..=range.last,
@@ -110,8 +110,8 @@ impl Shard {
         Ok(refused)
     }
 
-    /// Refuses the commit from now on. Writes still wait: until it discards the range, the taker
-    /// may own it if this endpoint dies.
+    /// Refuses the commit from now on. Writes still wait: until the taker discards the range, it
+    /// may own the range if this endpoint dies.
     ///
     /// # Errors
     /// If there is no such move: it may have been committed.
@@ -120,7 +120,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Does not give the range away: writes go on. Nothing happens if no such move is under way.
+    /// Cancels giving the range away: writes continue. Has no effect if no such move is pending.
     pub fn release(&self, id: MoveId) {
         let mut control = self.control();
         if control.giving(id).is_ok() {
@@ -132,11 +132,11 @@ impl Shard {
     /// Gives the range away. When this returns no READ finds it here.
     ///
     /// # Errors
-    /// If there is no such move, or `map` is not what it leads to.
+    /// If there is no such move, or its result differs from `map`.
     pub fn commit(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
         let mut control = self.control();
         if *control.map == *map && control.giving.is_none() {
-            // It was done before.
+            // It was committed before.
             return Ok(());
         }
         let giving = *control.giving(id)?;
@@ -161,8 +161,8 @@ impl Shard {
                 entries += 1;
                 true
             });
-        // First no request, then no READ. What a READ misses meanwhile it does not believe, since
-        // the version is another one already.
+        // Ownership ends for requests first, then for READs. A READ that misses a key meanwhile
+        // does not accept the absence, since the version differs already.
         self.ownership.change(keys, Span::NONE);
         self.own(&mut control, map);
         control.giving = None;
@@ -171,8 +171,8 @@ impl Shard {
         self.cut_back(keys, range)
     }
 
-    /// Removes what is not in `keys` from the tree. If those are none, one key of `range` stays
-    /// within its bounds, without a value.
+    /// Removes the keys outside `keys` from the tree. If `keys` is empty, the bounds keep one key
+    /// of `range`, without a value.
     pub(super) fn cut_back(&self, keys: Span, range: Span) -> Result<(), HandoverError> {
         if !keys.is_none() {
             return Ok(self.tree.shrink(keys.low, keys.last)?);

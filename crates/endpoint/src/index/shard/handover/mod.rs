@@ -1,22 +1,23 @@
-//! Giving a range to a neighbour, and taking one, with operations going on.
+//! Giving a range to a neighbour, and taking one, concurrently with operations.
 //!
-//! | step | who gives | who takes |
+//! | step | the giver | the taker |
 //! |---|---|---|
 //! | mark | writes to the range are busy from now on | |
-//! | stage | | the tree's bounds take the range in |
+//! | stage | | the tree's bounds are extended by the range |
 //! | export, install | entries are read | entries are added |
-//! | seal | | all entries are there |
+//! | seal | | all entries are present |
 //! | commit | owns less; the tree's bounds and its tree nodes are cut back | |
 //! | adopt | | owns more |
 //!
-//! Until the commit either side can go back: the giver aborts the move, if a commit may be on its
-//! way; the taker discards the range, and then the giver releases it to writers. The commit
-//! decides: after it the range is with the taker, who owns it from the adoption on. In between
-//! nobody owns it, and requests for it wait. If the giver dies after the seal, the taker may own
-//! the range, whether or not it was committed ([`Shard::begin_anew`]): there is no other copy.
+//! Until the commit either side can undo the move: the giver aborts the move, if a commit may be in
+//! flight; the taker discards the range, and then the giver releases it to writers. The commit
+//! decides: from then on the range is with the taker, which owns it from the adoption on. In
+//! between no endpoint owns it, and requests for it wait. If the giver dies after the seal, the
+//! taker may own the range, whether or not it was committed ([`Shard::begin_anew`]): there is no
+//! other copy.
 //!
-//! Each step may be repeated. A step with another [`MoveId`] than that of the move under way is
-//! refused, so that a coordinator that was given up for dead does no harm.
+//! Each step may be repeated. A step with a [`MoveId`] other than that of the pending move is
+//! refused, so that a coordinator that was presumed dead does no harm.
 
 mod give;
 mod restart;
@@ -31,7 +32,7 @@ pub(super) use state::{Getting, Giving};
 pub use state::{HandoverError, Marked, MoveId, ShardState};
 
 impl Shard {
-    /// Where it stands.
+    /// The state of the shard.
     pub fn state(&self) -> ShardState {
         let control = self.control();
         let marked = |range: Span| Marked {
@@ -48,10 +49,10 @@ impl Shard {
         }
     }
 
-    /// Begins to take `low..=last`, which must be next to what is owned.
+    /// Begins to take `low..=last`, which must be adjacent to the owned range.
     ///
     /// # Errors
-    /// If it is not, another move is under way, or `map` is not the newest.
+    /// If it is not, another move is pending, or `map` is not the newest.
     pub fn stage(
         &self,
         id: MoveId,
@@ -73,7 +74,7 @@ impl Shard {
         let before = self.tree.bounds();
         self.tree.extend(low.min(before.0), last.max(before.1))?;
         if self.owned().keys.is_none() {
-            // The bounds of an empty tree are anywhere.
+            // The bounds of an empty tree are arbitrary.
             self.tree.shrink(low, last)?;
         }
         control.getting = Some(Getting {
@@ -86,10 +87,10 @@ impl Shard {
         Ok(())
     }
 
-    /// Adds entries of the range that is coming. Returns how many have come so far.
+    /// Adds entries of the range that is being taken. Returns how many have been added so far.
     ///
     /// # Errors
-    /// If there is no such move, or the tree refuses.
+    /// If there is no such move, or the tree returns an error.
     pub fn install<'a>(
         &self,
         id: MoveId,
@@ -107,10 +108,10 @@ impl Shard {
         Ok(getting.entries)
     }
 
-    /// Does not take the range. Nothing happens if no such move is under way.
+    /// Cancels taking the range. Has no effect if no such move is pending.
     ///
     /// # Errors
-    /// If the tree refuses.
+    /// If the tree returns an error.
     pub fn discard(&self, id: MoveId) -> Result<(), HandoverError> {
         let mut control = self.control();
         let Ok(getting) = control.getting(id).copied() else {
@@ -120,7 +121,7 @@ impl Shard {
         self.take_back(getting)
     }
 
-    /// Removes what has come of a range.
+    /// Removes the received entries of a range.
     fn take_back(&self, getting: Getting) -> Result<(), HandoverError> {
         let keys = self.owned().keys;
         if keys.is_none() {
@@ -129,10 +130,10 @@ impl Shard {
         Ok(self.tree.shrink(getting.before.0, getting.before.1)?)
     }
 
-    /// All entries of the range have come, `entries` of them.
+    /// Declares that all entries of the range have been sent, `entries` of them.
     ///
     /// # Errors
-    /// If there is no such move, or there are not as many.
+    /// If there is no such move, or the number of entries differs.
     pub fn seal(&self, id: MoveId, entries: u64) -> Result<(), HandoverError> {
         let mut control = self.control();
         let getting = control.getting(id)?;
@@ -149,7 +150,7 @@ impl Shard {
     /// Owns the range from now on.
     ///
     /// # Errors
-    /// If there is no such move, it is not sealed, or it does not lead to what `map` says.
+    /// If there is no such move, it is not sealed, or its result differs from `map`.
     pub fn adopt(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
         let mut control = self.control();
         if control.getting.is_none() && self.has_same(&control.map, map) {
@@ -169,8 +170,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether this endpoint has what `map` says once it has got what is coming. Others may have
-    /// begun anew since.
+    /// Whether this endpoint owns what `map` says once it has taken the pending range. Other
+    /// endpoints may have restarted since.
     fn leads_to(&self, control: &Control, getting: Getting, map: &PartitionMap) -> bool {
         let (low, last) = (getting.range.low, getting.range.last);
         let owner = control.map.owner(low);
@@ -178,7 +179,7 @@ impl Shard {
         next.is_ok_and(|next| map.version() >= next.version() && self.has_same(&next, map))
     }
 
-    /// Whether this endpoint has the same by two maps of one index, and since the same version.
+    /// Whether this endpoint has the same range in two maps of one index, since the same version.
     fn has_same(&self, one: &PartitionMap, other: &PartitionMap) -> bool {
         let (me, endpoints) = (self.me, one.endpoints());
         endpoints == other.endpoints()
@@ -190,7 +191,7 @@ impl Shard {
         control.getting = None;
         control.counters.ranges_in += 1;
         control.counters.entries_in += getting.entries;
-        // The map first: whoever learns of it here finds the keys here.
+        // The map first: a client that gets the map from here also finds the keys here.
         self.own(control, map);
         self.ownership.change(span_of(map, self.me), Span::NONE);
     }
@@ -211,7 +212,7 @@ impl Control {
 }
 
 impl Shard {
-    /// Takes note of a map in which others have changed and this endpoint has not.
+    /// Stores a map in which other endpoints have changed and this one has not.
     fn learn(&self, control: &mut Control, map: &PartitionMap) -> Result<(), HandoverError> {
         let here = &control.map;
         let newer = map.version() > here.version() && self.has_same(here, map);
@@ -231,7 +232,7 @@ impl Shard {
         self.map_version.store(map.version(), Ordering::Release);
     }
 
-    /// What this endpoint has changes.
+    /// Changes what this endpoint owns.
     fn own(&self, control: &mut Control, map: &PartitionMap) {
         self.set_map(control, map);
         let since = map.since(self.me);

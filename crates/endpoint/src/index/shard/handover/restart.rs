@@ -1,4 +1,4 @@
-//! An endpoint that begins anew, among others that were moving keys to it or from it.
+//! Restart of an endpoint while other endpoints were moving keys to it or from it.
 
 use super::{Control, HandoverError};
 use crate::index::map::{EndpointId, PartitionMap};
@@ -7,27 +7,28 @@ use crate::index::shard::ownership::Span;
 use std::sync::{Arc, MutexGuard};
 
 impl Shard {
-    /// Ends at all others what `dead` took part in, and makes the map in which it begins anew, with
-    /// what it has then: nobody shall start it with another one. What it was to get stays where it
-    /// is, unless that was decided. What it was giving is with the taker, if all has come there.
-    /// A move among others that was decided comes to its end; one that was not is refused later,
-    /// and both stay as they were.
+    /// Ends the moves of `dead` at all other endpoints, and makes the map in which `dead` restarts,
+    /// with the range that it has then. It must not be started with any other map. A range that
+    /// `dead` was taking stays where it is, unless the move was committed. A range that `dead` was
+    /// giving belongs to the taker, if all entries have arrived there. A committed move between
+    /// other endpoints is completed; one that was not committed is refused later, and both return
+    /// to the state before the move.
     ///
-    /// `others` are the shards of all endpoints that are up. `known` is the newest map that is
-    /// known of otherwise: that with which an endpoint that is down has stopped.
+    /// `others` are the shards of all endpoints that are up. `known` is the newest map from any
+    /// other source, such as the map with which an endpoint that is down has stopped.
     ///
     /// # Errors
-    /// If a tree refuses, or if others are missing of a move that was decided.
+    /// If a tree returns an error, or if the shards of a committed move are not all present.
     pub fn begin_anew(
         others: &[Arc<Self>],
         known: &PartitionMap,
         dead: EndpointId,
     ) -> Result<PartitionMap, HandoverError> {
         let mut others: Vec<&Self> = others.iter().map(|shard| &**shard).collect();
-        // Nobody else holds two of these locks; whoever does takes them in this order.
+        // No other code holds two of these locks; any that does must acquire them in this order.
         others.sort_by_key(|shard| shard.me);
         others.dedup_by_key(|shard| shard.me);
-        // All at a time: a commit in between would make another map of the same version.
+        // All at once: a commit in between would make another map of the same version.
         let mut all: Vec<(&Self, MutexGuard<'_, Control>)> = others
             .into_iter()
             .map(|shard| (shard, shard.control()))
@@ -44,7 +45,7 @@ impl Shard {
         Ok(map)
     }
 
-    /// Ends a move in which `dead` takes part, which will not come back with what it had.
+    /// Ends a move in which `dead` takes part; `dead` will not return with its entries.
     fn salvage(&self, control: &mut Control, dead: EndpointId) -> Result<(), HandoverError> {
         let giving = control.giving.as_ref();
         if giving.is_some_and(|giving| giving.to == dead) {
@@ -56,7 +57,7 @@ impl Shard {
         };
         let range = getting.range;
         let next = control.map.with_move(dead, self.me, range.low, range.last);
-        // If that cannot be it comes from another.
+        // If this map is impossible, the range comes from another endpoint.
         if let Ok(next) = next {
             if getting.sealed {
                 self.take_over(control, getting, &next);
@@ -68,8 +69,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes note of the newest map. If its own keys have changed in it, that is because what is
-    /// coming here was committed.
+    /// Stores the newest map. If this endpoint's own keys have changed in it, the range that it is
+    /// taking was committed.
     fn catch_up(&self, control: &mut Control, map: &PartitionMap) -> Result<(), HandoverError> {
         match control.getting.filter(|getting| getting.sealed) {
             Some(getting) if self.leads_to(control, getting, map) => {

@@ -1,10 +1,10 @@
-//! Where a shard stands in a move, and why it refuses a step.
+//! The state of a shard in a move, and why it refuses a step.
 
 use crate::btree::TreeError;
 use crate::index::map::{EndpointId, Part};
 use crate::index::shard::ownership::Span;
 
-/// A move of a range, as its coordinator names it: different for every move.
+/// The identity of a move, chosen by its coordinator: different for every move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MoveId(pub u64);
 
@@ -14,23 +14,23 @@ pub(in crate::index::shard) struct Giving {
     pub id: MoveId,
     pub to: EndpointId,
     pub range: Span,
-    /// It will not be committed.
+    /// Whether the commit will be refused.
     pub aborted: bool,
 }
 
-/// A range that is coming.
+/// A range that is being taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::index::shard) struct Getting {
     pub id: MoveId,
     pub range: Span,
-    /// The tree's bounds before.
+    /// The tree's bounds before the move.
     pub before: (u64, u64),
     pub entries: u64,
-    /// That is all.
+    /// Whether all entries have arrived.
     pub sealed: bool,
 }
 
-/// What is to move.
+/// A range to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marked {
     /// The least key.
@@ -39,22 +39,22 @@ pub struct Marked {
     pub last: u64,
 }
 
-/// Where a shard stands.
+/// The state of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShardState {
     /// The version of its map.
     pub version: u64,
-    /// What it owns.
+    /// The range that it owns.
     pub part: Option<Part>,
     /// The move in which it gives keys.
     pub giving: Option<(MoveId, Marked)>,
-    /// The move in which it gets keys, and how many entries have come.
+    /// The move in which it takes keys, and the number of entries received.
     pub getting: Option<(MoveId, Marked, u64)>,
 }
 
 impl ShardState {
-    /// The state as words: version, then for each of part, giving and getting whether there is one,
-    /// and three words of it.
+    /// Encodes the state as words: version, then for each of part, giving and getting whether it is
+    /// present, and its three words.
     pub fn encode(&self) -> Vec<u8> {
         let part = self.part.map(|part| [0, part.low, part.last, 0]);
         let giving = self.giving.map(|(id, keys)| [id.0, keys.low, keys.last, 0]);
@@ -68,7 +68,7 @@ impl ShardState {
         words.flat_map(u64::to_le_bytes).collect()
     }
 
-    /// The state of `endpoint` in these bytes.
+    /// Decodes the state of `endpoint`.
     pub fn decode(bytes: &[u8], endpoint: EndpointId) -> Option<Self> {
         let (words, rest) = bytes.as_chunks::<8>();
         let words: [u64; 16] = words
@@ -103,19 +103,19 @@ impl ShardState {
     }
 }
 
-/// Why a step of a move is refused. Nothing has changed then, unless the tree is damaged.
+/// Why a step of a move is refused. Then nothing has changed, unless the tree is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HandoverError {
-    /// Another move is under way.
+    /// Another move is pending.
     #[error("the shard is taking part in another move")]
     Other,
     /// There is no such move.
     #[error("the shard is not taking part in this move")]
     Unknown,
-    /// The move will not be committed.
+    /// The move was aborted and will not be committed.
     #[error("the move was aborted")]
     Aborted,
-    /// The range cannot go from here, or come here.
+    /// The range cannot be given from here, or taken here.
     #[error("keys {low} to {last} are not at an end of what the shard has, next to the taker's")]
     Range {
         /// The least key.
@@ -123,26 +123,26 @@ pub enum HandoverError {
         /// The greatest key.
         last: u64,
     },
-    /// The shard's map is another.
+    /// The shard has another map.
     #[error("the shard has map version {here}, not {there}")]
     Version {
         /// The version here.
         here: u64,
-        /// The version of who asks.
+        /// The version of the requester's map.
         there: u64,
     },
-    /// Not all entries have come.
+    /// Not all entries have arrived.
     #[error("{here} entries have come, {there} were sent")]
     Entries {
-        /// Entries here.
+        /// Entries received.
         here: u64,
         /// Entries sent.
         there: u64,
     },
-    /// It is not known whether all entries have come.
+    /// It is not known whether all entries have arrived.
     #[error("the range is not sealed")]
     Unsealed,
-    /// The tree refused.
+    /// The tree returned an error.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }

@@ -1,11 +1,11 @@
-//! Endpoints that begin anew while ranges move, and movers that go before the end.
+//! Endpoints that restart while ranges move, and movers that fail before the end.
 
 use super::*;
 use crate::index::message::{Method, Outcome};
 
 const THIRD: EndpointId = EndpointId(2);
 
-/// Three endpoints, and entries that are to go from the first to the second.
+/// Three endpoints, and entries to be moved from the first to the second.
 fn three() -> (PartitionMap, [Arc<Shard>; 3]) {
     let map = PartitionMap::split(&[500, 800]).unwrap();
     let shards = [LEFT, RIGHT, THIRD].map(|me| shard(me, &map));
@@ -19,7 +19,7 @@ fn both(shards: &[Arc<Shard>]) -> [Arc<Shard>; 2] {
     [shards[0].clone(), shards[1].clone()]
 }
 
-/// Takes steps until this is to be asked.
+/// Takes steps until the next request has this method.
 fn run_until(mover: &mut Mover, servers: &mut [IndexServer; 2], method: Method) {
     while mover.request().expect("it has not ended").1.method() != method {
         assert!(run(mover, servers, 1, || {}).is_none());
@@ -56,7 +56,7 @@ fn a_giver_whose_taker_has_died_keeps_everything() {
     let map = Shard::begin_anew(&others, &start, RIGHT).unwrap();
     assert_eq!(map, start.with_restart(RIGHT));
     assert_eq!(shards[0].put(450, b"x"), Ok(false));
-    // The commit comes too late.
+    // The commit is too late.
     assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
     assert_eq!(shards[0].part(), map.part_of(LEFT));
 }
@@ -69,7 +69,7 @@ fn a_move_among_others_that_was_committed_comes_to_its_end() {
         let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
         run_until(&mut mover, &mut servers, Method::Adopt);
         assert_eq!(shards[1].map().version(), 1);
-        // The third has nothing to do with it. That it has died is known from its own map.
+        // The third endpoint does not take part. Its failure is known from its own map.
         let map = Shard::begin_anew(&both(&shards), &start, THIRD).unwrap();
         assert_eq!((map.version(), map.owner(450)), (3, RIGHT));
         for shard in &shards[..2] {
@@ -77,7 +77,7 @@ fn a_move_among_others_that_was_committed_comes_to_its_end() {
         }
         assert!(shards[1].get(470, &mut Vec::new()).unwrap());
         if adopted_late {
-            // The mover did not hear of it, and its last step has been done.
+            // The mover was not notified, and its last step has been done already.
             let moved = run(&mut mover, &mut servers, 1, || {}).unwrap().unwrap();
             assert_eq!(moved.map.version(), 2);
             assert_eq!(*shards[1].map(), map);
@@ -110,7 +110,7 @@ fn a_move_among_others_that_was_not_committed_is_refused() {
 
 #[test]
 fn a_commit_that_is_late_is_refused_or_was_in_time() {
-    // The steps of an heir that has asked both, before the commit comes.
+    // The steps of a successor that has queried both, before the commit arrives.
     for steps in 0..=3 {
         let (start, shards) = three();
         let shards = both(&shards);
@@ -155,7 +155,7 @@ fn a_giver_that_writes_again_leaves_nothing_to_its_taker() {
         let is_newer = shards[0].put(470, b"new").is_ok();
         written += u32::from(is_newer);
         let map = Shard::begin_anew(&shards[1..], &start, LEFT).unwrap();
-        // The value is the last one, or it is gone with the giver.
+        // The value is the newest one, or it is lost with the giver.
         assert!(!is_newer || map.owner(470) == LEFT, "after {steps} steps");
     }
     assert!(written > 0, "the heir gives the range back");
