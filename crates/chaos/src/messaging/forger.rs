@@ -37,7 +37,7 @@ pub(super) struct Forger {
     came: Vec<u8>,
     send: Vec<u8>,
     deadline: Instant,
-    /// What it has created once terms are agreed; for a storage unit only the terms.
+    /// What it has created once terms are agreed. A storage unit has only this, and no `prepared`.
     agreed: Option<(Agreed, PdId)>,
     prepared: Option<Prepared>,
 }

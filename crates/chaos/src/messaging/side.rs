@@ -194,7 +194,7 @@ impl Side {
         if self.rng.chance(0.5) {
             return;
         }
-        // Unread messages are discarded, too.
+        // Nor does it read what has arrived.
         if let Some(closed) = self.closed() {
             for hearer in &mut self.hearers {
                 hearer.end(ended_by(closed));
