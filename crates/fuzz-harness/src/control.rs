@@ -154,8 +154,8 @@ fn message<T: DeserializeOwned + Serialize + PartialEq + Debug>(body: &[u8]) {
     }
 }
 
-/// Writes `value` as a message and reads its body from the stream. With a limit one byte lower it
-/// is refused.
+/// Writes `value` as a message and reads its body from the stream. With a limit one byte lower,
+/// writing is refused.
 fn again<T: Serialize>(value: &T) -> Vec<u8> {
     let stream = encode(value, MESSAGE_LEN_MAX, PEER).expect("it came in a shorter one");
     let (mut bodies, error) = read(&stream, &[6], (MESSAGE_LEN_MAX, 0));

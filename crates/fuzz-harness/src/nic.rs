@@ -246,7 +246,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// The owner resets the queue pair, or connects it again.
+    /// The owner drains, resumes, breaks or reconnects the queue pair.
     fn modify(&mut self, input: &mut Input<'_>) -> Option<()> {
         match input.below(4)? {
             0 => _ = self.nic.modify_qp(self.qpn, QpModify::Drain),

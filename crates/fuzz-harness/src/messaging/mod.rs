@@ -66,7 +66,7 @@ struct Story {
     guard_key: KeyedAddress,
     /// Bytes of memory that belong to neither connection.
     others: usize,
-    /// Another story follows.
+    /// This story is over, and another one follows.
     is_over: bool,
 }
 

@@ -58,8 +58,8 @@ pub fn tree_node(data: &[u8]) {
     reader.destroy(&mut fabric);
 }
 
-/// Checks every tree node by itself: an accepted one is in order and within its fences, with every
-/// way of reading; pointers are checked; no flipped bit is accepted unnoticed.
+/// Checks every changed tree node by itself: an accepted one is in order and within its fences, by
+/// every function that reads it; its pointers are checked; every flipped bit is detected.
 fn images(bytes: &[u8]) {
     let (layout, superblock) = (SOUND.layout, SOUND.superblock);
     let (tree, nodes) = (superblock.tree, superblock.tree_nodes);
