@@ -274,7 +274,7 @@ fn read_capture() -> Result<(), Failure> {
     let file = target_dir().join("ci.pcapng");
     let path = file.to_string_lossy().into_owned();
     // Wireshark takes some payloads of other systems (tree nodes, pages, packages) for encapsulated
-    // packets of other protocols, and then reports them as malformed.
+    // packets of other protocols, which they are not.
     let options = [
         "demo",
         "--systems",

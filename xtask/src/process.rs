@@ -70,7 +70,7 @@ pub fn capture(command: &mut Command) -> Result<(i32, String), Failure> {
         )));
     };
     if code > 2 {
-        // It was killed by a signal: a crash, and neither a verdict nor a refusal.
+        // A status above 2 is neither a verdict nor a refusal, but a crash.
         eprint!("{}", text(&output.stderr));
     }
     Ok((code, text(&output.stdout)))
