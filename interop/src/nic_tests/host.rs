@@ -22,7 +22,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts a NIC at the end of `cable`. `memory` is the memory of the cable's packets.
+    /// Starts a NIC at the end of `cable`. `memory` is the one that the cable was made with.
     pub fn start(cable: Cable, memory: Memory, rng: Rng) -> Self {
         let mut station = Station::new(IP, MAC, cable, &memory, rng);
         let pd = station.nic.create_pd();
