@@ -79,7 +79,7 @@ enum State {
         completions: usize,
         seen: usize,
     },
-    /// Consuming what this rank has sent.
+    /// Consuming what the rank with this number has sent.
     Consume(usize),
 }
 

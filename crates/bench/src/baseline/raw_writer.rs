@@ -91,8 +91,8 @@ impl RawWriter {
     /// pair that is connected with the target's and holds [`REQUESTS_PER_PACKAGE`] for each part.
     ///
     /// # Panics
-    /// If the region is smaller than [`Self::region_bytes`], or the target has no buffer for this
-    /// writer.
+    /// If the region is smaller than [`Self::region_bytes`], or there is no part, or no buffer to
+    /// fill.
     pub fn new(region: Region, parts: u64, target: RawTarget, (qpn, cq): (Qpn, CqId)) -> Self {
         assert!(parts > 0 && target.own.1 > 0, "there is nothing to write");
         assert!(region.block.len() as u64 >= Self::region_bytes(parts, target.buffer_bytes));

@@ -16,7 +16,7 @@ use rackweave_verbs::{CqId, Region, Verbs};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes per slot for headers read from other nodes: one before the page, one after.
+/// Bytes per slot for headers read from other nodes: one header before the page, one after.
 pub const SCRATCH: u64 = 2 * HEADER;
 
 /// Completions taken in one step.

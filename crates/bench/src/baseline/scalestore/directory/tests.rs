@@ -23,7 +23,7 @@ fn ask(directory: &mut Directory, node: u16, id: u64, from_storage: bool) {
     assert_eq!(asked, Ok(()));
 }
 
-/// Completes the pending load for a node; there is no answer.
+/// Checks that the load for a node is the only pending one, and that there is no answer.
 fn load(directory: &mut Directory, node: u16) {
     let load = Load {
         page: PAGE,
