@@ -14,7 +14,7 @@ pub enum Failure {
         /// The reason.
         source: io::Error,
     },
-    /// A guest answered a request with an error, or not in the form expected.
+    /// A guest answered a request with an error, or in an unexpected form.
     #[error("guest {guest} answered `{request}` with `{answer}`")]
     Guest {
         /// Its number.

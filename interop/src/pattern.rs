@@ -29,7 +29,7 @@ fn table() -> &'static [u8] {
     })
 }
 
-/// The `len` bytes that belong to `seed`; at most [`LEN_MAX`].
+/// The `len` bytes that follow from `seed`; at most [`LEN_MAX`].
 pub fn pattern(seed: u64, len: usize) -> &'static [u8] {
     let start = (seed % PERIOD as u64 * 40503 % PERIOD as u64) as usize;
     &table()[start..start + len]

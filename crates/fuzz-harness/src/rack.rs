@@ -146,7 +146,7 @@ impl Rack {
         (rack, controller)
     }
 
-    /// The switch loses its state, and packets in flight to and from it are lost.
+    /// The switch loses its state, and packets in flight are lost.
     pub fn restart_switch(&mut self) {
         let pipeline = Pipeline::new(&self.config, self.memory.clone());
         self.switch.restart(pipeline).expect("it did fit");

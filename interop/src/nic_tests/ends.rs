@@ -372,7 +372,7 @@ impl Drop for Theirs<'_> {
     }
 }
 
-/// The status that `enum ibv_wc_status` gives a number.
+/// The status that a number of `enum ibv_wc_status` means.
 fn status(number: u64) -> Option<CompletionStatus> {
     Some(match number {
         0 => CompletionStatus::Success,

@@ -51,7 +51,7 @@ impl Host {
         self.pd
     }
 
-    /// Asks the network for the Ethernet address of `ip`.
+    /// Resolves the Ethernet address of `ip`.
     pub fn resolve(&self, ip: Ipv4Addr) -> Outcome<MacAddr> {
         let limit = Duration::from_secs(5);
         let resolve = || match self.with(|station| station.neighbours.resolve(ip)) {

@@ -195,7 +195,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
     ("xtask", &[], "chores build when the crates do not"),
 ];
 
-/// The crates that may see both an endpoint and the switch.
+/// The crates that may depend on both an endpoint and the switch.
 const SEE_BOTH: [&str; 5] = ["sim", "rack", "cli", "fuzz-harness", "interop"];
 
 /// Checks one manifest.

@@ -25,10 +25,10 @@ pub enum SetUpError {
     /// A region could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A completion queue could not be made.
+    /// A completion queue could not be created.
     #[error(transparent)]
     Cq(#[from] CqError),
-    /// A queue pair could not be made.
+    /// A queue pair could not be created.
     #[error(transparent)]
     Qp(#[from] QpError),
     /// Two queue pairs could not be connected.

@@ -64,7 +64,7 @@ struct MessagingCampaign<'a> {
     /// Bytes of memory in use and free NIC resources without any connection.
     bytes_in_use: usize,
     spare: Vec<Spare>,
-    /// The memory of the regions that count how many more fit.
+    /// The memory of trial regions that measure how many more fit.
     block: Block,
     /// No further fault is to occur.
     quiet: bool,

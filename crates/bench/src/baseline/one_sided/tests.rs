@@ -24,7 +24,7 @@ const SMALL: Flows = Flows {
 fn a_core_takes_the_time_that_it_is_charged() {
     let one = |words| goodput(SMALL, Driving { cores: 1, words });
     let cpu = CpuModel::default();
-    // Two posts, one completion, one store to the tail, the look at the head.
+    // Two posts, one completion, one store to the tail, one load of the head.
     let fixed = cpu.post_cost * 2 + cpu.poll_cost + cpu.cache_latency;
     for words in [Words::Device, Words::Host] {
         let item = fixed + words.look(&cpu);
