@@ -1,4 +1,4 @@
-//! One NIC that gets packets of its peer, of strangers, and with unknown senders.
+//! One NIC that gets packets of its peer, of other nodes, and of unknown senders.
 
 use crate::fixture::{self, Host, bytes_of, host};
 use crate::input::Input;
@@ -29,7 +29,7 @@ struct Fuzzed {
     now: Instant,
     cq: CqId,
     qpn: Qpn,
-    /// Connected to the stranger, without any permission.
+    /// Connected to the other node, without any permission.
     other_qpn: Qpn,
     open: Region,
     /// Blocks that no packet may change, with their content.

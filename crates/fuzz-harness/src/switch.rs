@@ -1,4 +1,5 @@
-//! A switch that runs a flow between four nodes, with faults, replays, strangers and forgers.
+//! A switch that runs a flow between four nodes, with faults, replays, and packets of wrong senders
+//! and of forgers.
 //!
 //! As long as no packet is forged, every item arrives once and in order. A forger is a node that
 //! sends arbitrary packets on its own connections. It may spoil the flow, but neither stop the

@@ -90,7 +90,7 @@ pub struct Station {
 }
 
 impl Station {
-    /// A station with `bytes` of memory and space for `completions`.
+    /// A thread's part of a NIC, with `bytes` of memory and space for `completions`.
     ///
     /// # Errors
     /// If the node or the rack lacks resources.
@@ -104,8 +104,8 @@ impl Station {
         Self::in_domain(rack, node, pd, bytes, completions)
     }
 
-    /// A station in the protection domain of another one on the same node, so that one queue pair
-    /// leads to both.
+    /// The same in the protection domain of another thread's part on the same node, so that one
+    /// queue pair leads to both.
     ///
     /// # Errors
     /// As for [`Station::new`].

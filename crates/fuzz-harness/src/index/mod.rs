@@ -2,8 +2,8 @@
 //!
 //! Host 0 is the attacker, host 1 has queue pairs with the servers, which are hosts 2 and 3. Behind
 //! port 5 is another switch, and host 4 behind that. The switch must treat every packet as `model`
-//! says, which walks the `tree` in plain loops: so a stranger's packet changes no table and no
-//! other sender's packet.
+//! says, which walks the `tree` in plain loops: so a packet of an unconnected sender changes no
+//! table and no other sender's packet.
 
 mod model;
 mod tree;
