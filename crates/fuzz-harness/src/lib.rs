@@ -14,7 +14,8 @@
 //! They also assert invariants:
 //!
 //! - A parsed packet or message is a fixpoint of emitting and parsing.
-//! - Protected bytes never change, and a stranger's packet changes only a counter of drops.
+//! - Protected bytes never change. A packet that is not from a queue pair's peer changes only a
+//!   counter of drops.
 //! - No item is lost, repeated or out of order.
 //! - A handshake ends and holds no resources.
 //! - A walk through a tree ends, reads nothing outside of the tree, and finds what an intact tree
