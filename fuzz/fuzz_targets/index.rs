@@ -1,4 +1,4 @@
-//! Queries to a switch that leads them through a B+tree, forged and altered ones too.
+//! Queries to a switch that leads them through a B+tree, including forged and altered ones.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rackweave_fuzz_harness::index(data));

@@ -1,4 +1,4 @@
-//! A B+tree whose memory somebody has written into, to its remote readers and its owner.
+//! A B+tree whose memory has been overwritten, to its remote readers and its owner.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rackweave_fuzz_harness::tree_node(data));

@@ -1,4 +1,4 @@
-//! The cable to a guest: our end of it, with a capture and faults.
+//! The suite's end of the cable to a guest, with a capture and faults.
 
 use crate::failure::{Failure, Outcome};
 use crate::guest::{ETHERNET_MTU, Guest};
@@ -7,7 +7,7 @@ use rackweave_base::{Instant, Memory, Packet, PortId, Rng};
 use rackweave_link::unix::UnixDatagram;
 use rackweave_link::{Capture, Fault, FaultConfig, Link, Properties, SharedCapture};
 
-/// Our end of the cable to a guest. It can lose packets, in both directions alike.
+/// The suite's end of the cable to a guest. It can lose packets, in both directions alike.
 pub struct Cable {
     out: Fault<Capture<UnixDatagram>>,
     loss: f64,
@@ -16,7 +16,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Plugs the cable in at our end; what passes is recorded as that of `port`.
+    /// Connects the suite's end of the cable; the capture records its packets as those of `port`.
     pub fn plug(
         guest: &Guest,
         memory: &Memory,
@@ -40,7 +40,7 @@ impl Cable {
         })
     }
 
-    /// From now on each packet is lost with this probability, whichever way it goes.
+    /// From now on each packet is lost with this probability, in both directions.
     pub fn set_loss(&mut self, loss: f64) {
         let config = FaultConfig {
             loss,

@@ -1,10 +1,10 @@
-//! Checks captures with programs that share no code with ours: tshark and `check-icrc`.
+//! Checks captures with programs that share no code with this project: tshark and `check-icrc`.
 
 use crate::failure::{Doing, Failure, Outcome, expect};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A failure if tshark finds a malformed packet in one of `files`, or cannot read it.
+/// Fails if tshark finds a malformed packet in one of `files`, or cannot read it.
 pub fn well_formed(files: &[PathBuf]) -> Outcome {
     let guesses = guesses()?;
     for file in files {
@@ -25,9 +25,9 @@ pub fn well_formed(files: &[PathBuf]) -> Outcome {
     Ok(())
 }
 
-/// The protocols that tshark might take a RoCEv2 packet for. It guesses from payloads: a SEND of a
-/// few bytes is to it a malformed message of RPC over RDMA. It knows UDP ports, and looks at that
-/// of the sender too, which may be any. Ethernet types it needs for the packets themselves.
+/// The protocols that tshark might take a RoCEv2 packet for. It guesses from payloads: to tshark a
+/// SEND of a few bytes is a malformed message of RPC over RDMA. It recognises UDP ports, including
+/// the sender's, which is arbitrary. It needs Ethernet types for the packets themselves.
 fn guesses() -> Outcome<Vec<String>> {
     let mut names = Vec::new();
     for report in ["heuristic-decodes", "decodes"] {
@@ -52,7 +52,7 @@ fn guesses() -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-/// A failure if a RoCEv2 packet in one of `files` has a wrong ICRC, or there are none.
+/// Fails if a RoCEv2 packet in one of `files` has a wrong ICRC, or there are none.
 pub fn icrc_right(interop: &Path, files: &[PathBuf]) -> Outcome {
     let output = run(Command::new("python3")
         .arg(interop.join("check-icrc"))

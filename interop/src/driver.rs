@@ -1,4 +1,4 @@
-//! Machines in real time: a thread runs them, and others reach them through a lock.
+//! Runs state machines in real time: a thread runs one, and other threads access it through a lock.
 
 use rackweave_base::Instant;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long the thread rests when nothing moves: little beside what an emulated guest takes.
+/// How long the thread sleeps when it has no work: short compared to the response of an emulated
+/// guest.
 const REST: Duration = Duration::from_micros(50);
 
-/// Something that a thread can run.
+/// A state machine that a thread can run.
 pub trait Machine: Send + 'static {
-    /// Does what can be done now. True if that was anything.
+    /// Does all work that is possible now. True if there was any.
     fn run(&mut self, now: Instant) -> bool;
 }
 
-/// A machine that is being run. It stops when dropped.
+/// A state machine run by a thread. It stops when dropped.
 pub struct Driver<M: Machine> {
     shared: Arc<Shared<M>>,
     thread: Option<JoinHandle<()>>,
@@ -63,12 +64,12 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// The time that the machine lives in.
+    /// The machine's time.
     pub fn now(&self) -> Instant {
         self.shared.now()
     }
 
-    /// Acts on the machine between two of its steps.
+    /// Accesses the machine between two of its steps.
     pub fn with<R>(&self, act: impl FnOnce(&mut M) -> R) -> R {
         act(&mut self.shared.lock())
     }
@@ -84,7 +85,7 @@ impl<M: Machine> Drop for Driver<M> {
     }
 }
 
-/// Calls `poll` until it gives something, for `limit` at most.
+/// Calls `poll` until it returns a value, for `limit` at most.
 pub fn wait_for<T>(limit: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = std::time::Instant::now() + limit;
     loop {

@@ -3,18 +3,18 @@
 use std::fmt::Display;
 use std::io;
 
-/// What ended a test.
+/// Why a test ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// A guest answered a request with an error, or not in the form expected.
+    /// A guest answered a request with an error, or in an unexpected form.
     #[error("guest {guest} answered `{request}` with `{answer}`")]
     Guest {
         /// Its number.
@@ -24,33 +24,33 @@ pub enum Failure {
         /// The line received; empty if the connection ended.
         answer: String,
     },
-    /// Something did not happen in time.
+    /// An event did not happen in time.
     #[error("in vain: {0}")]
     Timeout(String),
-    /// Something happened otherwise than it should.
+    /// A result was not the expected one.
     #[error("{0}")]
     Wrong(String),
-    /// Where in a test it was.
+    /// The location in a test.
     #[error("{place}: {source}")]
     At {
-        /// The place.
+        /// The location.
         place: String,
-        /// What went wrong there.
+        /// The failure there.
         source: Box<Failure>,
     },
 }
 
-/// How a test, or a step of one, ends.
+/// The result of a test, or of a step of one.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// Something of ours was refused that should work.
+    /// An operation of this project that should work was refused.
     pub fn refused(what: &str, error: impl Display) -> Self {
         Self::Wrong(format!("{what}: {error}"))
     }
 }
 
-/// Says where in a test a failure was.
+/// Adds the location in a test to a failure.
 pub trait Place<T> {
     /// Puts `place` before the failure, if it is one.
     fn at(self, place: impl Display) -> Outcome<T>;
@@ -65,7 +65,7 @@ impl<T> Place<T> for Outcome<T> {
     }
 }
 
-/// Says what was being done when the system refused.
+/// Adds the operation that the system refused.
 pub trait Doing<T> {
     /// Makes it a failure of `what`.
     fn doing(self, what: impl Display) -> Outcome<T>;
@@ -80,7 +80,7 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// A failure unless `found` is what was expected.
+/// Fails unless `found` is what was expected.
 pub fn expect_eq<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
     if found == expected {
         return Ok(());
@@ -90,7 +90,7 @@ pub fn expect_eq<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected:
     )))
 }
 
-/// A failure with the text unless the condition holds.
+/// Fails with the text unless the condition holds.
 pub fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
     if holds {
         Ok(())

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 /// The Ethernet MTU of the guests: enough for an RDMA MTU of 4096.
 pub const ETHERNET_MTU: usize = 4200;
 
-/// How long a guest lives at most, in seconds.
+/// Maximum lifetime of a guest in seconds.
 const LIFE: u32 = 600;
 
-/// How long it may take to boot.
+/// Maximum time until it has booted.
 const BOOT: Duration = Duration::from_secs(90);
 
-/// Where the parts of a guest are.
+/// The folders with the parts of a guest.
 pub struct Folders {
     /// `boot-vm` and the sources of the guest.
     pub interop: PathBuf,
@@ -26,7 +26,7 @@ pub struct Folders {
     pub images: PathBuf,
     /// Consoles and captures.
     pub records: PathBuf,
-    /// Sockets: a folder with a short name, since the system bounds it.
+    /// Sockets: a folder with a short name, because the system limits its length.
     pub sockets: PathBuf,
 }
 
@@ -34,7 +34,7 @@ pub struct Folders {
 pub struct Guest {
     /// Its number, which is the last byte of its addresses.
     pub id: u8,
-    /// Where its unit listens on this machine.
+    /// The port at which its unit listens on this host.
     pub port: u16,
     process: Child,
     records: PathBuf,
@@ -42,7 +42,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts a guest. Must be called on a thread that lives as long as the guest shall.
+    /// Starts a guest. Must be called on a thread that lives as long as the guest should.
     pub fn start(folders: &Folders, id: u8) -> Outcome<Self> {
         let port = free_port()?;
         let arguments = [ETHERNET_MTU.to_string(), port.to_string(), LIFE.to_string()];
@@ -88,19 +88,19 @@ impl Guest {
         Unit::connect(self.id, self.port)
     }
 
-    /// What it has recorded: `log` or `pcap`.
+    /// The path of one of its records: `log` or `pcap`.
     pub fn record(&self, kind: &str) -> PathBuf {
         self.records.join(format!("vm{}.{kind}", self.id))
     }
 
-    /// A socket of its cable: `guest` is its own, `host` ours.
+    /// The path of a socket of its cable: `guest` is the guest's, `host` the suite's.
     pub fn socket(&self, end: &str) -> PathBuf {
         self.sockets.join(format!("vm{}.{end}", self.id))
     }
 
-    /// Kills it.
+    /// Kills the guest.
     pub fn stop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -122,7 +122,7 @@ pub fn mac(guest: u8) -> MacAddr {
     MacAddr([0x52, 0x54, 0, 0x77, 0, guest])
 }
 
-/// An IP address as `rdma` names it.
+/// An IP address in the form that `rdma` prints.
 pub fn gid(ip: Ipv4Addr) -> String {
     let [a, b, c, d] = ip.octets();
     format!("0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}")

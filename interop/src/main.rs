@@ -1,5 +1,5 @@
-//! The interoperability suite: our NIC and our switch against the RoCE stack of Linux, which runs
-//! in emulated machines. `interop/run` builds what is needed and starts this.
+//! The interoperability suite: this project's NIC and switch against the RoCE stack of Linux, which
+//! runs in emulated machines. `interop/run` builds what is needed and starts this program.
 //!
 //! Start reading at `nic_tests` and `flow_tests`.
 
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use suite::Suite;
 
-/// What the command line says.
+/// The options of the command line.
 struct Arguments {
     folders: Folders,
     filter: Option<String>,
@@ -128,7 +128,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
     Ok(suite.finish())
 }
 
-/// The tests of the NIC against one guest; the capture that they leave.
+/// Runs the tests of the NIC against one guest; returns the path of their capture.
 fn run_nic(suite: &mut Suite, guest: &Guest, folders: &Folders, mut rng: Rng) -> Outcome<PathBuf> {
     let file = folders.records.join("nic.pcapng");
     let memory = Memory::new(64 << 20);
@@ -151,7 +151,8 @@ fn run_nic(suite: &mut Suite, guest: &Guest, folders: &Folders, mut rng: Rng) ->
     Ok(file)
 }
 
-/// The flows through a switch that keeps the ICRC right by `rewrite`; the capture that they leave.
+/// Runs the flows through a switch that updates the ICRC by `rewrite`; returns the path of their
+/// capture.
 fn run_flows(
     suite: &mut Suite,
     label: &str,

@@ -1,8 +1,8 @@
-//! What messages and items carry: bytes that both ends can compute. `guest/unit` has the same.
+//! The content of messages and items: bytes that both ends can compute. `guest/unit` has the same.
 
 use std::sync::OnceLock;
 
-/// The period of the table: a prime, so that no two pieces of a message that could be mixed up look
+/// The period of the table: a prime, so that no two pieces of a message that could be confused look
 /// alike. Its bytes are 0xD0 to 0xEF: tshark takes two bytes followed by zeros (as of a short
 /// message with pad) for an Ethernet type, and there is none among these.
 const PERIOD: usize = 65521;
@@ -10,10 +10,10 @@ const PERIOD: usize = 65521;
 /// The longest pattern.
 pub const LEN_MAX: usize = 1 << 20;
 
-/// How an item begins, for tshark's sake as above.
+/// The first bytes of an item, also chosen so that tshark finds no Ethernet type.
 const ITEM_MAGIC: u32 = 0xd0d0_d0d0;
 
-/// What surrounds a place that is about to be written.
+/// The bytes around a range that is about to be written.
 pub const GUARD: u8 = 0xA5;
 
 fn table() -> &'static [u8] {
@@ -29,7 +29,7 @@ fn table() -> &'static [u8] {
     })
 }
 
-/// The `len` bytes that belong to `seed`; at most [`LEN_MAX`].
+/// The `len` bytes that follow from `seed`; at most [`LEN_MAX`].
 pub fn pattern(seed: u64, len: usize) -> &'static [u8] {
     let start = (seed % PERIOD as u64 * 40503 % PERIOD as u64) as usize;
     &table()[start..start + len]

@@ -1,4 +1,4 @@
-//! A soft NIC and its link, step by step.
+//! A soft NIC and its link, run step by step.
 
 use crate::driver::Machine;
 use rackweave_base::packet::Pool;
@@ -7,14 +7,14 @@ use rackweave_link::Link;
 use rackweave_nic::{NeighbourConfig, Neighbours, Nic, NicConfig};
 use std::net::Ipv4Addr;
 
-/// The most packets moved in one step.
+/// Maximum packets moved in one step.
 pub const BURST: usize = 32;
 
-/// A NIC, what it knows of its neighbours, and its link.
+/// A NIC, its neighbour table, and its link.
 pub struct Station<L> {
     /// The NIC.
     pub nic: Nic,
-    /// Asks for Ethernet addresses, and answers who asks for ours.
+    /// Asks for Ethernet addresses, and answers requests for this one.
     pub neighbours: Neighbours,
     /// The link.
     pub link: L,
@@ -80,7 +80,7 @@ impl<L: Link> Station<L> {
 
 impl<L: Link + 'static> Machine for Station<L> {
     fn run(&mut self, now: Instant) -> bool {
-        // Each of them, whatever the others did.
+        // All three, whatever the others did.
         self.receive(now) | self.pass_time(now) | self.send(now)
     }
 }

@@ -1,4 +1,4 @@
-//! Runs tests one after the other and keeps what became of them.
+//! Runs tests one after the other and keeps their results.
 
 use crate::failure::Outcome;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ struct TestResult {
 }
 
 impl Suite {
-    /// Runs only the tests whose name contains `filter`.
+    /// Creates a suite that runs only the tests whose name contains `filter`.
     pub fn new(filter: Option<String>) -> Self {
         Self {
             filter,
@@ -32,7 +32,7 @@ impl Suite {
         }
     }
 
-    /// The same for what is checked whatever the filter.
+    /// The same for checks that run whatever the filter is.
     pub fn check(&mut self, name: &str, test: impl FnOnce() -> Outcome) {
         let start = Instant::now();
         let outcome = test();

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long an answer may take beyond what a request itself waits for.
+/// Maximum time for an answer in addition to the wait in the request itself.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A connection to a guest's unit.
@@ -15,7 +15,7 @@ pub struct Unit {
     reader: BufReader<TcpStream>,
 }
 
-/// What a unit has answered: `name=value` pairs.
+/// The answer of a unit: `name=value` pairs.
 pub struct Answer {
     guest: u8,
     request: String,
@@ -23,7 +23,7 @@ pub struct Answer {
 }
 
 impl Unit {
-    /// Connects to the unit of `guest`, which listens at `port` of this machine.
+    /// Connects to the unit of `guest`, which listens at `port` of this host.
     pub fn connect(guest: u8, port: u16) -> Outcome<Self> {
         let what = || format!("connecting to guest {guest} at port {port}");
         let stream = TcpStream::connect(("127.0.0.1", port)).doing(what())?;
@@ -63,7 +63,7 @@ impl Unit {
 }
 
 impl Answer {
-    /// What follows the word "ok".
+    /// The text after the word "ok".
     pub fn text(&self) -> &str {
         self.line.strip_prefix("ok").unwrap_or_default().trim()
     }
@@ -109,7 +109,7 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Access rights as the unit spells them.
+/// Access rights in the unit's notation.
 pub fn letters(access: Access) -> String {
     let names = [
         (Access::LOCAL_WRITE, 'l'),

@@ -1,8 +1,8 @@
 //! Planted bugs: every checker must be able to fail.
 //!
-//! A build with the feature `canary` of `rackweave-cli` knows bugs by name; they are listed in
+//! A build of `rackweave-cli` with the feature `canary` knows bugs by name; they are listed in
 //! `rackweave_base::canary`. Each is planted in turn, and the chaos campaign of its system must
-//! report violations; without a bug the same binary must report none. A user's build must not know
+//! report violations; without a bug the same binary must report none. A user's build must not have
 //! the option at all.
 
 use crate::Failure;
@@ -10,9 +10,9 @@ use crate::json;
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
 use std::path::Path;
 
-/// How many seeds a campaign gets, one after the other, until it has caught the bug.
+/// Numbers of seeds of the successive campaigns, until one catches the bug.
 const SEEDS: [u32; 3] = [300, 1000, 3000];
-/// What `rackweave` exits with for a failed verdict, and for bad usage.
+/// Exit statuses of `rackweave` for a failed verdict, and for wrong usage.
 const FAILED: i32 = 1;
 const REFUSED: i32 = 2;
 
@@ -21,7 +21,8 @@ const REFUSED: i32 = 2;
 struct Bug {
     system: String,
     name: String,
-    /// How the clients of an index have to read so that it is met; empty where that is all one.
+    /// How the clients of an index must read for the bug to have an effect; empty if any way will
+    /// do.
     access: String,
 }
 
@@ -123,7 +124,7 @@ fn bugs(binary: &Path, system: Option<&str>) -> Result<Vec<Bug>, Failure> {
     Ok(bugs)
 }
 
-/// One bug a line: system, name, and how clients have to read, if that matters.
+/// One bug per line: system, name, and how clients must read, if that matters.
 fn listed(output: &str) -> Vec<Bug> {
     let mut bugs: Vec<_> = output
         .lines()
@@ -167,7 +168,7 @@ fn campaign(
     capture(&mut command)
 }
 
-/// Within how many seeds the bug was caught, if it was.
+/// Number of seeds within which the bug was caught, if it was.
 fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<String>, Failure> {
     for &seeds in seeds {
         match campaign(binary, (&bug.system, &bug.access), Some(&bug.name), seeds)? {

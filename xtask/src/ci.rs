@@ -1,4 +1,4 @@
-//! Every check, cheap ones first, each with a line that says how it went and how long it took.
+//! Every check, cheap ones first, each with a line that reports its result and duration.
 
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
 use crate::{Failure, canary, json, library, tidy, toolchain};
@@ -185,7 +185,7 @@ fn loom() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The binary that users get. Cargo finds it up to date after the first step that asks.
+/// The binary that users get. After the first step that needs it, Cargo finds it up to date.
 fn rackweave(arguments: &[&str]) -> Result<Command, Failure> {
     let build = ["build", "--release", "--package", "rackweave-cli"];
     process::run(&mut cargo(&build))?;
@@ -211,8 +211,8 @@ fn chaos() -> Result<(), Failure> {
     campaign("all", "3000")
 }
 
-/// What they measure is for people to judge; that they come to an end, with every item right, is
-/// not.
+/// Checks that the figures run to their end, with every item right. Their measurements are not
+/// judged.
 fn figures() -> Result<(), Failure> {
     let folder = target_dir().join("figures");
     let path = folder.to_string_lossy().into_owned();
@@ -230,7 +230,7 @@ fn hosted_chaos() -> Result<(), Failure> {
     campaign("hosted", "4")
 }
 
-/// A campaign of chaos with so many seeds.
+/// A chaos campaign with this many seeds.
 fn campaign(system: &str, seeds: &str) -> Result<(), Failure> {
     let options = [
         "chaos", "--system", system, "--seeds", seeds, "--format", "json",
@@ -273,8 +273,8 @@ fn read_capture() -> Result<(), Failure> {
     }
     let file = target_dir().join("ci.pcapng");
     let path = file.to_string_lossy().into_owned();
-    // Of other systems' payloads (tree nodes, pages, packages), Wireshark takes some for
-    // encapsulated packets of other protocols, which they then are not.
+    // Wireshark takes some payloads of other systems (tree nodes, pages, packages) for encapsulated
+    // packets of other protocols, which they are not.
     let options = [
         "demo",
         "--systems",
@@ -308,7 +308,7 @@ fn read_capture() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The exit status of `interop/run` where something that it needs is not installed.
+/// The exit status of `interop/run` if a program that it needs is not installed.
 const INTEROP_MISSING: i32 = 2;
 
 fn interop() -> Result<(), Failure> {
@@ -325,7 +325,7 @@ fn interop() -> Result<(), Failure> {
     }
 }
 
-/// How many packets of a capture pass a display filter.
+/// The number of packets in a capture that pass a display filter.
 fn count(file: &str, filter: &str) -> Result<usize, Failure> {
     let mut tshark = in_root("tshark");
     tshark.args([

@@ -1,15 +1,15 @@
 //! The fuzz targets under libFuzzer.
 //!
-//! They are built here, with the compiler flags that libFuzzer needs, so that a nightly compiler is
-//! all it takes. What fails goes to `fuzz/artifacts`, new inputs to `fuzz/target`; `--merge` adds
-//! those that reach new code to the corpus that is checked in.
+//! They are built here, with the compiler flags that libFuzzer needs, so that only a nightly
+//! compiler is required. Failing inputs are written to `fuzz/artifacts`, new inputs to
+//! `fuzz/target`; `--merge` adds those that reach new code to the corpus that is checked in.
 
 use crate::Failure;
 use crate::process::{self, capture, in_root, root};
 use std::fs;
 use std::path::PathBuf;
 
-/// Targets; `crates/fuzz-harness` says what each does.
+/// Targets; `crates/fuzz-harness` describes each.
 const TARGETS: [&str; 15] = [
     "parse",
     "nic",
@@ -28,7 +28,7 @@ const TARGETS: [&str; 15] = [
     "messaging",
 ];
 const SECONDS: u32 = 60;
-/// Longer inputs teach nothing that shorter ones do not.
+/// Longer inputs reach no code that shorter ones do not.
 const INPUT_MAX: u32 = 1536;
 
 /// Coverage of edges, with comparisons traced, as cargo-fuzz passes it.
@@ -112,7 +112,7 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// Builds all targets and says where they are.
+/// Builds all targets and returns their folder.
 fn build() -> Result<PathBuf, Failure> {
     let (_, version) = capture(in_root("rustc").args(["+nightly", "-vV"]))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -120,7 +120,7 @@ fn build() -> Result<PathBuf, Failure> {
         Failure::check("fuzzing needs a nightly compiler: rustup toolchain install nightly")
     })?;
     let target_dir = root().join("fuzz/target");
-    // Not the cargo that runs this: that one is stable, and says so to its children.
+    // Not the cargo that runs this one: that is stable, and sets the toolchain of its children.
     let mut command = in_root("cargo");
     command
         .args([
@@ -139,7 +139,7 @@ fn build() -> Result<PathBuf, Failure> {
     Ok(target_dir.join(host).join("release"))
 }
 
-/// The corpus that is checked in, and where new inputs go.
+/// The corpus that is checked in, and the folder of new inputs.
 fn folders(target: &str) -> Result<(PathBuf, PathBuf), Failure> {
     let kept = root().join("fuzz/corpus").join(target);
     let found = root().join("fuzz/target/found").join(target);

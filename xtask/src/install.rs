@@ -1,5 +1,5 @@
-//! `cargo xtask install`: the headers, the library and its pkg-config file, where C and C++
-//! programs find them. `cargo xtask header` writes the header that is made from the sources.
+//! `cargo xtask install`: installs the headers, the library and its pkg-config file where C and C++
+//! programs find them. `cargo xtask header` writes the header that is generated from the sources.
 
 use crate::Failure;
 use crate::process::{self, cargo, root, target_dir};
@@ -7,21 +7,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(PartialEq, Eq, Debug)]
 struct Options {
     prefix: PathBuf,
     debug: bool,
     uninstall: bool,
-    /// A folder with libraries that are built already.
+    /// A folder with libraries that are already built.
     from: Option<PathBuf>,
 }
 
-/// The names of the shared library: what is installed under which names.
+/// The names under which the shared library is installed.
 struct Names {
-    /// With the whole version: the file.
+    /// With the full version: the file.
     file: String,
-    /// As the dynamic linker asks for it: a link to the file.
+    /// The name that the dynamic linker looks for: a link to the file.
     asked: String,
     version: String,
 }
@@ -36,7 +36,7 @@ impl Names {
         }
     }
 
-    /// Everything that is installed, below the prefix.
+    /// All installed files, below the prefix.
     fn all(&self) -> [String; 7] {
         [
             "include/rackweave.h".to_owned(),
@@ -50,7 +50,7 @@ impl Names {
     }
 }
 
-/// Makes the header from the sources.
+/// Generates the header from the sources.
 pub fn header(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return Err(Failure::usage("header takes no arguments"));
@@ -60,7 +60,7 @@ pub fn header(arguments: &[String]) -> Result<(), Failure> {
     process::run(command.env("RACKWEAVE_WRITE_HEADER", "1"))
 }
 
-/// Installs, or takes away what was installed.
+/// Installs or uninstalls the library.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if !cfg!(target_os = "linux") {
         return Err(Failure::check(
@@ -97,7 +97,7 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
             let value = rest.next().filter(|value| !value.is_empty());
             let value =
                 value.ok_or_else(|| Failure::usage(format!("{argument} needs a folder")))?;
-            // Cargo runs this in the root whatever the user's folder is.
+            // Cargo runs this in the root, whatever the user's current folder is.
             std::path::absolute(value).map_err(|error| Failure::usage(format!("{value}: {error}")))
         };
         match argument.as_str() {
@@ -137,7 +137,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::check(format!("cannot {what} {path}: {error}{hint}"))
 }
 
-/// Makes a folder, and sees whether files can be made there, before anything is built.
+/// Makes a folder, and checks that files can be created there, before anything is built.
 fn writable(prefix: &Path, folder: &str) -> Result<(), Failure> {
     let folder = prefix.join(folder);
     fs::create_dir_all(&folder).map_err(|error| cannot("make", &folder, &error))?;
@@ -148,7 +148,7 @@ fn writable(prefix: &Path, folder: &str) -> Result<(), Failure> {
 
 /// Builds the shared and the static library; returns where they are.
 fn build(debug: bool) -> Result<PathBuf, Failure> {
-    // Both alone, without what other Rust code links against: so they are optimised as a whole.
+    // Both alone, without the rlib for other Rust code: so they are optimised as a whole.
     let kinds = ["--lib", "--crate-type", "cdylib,staticlib"];
     let mut command = cargo(&["rustc", "--package", "rackweave-capi"]);
     command.args(kinds);
@@ -187,7 +187,7 @@ fn install(prefix: &Path, built: &Path, names: &Names) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts a copy in place at once: programs that run keep the file that they have mapped.
+/// Puts a copy in place atomically: running programs keep the file that they have mapped.
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let mut beside = to.as_os_str().to_owned();
     beside.push(".new");
@@ -217,7 +217,7 @@ fn link(_: &str, at: &Path) -> Result<(), Failure> {
     Err(Failure::check(format!("{}: no links here", at.display())))
 }
 
-/// The prefix is where the file lies, so the whole may be moved.
+/// The prefix is relative to the pkg-config file, so that the installation may be moved.
 fn pkg_config(version: &str) -> String {
     format!(
         "prefix=${{pcfiledir}}/../..\n\

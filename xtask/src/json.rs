@@ -1,4 +1,4 @@
-//! The few members of the project's JSON output that checks look at.
+//! Reads the few members of the project's JSON output that checks need.
 
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
-//! What those need who depend on the crate `rackweave`: it builds with the features that they want,
-//! with the compiler that they have, and can be published with all that it stands on.
+//! Checks for users of the crate `rackweave`: it builds with any choice of features and with the
+//! promised compiler, and can be published with all crates that it depends on.
 
 use crate::process::{self, cargo, in_root};
 use crate::{Failure, toolchain};
 use std::process::Command;
 
-/// The crate that others depend on, and those that it needs: all that are published.
+/// The crate that users depend on, and those that it needs: all published crates.
 const PUBLISHED: [&str; 14] = [
     "rackweave",
     "rackweave-base",
@@ -23,11 +23,11 @@ const PUBLISHED: [&str; 14] = [
     "rackweave-wire",
 ];
 
-/// Neither is needed by who uses no feature: TLS, and I/O of files.
+/// Not needed without features: TLS, and file I/O.
 const HEAVY: [&str; 3] = ["rustls", "ring", "io-uring"];
 
 pub fn run() -> Result<(), Failure> {
-    // With clippy, that finds the rest of the workspace built.
+    // With clippy, which finds the rest of the workspace already built.
     for features in ["--no-default-features", "--all-features"] {
         let check = ["clippy", "--package", "rackweave", features, "--"];
         process::run(cargo(&check).args(["-D", "warnings"]))?;
@@ -53,7 +53,7 @@ pub fn run() -> Result<(), Failure> {
     semver()
 }
 
-/// Without features, nothing heavy is built.
+/// Without features, no heavy dependency is built.
 fn lean() -> Result<(), Failure> {
     let tree = ["tree", "--package", "rackweave", "--no-default-features"];
     let mut tree = cargo(&tree);
@@ -77,7 +77,7 @@ fn lean() -> Result<(), Failure> {
     }
 }
 
-/// Against the last release; before the first there is nothing to break.
+/// Compares with the last release; before the first there is nothing to break.
 fn semver() -> Result<(), Failure> {
     let mut tags = in_root("git");
     let (_, tags) = process::capture(tags.args(["tag", "--list", "v*", "--sort", "-v:refname"]))?;
@@ -89,7 +89,7 @@ fn semver() -> Result<(), Failure> {
     if_installed("semver-checks", &against)
 }
 
-/// Runs a subcommand of cargo that others have to install.
+/// Runs a cargo subcommand that has to be installed separately.
 fn if_installed(tool: &str, arguments: &[&str]) -> Result<(), Failure> {
     let installed = |command: &mut Command| command.output().is_ok_and(|it| it.status.success());
     if !installed(in_root(format!("cargo-{tool}")).arg("--version")) {

@@ -1,10 +1,10 @@
 //! Checks and chores of the project, run as `cargo xtask`.
 //!
-//! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] judges what a
-//! machine can judge of style and of the dependencies between crates; [`canary`] proves that the
-//! checkers of the simulator can fail; [`catalogue`] makes tables of docs/ from the code; [`fuzz`]
-//! runs the fuzz targets under libFuzzer; [`toolchain`] has the checks by Miri and
-//! ThreadSanitizer; [`install`] puts the library for C and C++ where programs find it. It knows the
+//! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] checks the
+//! rules of style and of dependencies between crates that a machine can check; [`canary`] proves
+//! that the checkers of the simulator can fail; [`catalogue`] generates tables of docs/ from the
+//! code; [`fuzz`] runs the fuzz targets under libFuzzer; [`toolchain`] has the checks by Miri and
+//! ThreadSanitizer; [`install`] installs the library for C and C++. This program knows the
 //! project's files and commands, and none of its crates, so that it builds when they do not.
 
 mod canary;
@@ -48,12 +48,12 @@ Examples:
 
 The exit status is 0 if all is well, 1 if a check failed, 2 for a wrong command line.";
 
-/// Why a command did not end well.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// A check failed: what it says.
+    /// A check failed, with this message.
     Check(String),
-    /// The command line is wrong: how.
+    /// The command line is wrong, with this message.
     Usage(String),
 }
 

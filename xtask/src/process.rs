@@ -12,7 +12,7 @@ pub fn root() -> &'static Path {
         .expect("xtask lies in the root")
 }
 
-/// Where cargo builds to.
+/// The target directory of cargo.
 pub fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -20,7 +20,7 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
-/// The binary that users get, once it is built.
+/// The path of the binary that users get.
 pub fn release_binary() -> PathBuf {
     target_dir()
         .join("release")
@@ -35,14 +35,14 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A program that runs in the root of the project and asks nobody anything.
+/// A program that runs in the root of the project, without input.
 pub fn in_root(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// Runs it with its output shown as it comes.
+/// Runs it and passes its output through.
 pub fn run(command: &mut Command) -> Result<(), Failure> {
     println!("$ {}", line(command));
     let status = command
@@ -54,7 +54,7 @@ pub fn run(command: &mut Command) -> Result<(), Failure> {
     Err(Failure::check(format!("{}: {status}", line(command))))
 }
 
-/// Runs it, keeps its output, and gives its exit status.
+/// Runs it, keeps its output, and returns its exit status.
 pub fn capture(command: &mut Command) -> Result<(i32, String), Failure> {
     println!("$ {}", line(command));
     let output: Output = command
@@ -70,13 +70,13 @@ pub fn capture(command: &mut Command) -> Result<(i32, String), Failure> {
         )));
     };
     if code > 2 {
-        // Neither a verdict nor a refusal: a crash.
+        // A status above 2 is neither a verdict nor a refusal, but a crash.
         eprint!("{}", text(&output.stderr));
     }
     Ok((code, text(&output.stdout)))
 }
 
-/// The command as one would type it.
+/// The command line as typed in a shell.
 fn line(command: &Command) -> String {
     let mut line = String::new();
     for (name, value) in command.get_envs() {

@@ -1,5 +1,5 @@
-//! Checks that need another compiler: Miri and ThreadSanitizer a nightly one, the oldest that is
-//! supported that one. All come with rustup, and are skipped where that is not.
+//! Checks that need another compiler: a nightly one for Miri and ThreadSanitizer, and the oldest
+//! supported one. All come with rustup; without it these checks are skipped.
 
 use crate::Failure;
 use crate::process::{self, in_root, target_dir};
@@ -8,8 +8,8 @@ use std::process::Command;
 /// A compiler that is known to pass both.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two.
-/// It knows neither memfd nor the sockets of links.
+/// The tests that reach code with `unsafe`, and that Miri can run in a minute or two. Miri supports
+/// neither memfd nor the sockets of links.
 pub fn miri() -> Result<(), Failure> {
     if !is_installed(NIGHTLY, Some("miri,rust-src"))? {
         return Ok(());
@@ -42,9 +42,9 @@ pub fn miri() -> Result<(), Failure> {
 }
 
 /// The tests in which threads share the memory of regions, rings, buffer frames and caches. All
-/// packages are built at once, or what they depend on is built again for each.
+/// packages are built at once; otherwise their dependencies are built again for each.
 ///
-/// Racks are left out: to build them takes as long again as all the rest.
+/// Racks are left out, because building them takes as long again as all the rest.
 pub fn tsan() -> Result<(), Failure> {
     if !is_installed(NIGHTLY, Some("rust-src"))? {
         return Ok(());
@@ -80,7 +80,7 @@ pub fn tsan() -> Result<(), Failure> {
     process::run(&mut command)
 }
 
-/// The library with all its features, by the oldest compiler that its manifest promises.
+/// Builds the library with all its features, by the oldest compiler that its manifest promises.
 pub fn oldest() -> Result<(), Failure> {
     let manifest = std::fs::read_to_string(process::root().join("Cargo.toml"));
     let manifest = manifest.map_err(|error| Failure::check(format!("Cargo.toml: {error}")))?;
@@ -100,24 +100,26 @@ pub fn oldest() -> Result<(), Failure> {
     process::run(&mut command)
 }
 
-/// Two things that ThreadSanitizer does not see, and reports races for memory that they touch:
+/// Two things that ThreadSanitizer does not see, so that it reports races for memory that they
+/// touch:
 /// - copies in assembly: `rackweave_tsan` has regions copied by the portable code, as Miri does;
-/// - memory that is mapped and unmapped by system calls of rustix's own. It takes the first write
-///   to a mapping for a second one to what was mapped there before. It sees the calls of libc.
+/// - memory that is mapped and unmapped by rustix's own system calls. ThreadSanitizer takes the
+///   first write to a mapping for a second one to what was mapped there before. It sees the calls
+///   of libc.
 const TSAN_FLAGS: &str = "-Zsanitizer=thread --cfg rackweave_tsan --cfg rustix_use_libc";
 
-/// Cargo of another compiler.
+/// The cargo of another compiler.
 fn cargo_of(compiler: &str) -> Command {
     let mut command = in_root("cargo");
     command
         .arg(format!("+{compiler}"))
-        // Not the cargo that runs this: that one is stable, and says so to its children.
+        // Not the cargo that runs this one: that is stable, and sets the toolchain of its children.
         .env_remove("CARGO")
         .env_remove("RUSTUP_TOOLCHAIN");
     command
 }
 
-/// Whether rustup is there; if so, it installs the compiler with these components.
+/// Whether rustup is installed; if so, it installs the compiler with these components.
 fn is_installed(compiler: &str, components: Option<&str>) -> Result<bool, Failure> {
     if in_root("rustup").arg("--version").output().is_err() {
         println!("skipped: rustup is not installed, and Rust {compiler} comes with it");

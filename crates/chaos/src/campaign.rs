@@ -1,4 +1,4 @@
-//! How campaigns run: the loop that drives a rack and disturbs it, and what its actors report.
+//! The loop that drives a rack and injects faults, and the findings that its actors report.
 
 use crate::SeedReport;
 use core::cell::{Cell, RefCell};
@@ -8,10 +8,10 @@ use rackweave_rack::testing::Faults;
 use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::Step;
 
-/// Violations kept that the checkers of histories do not judge.
+/// Maximum number of kept violations from outside the checkers of histories.
 const FINDINGS_MAX: usize = 10;
 
-/// What must not be and no history shows.
+/// Violations that no history shows.
 #[derive(Default)]
 pub(crate) struct Findings(RefCell<Vec<String>>);
 
@@ -28,16 +28,16 @@ impl Findings {
     }
 }
 
-/// Counts one more.
+/// Increments the counter.
 pub(crate) fn count(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }
 
-/// Rounds of an actor's step at most: time stands still meanwhile, so that each must bring it
-/// further.
+/// Maximum rounds of an actor's step. Virtual time does not advance within a step, so each round
+/// must make progress.
 pub(crate) const ROUNDS_MAX: u32 = 10_000;
 
-/// Waits until something is due even if no packet comes, and at least until time has gone on.
+/// Waits until `due` even if no packet arrives, and at least until time has advanced.
 pub(crate) fn wait(now: Instant, due: Option<Instant>) -> Step {
     let soonest = now + Duration::from_nanos(1);
     due.map_or(Step::WaitForPacket, |due| Step::WaitUntil(due.max(soonest)))
@@ -45,27 +45,27 @@ pub(crate) fn wait(now: Instant, due: Option<Instant>) -> Step {
 
 /// A run over one rack.
 pub(crate) trait Campaign {
-    /// Virtual time after which a phase that has not ended is taken for stuck.
+    /// Virtual time after which a phase that has not ended counts as stuck.
     const PATIENCE: Duration;
 
     fn rack(&mut self) -> &mut SimulatedRack;
 
     fn report(&mut self) -> &mut SeedReport;
 
-    /// Does what is due by the token of a control event. True if the phase has ended.
+    /// Executes the control event with this token. True if the phase has ended.
     fn control(&mut self, token: u64) -> bool;
 
-    /// Whether the phase is broken off, since no end would be worth anything.
+    /// Whether the phase is aborted because its result would be meaningless.
     fn is_broken_off(&self) -> bool {
         false
     }
 
-    /// Time beside [`Self::PATIENCE`] that the plan holds a phase up.
+    /// Time in addition to [`Self::PATIENCE`] for which the plan stalls a phase.
     fn stalls(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// What is still to come to its end, in words.
+    /// Describes what has not finished yet.
     fn open(&self) -> String {
         String::new()
     }
@@ -74,8 +74,8 @@ pub(crate) trait Campaign {
         self.report().violations.extend(done.err());
     }
 
-    /// Runs until all actors are done, doing what the plan says when it is due. False if that never
-    /// comes. `doing` is what a report of that begins with.
+    /// Runs until all actors are done, and executes the plan's events when they are due. False if
+    /// the phase never ends. The report of a stuck phase begins with `doing`.
     fn drive(&mut self, doing: &str) -> bool {
         let end = self.rack().now() + Self::PATIENCE + self.stalls();
         while !self.is_broken_off() {
@@ -95,7 +95,7 @@ pub(crate) trait Campaign {
         false
     }
 
-    /// No cable to a node is cut any more.
+    /// Restores all cut cables to nodes.
     fn mend_cables(&mut self) {
         for node in 0..self.rack().config().node.len() {
             self.rack().set_link_down(NodeId(node as u16), false);
@@ -103,25 +103,25 @@ pub(crate) trait Campaign {
     }
 }
 
-/// A rack as planned.
+/// Builds the rack of a plan.
 pub(crate) fn rack_of(config: &RackConfig) -> Result<SimulatedRack, String> {
     SimulatedRack::new(config).map_err(|error| format!("no rack: {error}"))
 }
 
-/// Enters what a plan does at its times, by its numbers.
+/// Schedules the disturbances of a plan at their times; their indexes are the tokens.
 pub(crate) fn schedule<D>(rack: &mut SimulatedRack, disturbances: &[(Instant, D)]) {
     for (token, &(time, _)) in (0..).zip(disturbances) {
         rack.at(time, token);
     }
 }
 
-/// The switch forgets everything, and is told it again.
+/// The switch loses all state, and is configured again.
 pub(crate) fn restart_switch(rack: &SimulatedRack) -> Result<(), String> {
     let restarted = rack.restart_switch();
     restarted.map_err(|error| format!("the switch did not restart: {error}"))
 }
 
-/// A node that is dead is there again, with nothing in its memory.
+/// Restarts a crashed node with empty memory.
 pub(crate) fn revive_node(rack: &mut SimulatedRack, node: NodeId) -> Result<(), String> {
     match rack.revive_node(node) {
         true => Ok(()),
@@ -130,7 +130,7 @@ pub(crate) fn revive_node(rack: &mut SimulatedRack, node: NodeId) -> Result<(), 
 }
 
 impl SeedReport {
-    /// That of a seed from which this plan follows.
+    /// The report of a seed from which this plan follows, still without results.
     pub(crate) fn of(seed: u64, plan: &impl fmt::Display) -> Self {
         Self {
             seed,
@@ -139,7 +139,7 @@ impl SeedReport {
         }
     }
 
-    /// Takes over what a checker has found. Its summary, if nothing is wrong.
+    /// Adds the violations that a checker has found. Returns its summary if there are none.
     pub(crate) fn judge<T, V: fmt::Display>(&mut self, found: Result<T, Vec<V>>) -> Option<T> {
         let wrong = match found {
             Ok(summary) => return Some(summary),

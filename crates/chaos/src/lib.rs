@@ -1,12 +1,12 @@
-//! Campaigns of faults: from a seed follow a rack, a workload and everything that goes wrong; the
-//! run is judged by checkers that share no code with what they judge.
+//! Fault campaigns. A seed determines a rack, a workload and every fault. Checkers that share no
+//! code with the system under test judge the run.
 //!
 //! One seed is one run, and it repeats exactly: [`run`] with the same system and seed gives the
 //! same report, trace hash included. A panic in the system under test is a violation like any
-//! other. A run that does not come to its end is *stuck*: it fails as well, but is counted apart,
-//! since it breaks a promise of progress and none of safety.
+//! other. A run that does not finish is *stuck*: it fails as well, but is counted separately,
+//! because it violates liveness and not safety.
 //!
-//! It knows racks, endpoints and checkers. It must not know the machines' insides.
+//! This crate knows racks, endpoints and checkers. It must not know the internals of the nodes.
 
 mod campaign;
 mod flows;
@@ -27,10 +27,10 @@ use rackweave_rack::SimulatedRack;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a campaign attacks.
+/// The system that a campaign attacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Zero-sided flows of all shapes, with members that come and go.
+    /// Zero-sided flows of all shapes, with members that join and leave.
     Flows,
     /// The page store: directory, buffer pools, storage.
     Pages,
@@ -38,7 +38,7 @@ pub enum System {
     Index,
     /// Sequencers: a word in a node's memory, a counter in a server, a register of the switch.
     Sequencer,
-    /// Messages between compute and storage units: connections, both ends of their channels.
+    /// Messages between compute and storage units: connections, and both ends of their channels.
     Messaging,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for System {
     }
 }
 
-/// A system's name that nobody knows.
+/// The name of an unknown system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownSystem(String);
 
@@ -98,14 +98,14 @@ impl FromStr for System {
     }
 }
 
-/// What one seed did.
+/// The result of one seed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
-    /// What the seed made of the rack, in words.
+    /// Description of the rack that follows from the seed.
     pub plan: String,
-    /// The hash over everything that travelled.
+    /// The hash of all packets.
     pub trace_hash: u64,
     /// Events of the simulator.
     pub events: u64,
@@ -115,11 +115,11 @@ pub struct SeedReport {
     pub pushed: u64,
     /// Items that consumers took.
     pub popped: u64,
-    /// Pages read and found right.
+    /// Pages read whose content was correct.
     pub reads: u64,
     /// Pages changed.
     pub writes: u64,
-    /// Fixes refused because the newest version of a page is lost.
+    /// Fixes refused because the newest version of the page is lost.
     pub losses: u64,
     /// Fixes that found a page damaged at its home.
     pub damaged: u64,
@@ -127,63 +127,63 @@ pub struct SeedReport {
     pub scans: u64,
     /// Operations on an index that were refused.
     pub refused: u64,
-    /// Operations on an index of which nobody knows whether they were done.
+    /// Operations on an index whose outcome is unknown.
     pub unknown: u64,
-    /// READs of an index that came torn and were made again.
+    /// READs of an index that returned torn data and were repeated.
     pub torn: u64,
-    /// READs of an index that found what had been freed or was out of date.
+    /// READs of an index that found freed or outdated data.
     pub stale: u64,
-    /// READs of an index that left it to the network of which tree node.
+    /// READs of an index that left the choice of the tree node to the network.
     pub queries: u64,
-    /// Answers to them by the level of the tree node; 0 is a leaf, 7 stands for more.
+    /// Answers to them by the level of the tree node; 0 is a leaf, 7 stands for 7 and more.
     pub led: [u64; 8],
-    /// Of those: the key was to the right, and the reader followed.
+    /// Of those: the key was further right, and the reader followed the link.
     pub followed: u64,
-    /// Of the queries: led to what was no tree node for the key.
+    /// Of the queries: led to something that is not a tree node for the key.
     pub astray: u64,
-    /// Times that the switches were given another plan of an index.
+    /// Times that a new plan of an index was loaded into the switches.
     pub loads: u64,
     /// Restarts of switches that lead queries.
     pub switch_restarts: u64,
-    /// Ranges that sequencers handed out.
+    /// Ranges returned by sequencers.
     pub ranges: u64,
-    /// Numbers in them.
+    /// Numbers in these ranges.
     pub numbers: u64,
     /// Calls for numbers that ended in an error.
     pub calls_failed: u64,
-    /// Messages received whole.
+    /// Messages received completely.
     pub messages: u64,
     /// Bytes of messages received.
     pub message_bytes: u64,
-    /// Connections that both units had.
+    /// Connections established at both units.
     pub connections: u64,
-    /// Of those: closed by a unit before all was done, or since the peer lied.
+    /// Of those: closed by a unit before all work was done, or because the peer misbehaved.
     pub connections_closed: u64,
-    /// Of those: broken by the network, or by the death of a unit.
+    /// Of those: broken by the network, or by the crash of a unit.
     pub connections_broken: u64,
-    /// Handshakes that failed other than by the nonsense of a rogue.
+    /// Failed handshakes, except those that failed because of a rogue's invalid messages.
     pub handshakes_failed: u64,
-    /// Rogues that were found out, by what they were taken for.
+    /// Rogues that were detected, by the misbehaviour they were reported for.
     pub rogues: BTreeMap<String, u64>,
-    /// Packets lost, doubled, delayed or damaged on purpose.
+    /// Packets lost, duplicated, delayed or corrupted on purpose.
     pub packets_disturbed: u64,
     /// Restarts of the switch, of the NVMe target, or of endpoints of an index.
     pub restarts: u64,
     /// Nodes that crashed.
     pub crashes: u64,
-    /// What changed at command: members that joined or left, weights; pages that the switch began
-    /// or ceased to index; ranges of an index that went to another endpoint.
+    /// Changes on command: members that joined or left, weights; pages that the switch started or
+    /// stopped indexing; ranges of an index that moved to another endpoint.
     pub changes: u64,
-    /// Why the workload was broken off, if it was.
+    /// Why the workload was aborted, if it was.
     pub aborted: Option<String>,
-    /// Everything that must not be.
+    /// All violations.
     pub violations: Vec<String>,
-    /// Where the run did not come to its end. What was still open then is not judged.
+    /// Where the run did not finish. Operations that were still pending then are not judged.
     pub stuck: Vec<String>,
 }
 
 impl SeedReport {
-    /// Adds what a rack of the run has to say of itself.
+    /// Adds the counters of a rack of the run.
     fn add_rack(&mut self, rack: &SimulatedRack) {
         self.trace_hash = self.trace_hash.rotate_left(17) ^ rack.trace_hash();
         self.events += rack.events();
@@ -201,16 +201,16 @@ impl SeedReport {
         }
     }
 
-    /// Whether nothing is wrong: no violation, and the run came to its end.
+    /// Whether the run has no violation and finished.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.stuck.is_empty()
     }
 }
 
-/// What is settled beforehand and not left to the seeds.
+/// Choices that are fixed in advance and not drawn from the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Options {
-    /// How all clients of an index read; nothing: each as its seed says.
+    /// How all clients of an index read; `None`: the seed decides for each.
     pub access: Option<IndexAccess>,
 }
 
@@ -219,7 +219,7 @@ pub fn run(system: System, seed: u64) -> SeedReport {
     run_with(system, seed, &Options::default())
 }
 
-/// The same with something settled beforehand.
+/// Like [`run`], with some choices fixed in advance.
 pub fn run_with(system: System, seed: u64, options: &Options) -> SeedReport {
     let report = catch_unwind(AssertUnwindSafe(|| match system {
         System::Flows => flows::run(seed),

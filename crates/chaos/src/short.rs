@@ -3,7 +3,7 @@
 use crate::{Options, SeedReport, System, replay_command, run, run_with};
 use core::ops::Range;
 
-/// Runs these seeds; the first that is not sound fails the test, and says how to repeat it.
+/// Runs these seeds. The first unsound seed fails the test, with the command that repeats it.
 #[track_caller]
 pub fn sound(system: System, options: Options, seeds: Range<u64>) -> Vec<SeedReport> {
     let judged = |seed| {
@@ -21,10 +21,10 @@ pub fn sound(system: System, options: Options, seeds: Range<u64>) -> Vec<SeedRep
     seeds.map(judged).collect()
 }
 
-/// What it is, more than how much of it is expected, and how to count it in a report.
+/// The name of a count, the number that it must exceed, and how to read it from a report.
 type Count<'a> = (&'a str, u64, fn(&SeedReport) -> u64);
 
-/// What was counted together must be more than this: a campaign must hurt to show anything.
+/// Every sum over the reports must exceed its minimum: a campaign without faults shows nothing.
 #[track_caller]
 pub fn more_than<const N: usize>(reports: &[SeedReport], counts: [Count<'_>; N]) {
     for (what, least, count) in counts {
@@ -33,7 +33,7 @@ pub fn more_than<const N: usize>(reports: &[SeedReport], counts: [Count<'_>; N])
     }
 }
 
-/// A seed gives the same report each time, trace hash included, and another seed another one.
+/// A seed gives the same report each time, trace hash included; another seed gives another report.
 #[track_caller]
 pub fn repeats(system: System, seeds: [u64; 3]) {
     let reports = seeds.map(|seed| {

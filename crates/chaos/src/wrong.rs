@@ -1,22 +1,23 @@
-//! What all plans draw: a rack, faults of packets, and disturbances by time.
+//! What all plans draw: a rack, packet faults, and disturbances with their times.
 
 use core::fmt;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
 
-/// How seeds draw the faults of packets.
+/// How packet faults are drawn from a seed.
 pub(crate) struct Odds {
-    /// How likely a kind of fault happens in a run at all.
+    /// The probability that a kind of fault occurs in a run at all.
     pub share: f64,
-    /// The probability per packet of a kind that does, at most.
+    /// The maximum probability per packet of a kind that occurs.
     pub rate_max: f64,
-    /// For how many microseconds packets may be held back at most: one of these.
+    /// The maximum delay of a packet in microseconds is one of these.
     pub delays_us: &'static [u64],
 }
 
 impl Odds {
-    /// Draws. A seed means the same run only as long as the order of what is drawn stays.
+    /// Draws the packet faults. A seed keeps its run only as long as the order of draws is
+    /// unchanged.
     pub fn draw(&self, rng: &mut Rng) -> FaultSection {
         let mut rate = || {
             if rng.chance(self.share) {
@@ -42,7 +43,7 @@ pub(crate) fn nodes(count: u64, name: &str, role: Role) -> Vec<NodeConfig> {
     (0..count).map(node).collect()
 }
 
-/// A rack of these nodes whose packets fare by the odds.
+/// A rack of these nodes whose packet faults follow `odds`.
 pub(crate) fn rack(rng: &mut Rng, memory: u64, node: Vec<NodeConfig>, odds: &Odds) -> RackConfig {
     RackConfig {
         seed: rng.next_u64() >> 1,
@@ -53,18 +54,18 @@ pub(crate) fn rack(rng: &mut Rng, memory: u64, node: Vec<NodeConfig>, odds: &Odd
     }
 }
 
-/// A time within so many powers of two nanoseconds: early is as likely as late.
+/// A time below 2^n nanoseconds, with n drawn from `least` to `most`: early is as likely as late.
 pub(crate) fn some_time(rng: &mut Rng, least: u64, most: u64) -> Instant {
     let exponent = rng.between(least, most);
     Instant::from_nanos(rng.between(0, 1 << exponent))
 }
 
-/// A duration of so many nanoseconds at most, both ends included.
+/// A duration from `least` to `most` nanoseconds, both included.
 pub(crate) fn nanos(rng: &mut Rng, least: u64, most: u64) -> Duration {
     Duration::from_nanos(rng.between(least, most))
 }
 
-/// What goes wrong, in words: to packets and to the rack. How every plan ends.
+/// Describes the faults of packets and of the rack; the end of every plan's description.
 pub(crate) struct Wrong<'a, D>(pub &'a FaultSection, pub &'a [(Instant, D)]);
 
 impl<D: fmt::Debug> fmt::Display for Wrong<'_, D> {

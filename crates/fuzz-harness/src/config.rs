@@ -4,10 +4,10 @@ use crate::fixture::{Seeds, check_line, named};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::Role;
 
-/// The name that stands for the text in messages.
+/// The file name in messages about the text.
 const NAME: &str = "rack.toml";
 
-/// The bytes are the text; what is no UTF-8 is replaced.
+/// The bytes are the text; invalid UTF-8 is replaced.
 ///
 /// # Panics
 /// If the configuration is wrong.
@@ -19,7 +19,7 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// What is accepted is a configuration in all its parts, and is the same when it is written again.
+/// An accepted configuration is valid in all its parts, and unchanged when it is written again.
 fn accepted(config: &RackConfig) {
     let checked = config.check();
     assert!(checked.is_ok(), "it was checked: {checked:?}");
@@ -43,7 +43,7 @@ fn accepted(config: &RackConfig) {
     let _ = config.needs_check();
 }
 
-/// The inputs that the corpus starts with: every section, and every kind of mistake.
+/// The initial inputs of the corpus: every section, and every kind of mistake.
 pub fn seeds() -> Seeds {
     let two = "[[node]]\nname = \"s\"\nrole = \"storage\"\n\
                [[node]]\nname = \"c\"\nrole = \"compute\"\n";

@@ -1,4 +1,4 @@
-//! The stream of control messages under any bytes, cut anywhere.
+//! The stream of control messages: arbitrary bytes, cut anywhere.
 
 use crate::fixture::{Seeds, check_line};
 use crate::input::Input;
@@ -13,8 +13,8 @@ use std::fmt::Debug;
 
 const PEER: &str = "a peer";
 
-/// The longest body that may come first, and those behind it: as a server has it, and so short that
-/// a stream of a few bytes goes beyond.
+/// The maximum length of the first body, and of later ones: those of a server, and some so short
+/// that a stream of a few bytes exceeds them.
 const LIMITS: [(usize, usize); 4] = [
     (HELLO_LEN_MAX, MESSAGE_LEN_MAX),
     (64, 512),
@@ -22,9 +22,9 @@ const LIMITS: [(usize, usize); 4] = [
     (0, 16),
 ];
 
-/// Bits 0 and 1 of the first byte: the limits. Bit 2: what follows the cuts are lines, each the
-/// body of a message, instead of the stream itself. Bits 4 to 7: how many cuts follow, each a byte,
-/// the length of a piece; they repeat.
+/// Bits 0 and 1 of the first byte: the limits. Bit 2: the bytes after the cuts are lines, each the
+/// body of a message, instead of the stream itself. Bits 4 to 7: the number of cuts that follow,
+/// each a byte, the length of a piece; they repeat.
 ///
 /// # Panics
 /// If the reader, a parser or an error is wrong.
@@ -54,7 +54,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
 
 type Bodies = (Vec<Vec<u8>>, Option<TooLong>);
 
-/// What the reader makes of a stream in pieces of these lengths; no cuts leave it whole.
+/// Reads a stream in pieces of these lengths; without cuts it is one piece.
 fn read(stream: &[u8], cuts: &[u8], (first, later): (usize, usize)) -> Bodies {
     let mut reader = MessageReader::new(first);
     let (mut bodies, mut limit, mut taken) = (Vec::new(), first, 0);
@@ -72,7 +72,8 @@ fn read(stream: &[u8], cuts: &[u8], (first, later): (usize, usize)) -> Bodies {
             match reader.poll_body() {
                 Ok(Some(body)) => {
                     assert!(body.len() <= limit, "{} bytes of {limit}", body.len());
-                    // A vector that grows at most doubles; what was only announced takes no memory.
+                    // A growing vector at most doubles; a body that was only announced takes no
+                    // memory.
                     let memory = body.capacity();
                     assert!(memory <= 2 * taken + 64, "{memory} bytes for {taken}");
                     bodies.push(body);
@@ -95,7 +96,7 @@ fn read(stream: &[u8], cuts: &[u8], (first, later): (usize, usize)) -> Bodies {
     (bodies, None)
 }
 
-/// The bodies in a stream, by the description of the protocol.
+/// The bodies in a stream, according to the description of the protocol.
 fn model(mut stream: &[u8], (first, later): (usize, usize)) -> Bodies {
     let (mut bodies, mut limit) = (Vec::new(), first);
     while let Some((prefix, behind)) = stream.split_first_chunk() {
@@ -112,7 +113,7 @@ fn model(mut stream: &[u8], (first, later): (usize, usize)) -> Bodies {
     (bodies, None)
 }
 
-/// The body as the message of every kind.
+/// Parses the body as the message of every kind.
 fn parse(body: &[u8]) {
     match Hello::parse(body, PEER) {
         Ok((hello, version)) => {
@@ -142,7 +143,7 @@ fn parse(body: &[u8]) {
     message::<RackStatus>(body);
 }
 
-/// What is a message of this kind is the same when it is written again.
+/// A message of this kind is unchanged when it is written again.
 fn message<T: DeserializeOwned + Serialize + PartialEq + Debug>(body: &[u8]) {
     match decode::<T>(body, PEER) {
         Ok(value) => {
@@ -153,7 +154,8 @@ fn message<T: DeserializeOwned + Serialize + PartialEq + Debug>(body: &[u8]) {
     }
 }
 
-/// The body of the message that says `value`, by way of the stream. One byte less is refused.
+/// Writes `value` as a message and reads its body from the stream. With a limit one byte lower,
+/// writing is refused.
 fn again<T: Serialize>(value: &T) -> Vec<u8> {
     let stream = encode(value, MESSAGE_LEN_MAX, PEER).expect("it came in a shorter one");
     let (mut bodies, error) = read(&stream, &[6], (MESSAGE_LEN_MAX, 0));
@@ -170,16 +172,16 @@ fn check_version(version: u16) {
     assert!((PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version));
 }
 
-/// An error says who is meant, in one line that a terminal obeys nothing of.
+/// An error names the peer, in one line without control characters for a terminal.
 fn check_error(error: &ControlError) {
     let text = error.to_string();
     check_line(&text);
     assert!(text.contains(PEER), "{text}");
-    // Reason and remedy of a refusal, of 500 characters each, and what stands around them.
+    // Reason and remedy of a refusal, of 500 characters each, and the text around them.
     assert!(text.chars().count() < 1500, "{text}");
 }
 
-/// The inputs that the corpus starts with: messages of every kind, and what is none.
+/// The initial inputs of the corpus: messages of every kind, and invalid ones.
 pub fn seeds() -> Seeds {
     let hello = r#"{"magic":"rackweave-control","version_min":1,"version_max":9,"name":"n0",
         "purpose":"join","rack":"5ca1ab1e","body":{"link":"udp","mtu":null}}"#;

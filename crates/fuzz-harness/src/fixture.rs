@@ -1,5 +1,4 @@
-//! What targets are made of: hosts with soft NICs, regions, connected queue pairs; and seeds out of
-//! texts.
+//! Parts of targets: hosts with soft NICs, regions, connected queue pairs; and seeds from texts.
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{Block, KeyRng, MacAddr, Memory, Qpn, Rng};
@@ -8,10 +7,10 @@ use rackweave_switch::{Counters, DropReason};
 use rackweave_verbs::{Access, PdId, QpModify, ReceiveSide, Region, SendSide, Verbs};
 use std::net::Ipv4Addr;
 
-/// Inputs that a corpus starts with, by name.
+/// Initial inputs of a corpus, by name.
 pub type Seeds = Vec<(String, Vec<u8>)>;
 
-/// One end of a packet's way.
+/// One end of a packet's path.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     pub mac: MacAddr,
@@ -25,13 +24,13 @@ pub const fn host(number: u8) -> Host {
     }
 }
 
-/// A NIC with so many payload buffers, whose keys come from `rng`.
+/// A NIC with this many payload buffers, whose keys come from `rng`.
 pub fn nic(config: NicConfig, memory: &Memory, buffers: usize, rng: Rng) -> Nic {
     let keys = KeyRng::seeded(rng);
     Nic::new(config, memory.clone(), Pool::new(buffers), keys)
 }
 
-/// Zero bytes that are registered.
+/// A registered region of zero bytes.
 pub fn region(nic: &mut Nic, memory: &Memory, pd: PdId, len: usize, access: Access) -> Region {
     let block = memory.allocate(len).expect("capacity");
     nic.register(pd, block, access).expect("capacity")
@@ -55,19 +54,19 @@ pub fn drops(counters: &Counters) -> Vec<(DropReason, u64)> {
     DropReason::ALL.iter().map(drops).collect()
 }
 
-/// A message to a user is one line, and no terminal obeys anything in it.
+/// Checks that a message to a user is one line without control characters for a terminal.
 pub fn check_line(text: &str) {
     let is_line = !text.is_empty() && !text.contains(char::is_control);
     assert!(is_line, "{text:?}");
 }
 
-/// Seeds by their names, each behind the same first bytes.
+/// Seeds by name, each after the same first bytes.
 pub fn named<const N: usize>(first: &[u8], seeds: [(&str, Vec<u8>); N]) -> Seeds {
     let named = |(name, bytes): (&str, Vec<u8>)| (name.to_owned(), [first, &bytes].concat());
     seeds.into_iter().map(named).collect()
 }
 
-/// The bytes that hexadecimal numbers say which stand apart.
+/// The bytes given by hexadecimal numbers that are separated by spaces.
 pub fn hex(text: &str) -> Vec<u8> {
     let byte = |number| u8::from_str_radix(number, 16).expect("a byte in hexadecimal");
     text.split_whitespace().map(byte).collect()

@@ -1,4 +1,4 @@
-//! The handshake of messaging under any bytes, in any pieces.
+//! The messaging handshake with arbitrary bytes, in arbitrary pieces.
 
 use crate::fixture::{self, Host, Seeds};
 use rackweave_base::{Block, Duration, Instant, KeyRng, Memory, Psn, Qpn, Rkey, Rng};
@@ -10,23 +10,23 @@ use rackweave_wire::fabric::message::handshake::{
     Keys, Message, Place, QueuePair, Refusal, RefusalCode, Terms, VERSION,
 };
 
-/// What the NIC has room for: one connection with a channel each way.
+/// The capacity of the NIC: one connection with a channel each way.
 const REGIONS: u32 = 3;
 const QUEUE_PAIRS: u32 = 2;
 
 const START: Instant = Instant::from_nanos(1);
 const END: Instant = Instant::from_nanos(1_000_000_001);
 
-/// Bit 0 of the first byte: who listens. Bit 1: the peer has begun soundly. Then pieces: a byte
-/// with the length, and so many bytes; length zero is the end of the stream.
+/// Bit 0 of the first byte: which unit listens. Bit 1: the peer has begun correctly. Then pieces: a
+/// byte with the length, and this many bytes; length zero is the end of the stream.
 ///
 /// # Panics
-/// If the parser or a machine is wrong.
+/// If the parser or a state machine is wrong.
 pub fn handshake(data: &[u8]) {
     let Some((&choice, mut data)) = data.split_first() else {
         return;
     };
-    // Behind the length of the first piece.
+    // After the length of the first piece.
     one_message(data.get(1..).unwrap_or_default());
     let mut unit = Unit::new();
     let mut machine = Machine::new(choice & 1 == 0);
@@ -46,7 +46,8 @@ pub fn handshake(data: &[u8]) {
     unit.check_empty();
 }
 
-/// What is taken says the same when it is written again, but for what a newer unit says beyond.
+/// An accepted message is unchanged when it is written again, except for extensions of a newer
+/// unit.
 fn one_message(data: &[u8]) {
     if let Ok(Some((message, len))) = Message::take(data) {
         let again = message.emit();
@@ -83,7 +84,7 @@ impl Unit {
         }
     }
 
-    /// All that the NIC has room for can be made.
+    /// Checks that everything for which the NIC has capacity can be created.
     fn check_empty(&mut self) {
         let pd = self.nic.create_pd();
         let block: Block = Memory::new(4096).allocate(64).expect("it is there");
@@ -120,7 +121,7 @@ impl Machine {
         }
     }
 
-    /// What a sound peer says first.
+    /// The first message of a correct peer.
     fn beginning(&self) -> Vec<u8> {
         match self.role {
             Role::Compute => Message::Offer(wire_terms()).emit(),
@@ -141,7 +142,7 @@ impl Machine {
         let Unit { nic, memory, keys } = unit;
         let step = self.handshake.poll(now, nic, memory, keys);
         let sent = self.handshake.poll_send();
-        // Whatever comes, what goes is sound.
+        // Whatever arrives, the sent messages are valid.
         let sent = sent.unwrap_or_default();
         let mut rest = &sent[..];
         while !rest.is_empty() {
@@ -179,13 +180,13 @@ fn terms(number: u8) -> UnitTerms {
     UnitTerms::new(&config(), 7, ip, mac, Mtu::B1024)
 }
 
-/// What a sound peer says of itself.
+/// The terms of a correct peer.
 fn wire_terms() -> Terms {
     terms_to_wire(&terms(2))
 }
 
-/// The inputs that the corpus starts with: every message as the first and as the second, whole and
-/// in pieces, and strangers.
+/// The initial inputs of the corpus: every message as the first and as the second, complete and in
+/// pieces, and other protocols.
 pub fn seeds() -> Seeds {
     let pair = |number| QueuePair {
         qpn: Qpn(number),

@@ -1,6 +1,6 @@
-//! Bytes of a fuzzer, read as choices.
+//! Reads the bytes of a fuzzer as choices.
 
-/// A reader that runs dry: then the run ends.
+/// A reader of the input. The run ends when the input does.
 pub struct Input<'a> {
     bytes: &'a [u8],
 }

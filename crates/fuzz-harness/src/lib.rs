@@ -1,31 +1,40 @@
-//! What the fuzz targets run, and the replay of their corpora.
+//! The functions behind the fuzz targets, and the replay of their corpora.
 //!
-//! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
-//! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
-//! packets and faults to a switch that runs flows, [`programs()`] to one with pages and sequencers,
-//! [`handshake()`] a stream to both machines of the messaging handshake, [`tree_node()`] the memory
-//! of a B+tree to its readers, [`rpc()`] messages above the transport and requests to an index
-//! server, [`superblock()`] page 0 of a page store, [`config()`] the text of a configuration,
+//! Each target is a function of bytes that must return for every input: [`parse`] feeds the parser,
+//! [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`] packets and
+//! faults to a switch that runs flows, [`programs()`] to one with pages and sequencers,
+//! [`handshake()`] a stream to both state machines of the messaging handshake, [`tree_node()`] the
+//! memory of a B+tree to its readers, [`rpc()`] messages above the transport and requests to an
+//! index server, [`superblock()`] page 0 of a page store, [`config()`] the text of a configuration,
 //! [`nvme()`] capsules to an NVMe-oF target, [`control()`] a stream of control messages,
 //! [`shared_memory()`] the segment of a link, the arena and the handover of a hostile process,
 //! [`index()`] queries to a switch that leads them, [`messaging()`] what a hostile peer writes into
-//! the memory of a messaging connection. They assert what must hold besides: a parsed
-//! packet or message is a fixpoint of emitting and parsing, protected bytes never change, a
-//! stranger's packet changes nothing but a counter of drops, no item is lost, repeated or out of
-//! order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing outside of
-//! the tree, and finds what a sound tree holds, an index server answers as a model does, a
-//! superblock with one wrong bit is refused, a configuration is the same when it is written again,
-//! every command has exactly one response and touches no memory that it has not named, a stream
-//! gives the same messages wherever it is cut, an error about one is a line, what a link hands on
-//! is what the segment says or is refused, while another link goes on, each query is led to the
-//! tree node that a model finds, or dropped for its reason, and a receiver hands on what its peer
-//! wrote and the protocol allows, or closes the connection for one reason.
+//! the memory of a messaging connection.
+//!
+//! They also assert invariants:
+//!
+//! - A parsed packet or message is a fixpoint of emitting and parsing.
+//! - Protected bytes never change. A packet that is not from a queue pair's peer changes only a
+//!   counter of drops.
+//! - No item is lost, repeated or out of order.
+//! - A handshake ends and holds no resources.
+//! - A walk through a tree ends, reads nothing outside of the tree, and finds what an intact tree
+//!   holds.
+//! - An index server answers as a model does.
+//! - A superblock with one wrong bit is refused.
+//! - A configuration is unchanged when it is written again.
+//! - Every command has exactly one response and touches no memory that it has not named.
+//! - A stream gives the same messages wherever it is cut, and an error about one is a single line.
+//! - A link delivers what the segment says or refuses it, while another link continues to work.
+//! - Each query is led to the tree node that a model finds, or dropped for the model's reason.
+//! - A receiver delivers what its peer wrote and the protocol allows, or closes the connection for
+//!   one reason.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
 //! makes the inputs that a corpus starts with.
 //!
-//! Only the seams are used: no machine is opened to be fuzzed.
+//! Only public interfaces are used: no component exposes its internals for fuzzing.
 
 mod config;
 mod control;
@@ -64,14 +73,14 @@ pub use superblock::superblock;
 pub use switch::switch;
 pub use tree_node::tree_node;
 
-/// A fuzz target: its name, which is also that of its corpus, and what it runs.
+/// A fuzz target: its name, which is also that of its corpus, and its function.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The name.
     pub name: &'static str,
-    /// What it runs.
+    /// The function under test.
     pub run: fn(&[u8]),
-    /// The inputs its corpus starts with, by name.
+    /// The initial inputs of its corpus, by name.
     pub seeds: fn() -> Vec<(String, Vec<u8>)>,
 }
 
@@ -79,7 +88,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> fixture::Seed
     Target { name, run, seeds }
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: [Target; 15] = [
     target("parse", parse, seeds::parse),
     target("nic", nic, seeds::nic),

@@ -1,4 +1,4 @@
-//! One NIC under packets of its peer, of strangers, and of nobody.
+//! One NIC that gets packets of its peer, of other nodes, and of unknown senders.
 
 use crate::fixture::{self, Host, bytes_of, host};
 use crate::input::Input;
@@ -15,8 +15,8 @@ const OPEN_LEN: usize = 16 * 1024;
 const CLOSED_LEN: usize = 4096;
 const PSN_OF_PEER: u32 = Psn::SPACE - 20;
 const PSN_OF_NIC: u32 = Psn::SPACE - 10;
-/// Packets that one event may bring forth: a READ of everything open, at the smallest MTU, as often
-/// as READs may be in flight, and requests sent again.
+/// Maximum packets that one event may cause: a READ of everything accessible, at the smallest MTU,
+/// as often as READs may be in flight, and retransmitted requests.
 const ANSWERS_MAX: usize = 4096;
 
 const NIC: Host = host(1);
@@ -29,19 +29,19 @@ struct Fuzzed {
     now: Instant,
     cq: CqId,
     qpn: Qpn,
-    /// Connected to the stranger, without any permission.
+    /// Connected to the other node, without any permission.
     other_qpn: Qpn,
     open: Region,
-    /// Blocks that no packet may change, with what is in them.
+    /// Blocks that no packet may change, with their content.
     closed: Vec<Block>,
     places: Vec<Place>,
-    /// The PSN that the peer's next request should have.
+    /// The PSN expected of the peer's next request.
     cursor: Psn,
     posted: u64,
     completed: u64,
 }
 
-/// Takes `data` for a story: packets of all kinds, time that passes, work that is posted.
+/// Reads `data` as a sequence of steps: packets of all kinds, passing time, posted work.
 ///
 /// # Panics
 /// If the NIC is wrong.
@@ -191,7 +191,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// A packet that is none of the queue pair's peer changes nothing but a counter of drops.
+    /// A packet that is not from the queue pair's peer changes only a counter of drops.
     fn handle_stranger(&mut self, packet: Packet) {
         let before = self.nic.counters().clone();
         let open = bytes_of(&self.open.block);
@@ -246,7 +246,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// The owner lets go of the queue pair, or brings it back.
+    /// The owner drains, resumes, breaks or reconnects the queue pair.
     fn modify(&mut self, input: &mut Input<'_>) -> Option<()> {
         match input.below(4)? {
             0 => _ = self.nic.modify_qp(self.qpn, QpModify::Drain),
@@ -258,7 +258,7 @@ impl Fuzzed {
                 let peer = (PEER, Qpn(0x77));
                 connect(&mut self.nic, self.qpn, peer, mtu, Access::all());
                 self.cursor = Psn::new(PSN_OF_PEER);
-                // What was posted is forgotten.
+                // Posted requests are discarded.
                 self.take_completions();
                 self.completed = self.posted;
             }
@@ -266,7 +266,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// Whatever the NIC says is well-formed, sealed, and not without end.
+    /// Everything that the NIC sends is well-formed, sealed, and bounded in number.
     fn take_answers(&mut self) {
         let mut answers = 0;
         while let Some(packet) = self.nic.poll_transmit(self.now) {
@@ -297,7 +297,7 @@ impl Fuzzed {
     }
 }
 
-/// A PSN near the one that comes next. A request exactly there moves it on.
+/// A PSN near the next one. A request exactly at the next one advances it.
 fn psn(cursor: &mut Psn, opcode: Opcode, near: i8) -> Psn {
     if !opcode.is_request() {
         return Psn::new(PSN_OF_NIC).add(near as u32 & 0x3f);

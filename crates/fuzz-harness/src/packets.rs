@@ -1,5 +1,5 @@
-//! Packets out of choices: well-formed ones whose every field the input chooses, and given bytes
-//! mended so far that they get past the first checks.
+//! Builds packets from choices: well-formed ones whose every field the input chooses, and given
+//! bytes repaired so far that they pass the first checks.
 
 use crate::fixture::Host;
 use crate::input::Input;
@@ -11,7 +11,7 @@ use rackweave_wire::{
     Syndrome, Udp, icrc, parse_bytes,
 };
 
-/// Where a packet comes from and which queue pair it is for.
+/// The sender of a packet and the queue pair that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     pub source: Host,
@@ -19,7 +19,7 @@ pub struct Way {
     pub target_qp: Qpn,
 }
 
-/// A place that a request may name.
+/// An address and key that a request may name.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub address: u64,
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// A packet of the input's making. `psn` turns a small number into a PSN.
+    /// Builds a packet from the input. `psn` turns a small number into a PSN.
     pub fn build(
         &self,
         input: &mut Input<'_>,
@@ -72,8 +72,8 @@ impl Way {
         Some(headers.packet(payload(input, len)))
     }
 
-    /// Bytes of the input's as a packet, or nothing if no packet can be made of them. The addresses
-    /// become those of the way.
+    /// Makes a packet from bytes of the input, or `None` if that is impossible. It gets the
+    /// addresses of this way.
     pub fn mend(&self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = parse_bytes(bytes).ok()?;
         let mut headers = Headers::of(&packet).ok()?;
@@ -87,7 +87,7 @@ impl Way {
     }
 }
 
-/// The bytes as they are, cut into header and payload where a receiver would cut.
+/// The unchanged bytes, split into header and payload where a receiver would split them.
 pub fn raw(bytes: &[u8]) -> Packet {
     parse_bytes(bytes).unwrap_or_else(|_| {
         let (header, rest) = bytes.split_at(bytes.len().min(54));
@@ -95,12 +95,12 @@ pub fn raw(bytes: &[u8]) -> Packet {
     })
 }
 
-/// Gives the packet the ICRC that belongs to it.
+/// Gives the packet its correct ICRC.
 pub fn seal(packet: &mut Packet, memory: &Memory) {
     let _gone = !icrc::seal(packet, memory);
 }
 
-/// The packet as a link that leaves the process would carry it.
+/// The packet as it would travel over a link that leaves the process.
 pub fn copied(packet: &Packet, memory: &Memory) -> Packet {
     let mut copy = packet.clone();
     if let Some(bytes) = packet.payload.to_vec(memory) {
@@ -123,7 +123,7 @@ pub fn damaged(packet: &Packet, memory: &Memory, place: u16) -> Packet {
     damaged
 }
 
-/// Changes of bytes of a packet's header: so many pairs of a place and what is flipped there.
+/// Changes this many bytes of a packet's header, given as pairs of an offset and the bits to flip.
 pub fn alter(packet: &mut Packet, changes: usize, input: &mut Input<'_>) -> Option<()> {
     for _ in 0..changes {
         let (at, value) = (usize::from(input.byte()?), input.byte()?);
@@ -133,7 +133,8 @@ pub fn alter(packet: &mut Packet, changes: usize, input: &mut Input<'_>) -> Opti
     Some(())
 }
 
-/// Makes checksums, lengths and the ICRC what the header's fields say, where that can be.
+/// Makes checksums, lengths and the ICRC consistent with the header's fields, where that is
+/// possible.
 pub fn restore(packet: &mut Packet, memory: &Memory) {
     if let Ok((headers, _)) = Headers::parse(packet.header()) {
         headers.write_to(packet);
@@ -141,7 +142,7 @@ pub fn restore(packet: &mut Packet, memory: &Memory) {
     seal(packet, memory);
 }
 
-/// `len` bytes: a few of the input's, then a pattern, so that long payloads need no long input.
+/// `len` bytes: a few from the input, then a pattern, so that long payloads need no long input.
 fn payload(input: &mut Input<'_>, len: usize) -> Payload {
     let mut bytes = input.bytes(len.min(8)).to_vec();
     while bytes.len() < len {
@@ -190,7 +191,7 @@ fn place(input: &mut Input<'_>, places: &[Place]) -> Option<Place> {
 fn reth(input: &mut Input<'_>, places: &[Place]) -> Option<Reth> {
     let place = place(input, places)?;
     let length = u32::from(input.half()?);
-    // Most lengths are small; some are beyond every bound.
+    // Most lengths are small; some exceed every bound.
     let length = if length > 0xfff0 {
         length << 15
     } else {

@@ -1,4 +1,4 @@
-//! The parser under any bytes.
+//! The parser with arbitrary bytes.
 
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload};
@@ -9,7 +9,7 @@ use rackweave_wire::{
     Datagram, Headers, Rewrite, Verdict, Vxlan, ethernet, icrc, parse_bytes, vxlan,
 };
 
-/// Takes `data` for the bytes of a packet, of its headers, and of a ring word.
+/// Parses `data` as the bytes of a packet, of its headers, and of a ring word.
 ///
 /// # Panics
 /// If the parser is wrong.
@@ -33,7 +33,7 @@ fn ring_words(data: &[u8]) {
         return;
     };
     let word = u64::from_le_bytes(bytes);
-    // A word is taken exactly if it has the magic and a known state; then nothing of it is lost.
+    // A word is accepted exactly if it has the magic and a known state; then nothing of it is lost.
     let has_magic = (word >> 16) as u16 == ring::MAGIC;
     let state = word as u16;
     let kept = |back: Option<u64>, states: u16| {
@@ -44,7 +44,7 @@ fn ring_words(data: &[u8]) {
     kept(SwitchWord::try_from(word).ok().map(u64::from), 4);
 }
 
-/// ARP and VXLAN: what is taken is kept, and says the same when it is written again.
+/// ARP and VXLAN: an accepted packet keeps all fields, and is unchanged when it is written again.
 fn neighbourhood(data: &[u8]) {
     if let Ok((vxlan, inner)) = Vxlan::parse(data) {
         assert_eq!(inner.len() + vxlan::LEN, data.len());
@@ -58,8 +58,8 @@ fn neighbourhood(data: &[u8]) {
     }
 }
 
-/// Index requests, as what a datagram carries and as a packet: what is taken says the same when it
-/// is written again, but for the tree node, which clients do not write.
+/// Index requests, as the payload of a datagram and as a packet: an accepted one is unchanged when
+/// it is written again, except for the tree node, which clients do not write.
 fn lookups(data: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = Request::parse(data)
@@ -97,15 +97,15 @@ fn in_two_parts(data: &[u8]) {
     let first = Headers::of(&packet);
     packet.check = Some([0; 4]);
     let second = Headers::of(&packet);
-    // Without UDP checksum nothing depends on the check value.
+    // Without UDP checksum no result depends on the check value.
     if let (Ok(first), Ok(second)) = (first, second) {
         assert_eq!(first, second);
     }
     let _ = icrc::verify(&packet, &Memory::new(0));
 }
 
-/// What was parsed says the same when it is written and parsed again, and the two ways to keep an
-/// ICRC right agree with computing it.
+/// A parsed packet is unchanged when it is written and parsed again, and the two ways to update an
+/// ICRC agree with computing it.
 fn whole(data: &[u8], packet: &Packet) {
     let memory = Memory::new(0);
     let mut bytes = Vec::new();

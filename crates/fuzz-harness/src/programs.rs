@@ -1,9 +1,9 @@
 //! A switch with a page directory and sequencers, and a node that attacks them.
 //!
 //! Node 0 is the attacker: it sends whatever the input says, on its own port. Node 1 uses pages and
-//! a sequencer as it should; node 2 has the NVMe target. Whatever node 0 sends, node 1's requests
-//! are answered, no number is handed out twice, a latch of node 1's stays its own, and no memory
-//! changes that node 0 may not write.
+//! a sequencer correctly; node 2 has the NVMe target. Whatever node 0 sends, node 1's requests are
+//! answered, no number is returned twice, node 1 keeps its latches, and no memory changes that node
+//! 0 may not write.
 
 use crate::fixture;
 use crate::input::Input;
@@ -35,18 +35,18 @@ const TARGET: usize = 2;
 const PAGE_SIZE: u32 = 4096;
 const PAGES: u64 = 8;
 const FRAMES: u32 = 8;
-/// Buffer frames that node 1 has pages brought to; into the others nobody writes.
+/// Buffer frames that node 1 uses for pages; nothing may write into the others.
 const USED_FRAMES: u32 = 2;
 const SLOTS: u16 = 2;
-/// Requests until a slot is free.
+/// Maximum requests until a slot is free.
 const SLOT_TRIES_MAX: usize = 2_000;
-/// Steps until a request is answered.
+/// Maximum steps until a request is answered.
 const STEPS_MAX: usize = 5_000;
 
-/// What a node has to send requests with.
+/// What a node needs for sending requests.
 struct Client {
     node: usize,
-    /// Where answers of sequencers go.
+    /// Receives the answers of sequencers.
     region: Region,
     cq: CqId,
     qpn: Qpn,
@@ -65,12 +65,12 @@ struct Fuzzed {
     places: Vec<Place>,
     /// No number below this is free.
     next: u64,
-    /// Pages whose latch node 1 has, and the latch words.
+    /// Pages whose latch node 1 holds, and the latch words.
     held: BTreeMap<PageId, LatchWord>,
     faults: u32,
 }
 
-/// `data` is a sequence of steps: requests of both nodes, faults, and packets of the attacker's.
+/// `data` is a sequence of steps: requests of both nodes, faults, and packets of the attacker.
 ///
 /// # Panics
 /// If the switch, a NIC or the controller is wrong.
@@ -99,7 +99,7 @@ fn config() -> PipelineConfig {
             clients: 2,
             first_stage: STAGE_BEHIND_ALL,
         },
-        // On their stages is the page directory.
+        // The page directory uses their stages.
         flows: FlowConfig {
             threads: 0,
             producers: 0,
@@ -109,7 +109,7 @@ fn config() -> PipelineConfig {
 }
 
 impl Client {
-    /// Attached to the page directory and to the sequencer.
+    /// Creates a client attached to the page directory and to the sequencer.
     fn new(
         rack: &mut Rack,
         controller: &mut Controller,
@@ -144,7 +144,7 @@ impl Client {
             add: count,
         };
         let request = WorkRequest::new(0, operation, &[self.region.segment(0, 8)]);
-        // A queue pair that the attacker's own packets have broken takes none.
+        // A queue pair that the attacker's own packets have broken accepts no request.
         let _broken = rack.nics[self.node].post_send(self.qpn, request);
     }
 
@@ -209,7 +209,7 @@ impl Fuzzed {
         let sequencer = SequencerSpec {
             first: 0,
             // So many that node 0 cannot use a block up before the controller enters the next one:
-            // until then the switch refuses everybody.
+            // until then the switch refuses all requests.
             block: 1 << 48,
         };
         let sequencer = controller.create_sequencer(&mut rack, sequencer);
@@ -259,7 +259,7 @@ impl Fuzzed {
                 let operation = input.byte()?;
                 let _status = self.use_page(operation, value);
             }
-            // Requests that are well-formed, and mostly about what there is.
+            // Well-formed requests, mostly about existing objects.
             7 => {
                 let mut place = self.attacker.place;
                 let (wrong, count) = (input.byte()?, u64::from(input.word()?));
@@ -329,7 +329,7 @@ impl Fuzzed {
         is_done
     }
 
-    /// Node 1 requests numbers, and nobody had them before.
+    /// Node 1 requests numbers, which must never have been returned before.
     fn use_numbers(&mut self, count: u64) {
         let place = self.user.place;
         self.user.add(&mut self.rack, place, count + 1);
@@ -371,7 +371,7 @@ impl Fuzzed {
         Some(response.status)
     }
 
-    /// Whatever is under way in a slot of node 1's ends, and the slot takes another request.
+    /// Waits until the pending request in a slot of node 1 ends, and the slot accepts another one.
     fn await_slot(&mut self, slot: u8) {
         for _ in 0..SLOT_TRIES_MAX {
             match self.use_page(request::Operation::ReadHome as u8, slot << 3) {
@@ -384,7 +384,7 @@ impl Fuzzed {
         assert!(faults > FAULTS_HARMLESS, "slot {slot} stays busy");
     }
 
-    /// A latch that node 1 has stays as it is until node 1 gives it back.
+    /// A latch of node 1 is unchanged until node 1 releases it.
     fn check_latch(&mut self, request: &Request, response: Response) {
         let (page, latch) = (request.page, response.latch);
         if response.status == request::Status::Busy {

@@ -1,4 +1,4 @@
-//! Four soft NICs around a switch, in one thread, with a hand on every packet.
+//! Four soft NICs around a switch, in one thread, with control over every packet.
 
 use crate::fixture::{self, Host};
 use crate::input::Input;
@@ -23,29 +23,29 @@ pub const SWITCH: Host = Host {
     mac: MacAddr([2, 0, 0, 0, 1, 0]),
     ip: Ipv4Addr::new(10, 0, 0, 254),
 };
-/// Packets that one event may make the switch send.
+/// Maximum packets that the switch may send for one event.
 const EGRESS_MAX: u64 = 256;
-/// Packets remembered, to be sent again much later.
+/// Packets kept for a much later replay.
 const REMEMBERED: usize = 64;
-/// Faults that the retries of switch and NICs outlast.
+/// Number of faults that the retries of switch and NICs outlast.
 pub const FAULTS_HARMLESS: u32 = 7;
 const GUARD_BYTES: usize = 4096;
 
-/// Which way a packet goes on a node's link.
+/// The direction of a packet on a node's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
     Switch(usize),
     Node(usize),
 }
 
-/// What happens to a packet on its way.
+/// What happens to a packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     Lose,
     Duplicate,
-    /// Arrives after as many more packets.
+    /// Arrives after this many more packets.
     Delay(u8),
-    /// A bit flips: its place among those of payload and check value.
+    /// A bit flips: its index among those of payload and check value.
     Damage(u16),
 }
 
@@ -58,7 +58,7 @@ pub struct Rack {
     pub target: Option<(usize, Target)>,
     pub now: Instant,
     config: PipelineConfig,
-    /// What befalls the next packets, and how many pass unharmed before each.
+    /// Fates of the next packets, and how many packets pass unharmed before each.
     pub fates: VecDeque<(u8, Fate)>,
     delayed: Vec<(u8, To, Packet)>,
     pub remembered: VecDeque<(To, Packet)>,
@@ -146,7 +146,7 @@ impl Rack {
         (rack, controller)
     }
 
-    /// The switch loses everything it knew, and what was on its way is gone.
+    /// The switch loses its state, and packets in flight are lost.
     pub fn restart_switch(&mut self) {
         let pipeline = Pipeline::new(&self.config, self.memory.clone());
         self.switch.restart(pipeline).expect("it did fit");
@@ -154,7 +154,7 @@ impl Rack {
         self.remembered.clear();
     }
 
-    /// Lets everything that can happen now happen, then moves time to what comes next.
+    /// Handles everything that is due, then advances time to the next event.
     pub fn step(&mut self) {
         while self.move_packets() || self.poll_target() {}
         let timeouts = self.nics.iter().map(Nic::poll_timeout);
@@ -246,7 +246,7 @@ impl Rack {
         }
     }
 
-    /// Whatever happens, the switch sends a bounded number of packets for it.
+    /// Runs `act` and checks that the switch sends a bounded number of packets for it.
     fn watched(&mut self, act: impl FnOnce(&mut Switch<Pipeline>)) {
         let before = self.switch.counters().packets_out;
         act(&mut self.switch);
@@ -257,14 +257,14 @@ impl Rack {
         );
     }
 
-    /// Registers memory at a node that nobody is given the key of, and that must not change.
+    /// Registers memory at a node whose key no peer gets, and which must not change.
     pub fn guard(&mut self, node: usize) -> Region {
         let nic = &mut self.nics[node];
         let pd = nic.create_pd();
         fixture::region(nic, &self.memory, pd, GUARD_BYTES, Access::all())
     }
 
-    /// Adds a fault of the input's choice, after `before` packets that pass unharmed.
+    /// Adds a fault chosen by the input, after `before` packets that pass unharmed.
     pub fn disturb(&mut self, before: u8, input: &mut Input<'_>) -> Option<()> {
         let fate = match input.below(4)? {
             0 => Fate::Lose,
@@ -285,7 +285,7 @@ impl Rack {
         }
     }
 
-    /// An earlier packet to the switch with a few bytes changed, and the node that sent it.
+    /// An earlier packet to the switch with a few bytes changed, and its sender.
     pub fn mutated(&self, input: &mut Input<'_>) -> Option<(usize, Packet)> {
         let (which, changes) = (input.byte()?, input.below(4)?);
         let to_switch = self.remembered.iter().filter_map(|(to, packet)| match to {
@@ -300,7 +300,7 @@ impl Rack {
         Some((node, packet))
     }
 
-    /// A packet of the input's making from `node`, to a queue pair of the switch or to one that an
+    /// A packet built from the input, from `node` to a queue pair of the switch or to one that an
     /// earlier packet was for.
     pub fn forged(&self, node: usize, places: &[Place], input: &mut Input<'_>) -> Option<Packet> {
         let to_node = input.byte()?;

@@ -1,5 +1,5 @@
-//! The inputs that corpora start with: packets captured between Linux hosts, packets of every
-//! opcode, and stories that go through the machines' main ways.
+//! The initial inputs of corpora: packets captured between Linux hosts, packets of every opcode,
+//! and step sequences through the main paths of the components.
 
 use crate::fixture::{self, Seeds, hex, host};
 use crate::packets::Way;
@@ -50,7 +50,7 @@ fn packets_of(file: &'static [u8]) -> Vec<&'static [u8]> {
     packets
 }
 
-/// A packet of every opcode, as our own machines make it.
+/// A packet of every opcode, as this project's own components build it.
 fn own_packets() -> Vec<(Opcode, Vec<u8>)> {
     let way = Way {
         source: host(1),
@@ -180,7 +180,7 @@ fn lookups() -> Seeds {
     seeds
 }
 
-/// Stories for one NIC.
+/// Step sequences for one NIC.
 pub fn nic() -> Seeds {
     let mut seeds = Vec::new();
     for (name, file) in CAPTURES {
@@ -214,7 +214,7 @@ pub fn nic() -> Seeds {
     seeds
 }
 
-/// Stories for two NICs.
+/// Step sequences for two NICs.
 pub fn nic_ops() -> Seeds {
     let mut seeds = Vec::new();
     for kind in 0..4u8 {
@@ -238,7 +238,7 @@ pub fn nic_ops() -> Seeds {
     seeds
 }
 
-/// Stories for a switch that runs a flow.
+/// Step sequences for a switch that runs a flow.
 pub fn switch() -> Seeds {
     let mut seeds = Vec::new();
     let work = [0xc0, 0xd1, 0xf4, 0xf4, 0xf2, 0xe2, 0xf4];
@@ -272,7 +272,7 @@ pub fn switch() -> Seeds {
     seeds
 }
 
-/// Stories of the page directory and the sequencers.
+/// Step sequences for the page directory and the sequencers.
 pub fn programs() -> Seeds {
     let mut seeds = Vec::new();
     let request = |slot: u8, operation: u8, argument: u8, frame: u8, page: u8| {

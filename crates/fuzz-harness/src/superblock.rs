@@ -5,13 +5,13 @@ use rackweave_base::checksum::checksum;
 use rackweave_endpoint::page_store::{StoreLayout, Superblock, Unfit};
 use rackweave_wire::fabric::page::{HEADER_LEN, PageHeader, PageId, is_page_size};
 
-/// Bytes of a superblock that its checksum covers, as the format says.
+/// Bytes of a superblock that its checksum covers, according to the format.
 const LEN: usize = 64;
-/// Where the words begin that must be zero and that nobody reads.
+/// Offset of the reserved words, which must be zero and which no reader uses.
 const RESERVED: usize = 48;
 
-/// Bit 0 of the first byte: the checksum is made to fit. The next eight are the number of a page.
-/// The rest is what lies behind the header of page 0.
+/// Bit 0 of the first byte: the checksum is corrected. The next eight bytes are the number of a
+/// page. The rest is the content of page 0 after its header.
 ///
 /// # Panics
 /// If the parser or the layout is wrong.
@@ -52,7 +52,7 @@ fn page_header(bytes: &[u8]) {
     }
 }
 
-/// What is accepted says the same when it is written again, and no flipped bit passes.
+/// An accepted superblock is unchanged when it is written again, and no flipped bit is accepted.
 fn accepted(found: &Superblock, bytes: &[u8], number: u64) {
     let mut again = vec![0xff; bytes.len()];
     found.emit(&mut again);
@@ -67,7 +67,7 @@ fn accepted(found: &Superblock, bytes: &[u8], number: u64) {
         assert!(Superblock::parse(&again).is_err(), "bit {bit}");
         again[bit / 8] ^= 1 << (bit % 8);
     }
-    // A store whose pages have another size than the pool's is not opened.
+    // A store whose page size differs from the pool's is not opened.
     if is_page_size(found.page_size) {
         pages(&found.layout(number as u8), number >> 8);
     }
@@ -96,7 +96,7 @@ fn pages(layout: &StoreLayout, number: u64) {
     }
 }
 
-/// The inputs that the corpus starts with: closed and open stores, blank pages, and what is none.
+/// The initial inputs of the corpus: closed and open stores, blank pages, and invalid ones.
 pub fn seeds() -> Seeds {
     let store = |format: u32, page_size: u32, capacity: u64, state: u64| {
         let words = [

@@ -1,8 +1,9 @@
-//! A switch that runs a flow between four nodes, under faults, replays, strangers and forgers.
+//! A switch that runs a flow between four nodes, with faults, replays, and packets of wrong senders
+//! and of forgers.
 //!
-//! As long as nobody forges packets, every item arrives once and in order. A forger, a node that
-//! says what it likes about its own connections, may spoil the flow, but neither stop the switch
-//! nor touch memory that is in no ring.
+//! As long as no packet is forged, every item arrives once and in order. A forger is a node that
+//! sends arbitrary packets on its own connections. It may spoil the flow, but neither stop the
+//! switch nor touch memory outside of the rings.
 
 use crate::fixture;
 use crate::input::Input;
@@ -16,7 +17,7 @@ use rackweave_verbs::{Mtu, Region};
 use rackweave_wire::fabric::ring::ByteOrder;
 use rackweave_wire::{Headers, Rewrite, ethernet};
 
-/// Steps until a flow that nobody disturbs any more must have ended.
+/// Maximum steps until a flow without further faults must have ended.
 const STEPS_MAX: usize = 20_000;
 
 struct Fuzzed {
@@ -33,7 +34,8 @@ struct Fuzzed {
     forged: bool,
 }
 
-/// Takes `data` for a story: items pushed and popped, faults, packets that do not belong.
+/// Reads `data` as a sequence of steps: items pushed and popped, faults, packets that do not belong
+/// to the flow.
 ///
 /// # Panics
 /// If the switch is wrong, or a NIC or the controller.
@@ -66,7 +68,7 @@ fn spec(setup: u8, more: u8) -> FlowSpec {
     ];
     let (producers, consumers) = shapes[usize::from(setup & 3)];
     let nodes = |ids: &[u16]| ids.iter().map(|&id| NodeId(id)).collect();
-    // With one consumer every shape promises the same.
+    // With one consumer every shape gives the same guarantees.
     let shape = match (consumers.len(), more >> 1 & 3) {
         (1, 1) => FlowShape::Balance,
         (1, 2) => FlowShape::Replicate,
@@ -211,7 +213,7 @@ impl Fuzzed {
         }
     }
 
-    /// A node speaks for another one to the switch. It changes nothing.
+    /// A node sends a packet in the name of another one to the switch. It changes nothing.
     fn strange(&mut self, port: usize, input: &mut Input<'_>) -> Option<()> {
         let Some((node, packet)) = self.rack.mutated(input) else {
             return Some(());
@@ -222,7 +224,7 @@ impl Fuzzed {
             return Some(());
         }
         if Headers::of(&packet).is_ok_and(|headers| headers.ipv4.source == host(port).ip) {
-            // The change made it a packet of its sender's own.
+            // The change made it a packet of the sender's own connection.
             return Some(());
         }
         let before = self.rack.switch.counters().clone();
@@ -239,7 +241,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// A node says what is not so about a connection of its own.
+    /// A node sends a forged packet on a connection of its own.
     fn forge_mutated(&mut self, input: &mut Input<'_>) -> Option<()> {
         if let Some((node, packet)) = self.rack.mutated(input) {
             self.forged = true;
@@ -256,7 +258,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// Without further faults the flow comes to its end, with every item.
+    /// Without further faults the flow ends, with every item delivered.
     fn finish(&mut self) {
         self.rack.fates.clear();
         (0..self.producers[0].len()).for_each(|at| self.finish_producer(at));
@@ -299,7 +301,7 @@ impl Fuzzed {
     }
 }
 
-/// Item number `number` of producer `sender`. All bytes but the first tell the number.
+/// Item number `number` of producer `sender`. All bytes but the first depend on the number.
 fn item(sender: usize, number: u64, size: usize) -> Vec<u8> {
     let mut bytes: Vec<_> = (0..size)
         .map(|at| (number.wrapping_mul(31) as usize + at) as u8)

@@ -1,8 +1,8 @@
 //! Every input of the checked-in corpora, and mutations of them.
 //!
-//! The corpora lie in `fuzz/corpus/TARGET`. A mutation that fails prints its seed, and writes its
-//! input to a file that `cargo xtask fuzz` takes. `RACKWEAVE_FUZZ_SEED=N` runs that one alone,
-//! `RACKWEAVE_FUZZ_WRITE=1` writes the starting inputs into the corpora.
+//! The corpora are in `fuzz/corpus/TARGET`. A failing mutation prints its seed, and writes its
+//! input to a file that `cargo xtask fuzz` accepts. `RACKWEAVE_FUZZ_SEED=N` runs that one alone,
+//! `RACKWEAVE_FUZZ_WRITE=1` writes the initial inputs into the corpora.
 
 use rackweave_base::Rng;
 use rackweave_fuzz_harness::{TARGETS, Target};
@@ -39,7 +39,7 @@ fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// Runs one input; says which, if it fails.
+/// Runs one input; names it if it fails.
 fn run(target: &Target, what: &str, input: &[u8]) {
     if let Err(cause) = panic::catch_unwind(|| (target.run)(input)) {
         let file = env::temp_dir().join(format!("rackweave-{}-failed", target.name));
@@ -177,7 +177,7 @@ fn messaging() {
     check("messaging");
 }
 
-/// The corpora hold what they started with, so that they can be made again from nothing.
+/// The corpora contain their initial inputs, so that they can be recreated from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {
     for target in TARGETS {

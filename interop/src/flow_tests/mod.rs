@@ -1,5 +1,5 @@
-//! Linux as a processing unit: rings in guests' memory, driven by our switch. The guests run
-//! nothing but verbs set-up and plain loads and stores.
+//! Linux as a processing unit: rings in guests' memory, driven by this project's switch. The guests
+//! run nothing but verbs set-up and plain loads and stores.
 
 mod proxy;
 pub mod rack;
@@ -17,20 +17,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::{End, Ends};
 
-/// Bytes of an item: no divisor of an MTU.
+/// Bytes of an item: not a divisor of any MTU.
 const ITEM: u32 = 1000;
 
 /// Items from every producer to every consumer.
 const ITEMS: u64 = 2000;
 
-/// Bytes of a ring, about: it turns several times during a flow, and a transfer has several
-/// fragments.
+/// Approximate bytes of a ring: it wraps around several times during a flow, and a transfer has
+/// several fragments.
 const RING: u32 = 256 << 10;
 
 /// The probability that a packet is lost.
 const LOSS: f64 = 0.02;
 
-/// How long the switch may take to notice that a flow is over.
+/// Maximum time in which the switch detects that a flow is over.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Case {
@@ -93,7 +93,7 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// Runs all of them; `label` tells racks apart.
+/// Runs all of them; `label` distinguishes racks.
 pub fn run(suite: &mut Suite, label: &str, rack: &mut Rack, guests: &[Guest; 2]) {
     for case in &CASES {
         let name = format!("flow {} {label}", case.name);
@@ -150,7 +150,7 @@ fn run_ends(rack: &mut Rack, guests: &[Guest; 2], rings: &FlowRings, id: FlowId)
     thread::scope(|scope| {
         for (name, end) in ends {
             let report = report.clone();
-            // Nobody listens any more only if the suite is ending.
+            // The receiver has been dropped only if the suite is ending.
             scope.spawn(move || drop(report.send(end.run(ITEMS).at(name))));
         }
         drop(report);
@@ -161,7 +161,7 @@ fn run_ends(rack: &mut Rack, guests: &[Guest; 2], rings: &FlowRings, id: FlowId)
                 Err(RecvTimeoutError::Disconnected) => return,
                 Ok(Err(failure)) => {
                     failures.push(failure.to_string());
-                    // The others need not wait for what will not come.
+                    // The others need not wait for items that will not come.
                     rack.controller.close_flow(&mut rack.site, id);
                 }
             }
@@ -183,7 +183,7 @@ fn run_ends(rack: &mut Rack, guests: &[Guest; 2], rings: &FlowRings, id: FlowId)
     Ok(())
 }
 
-/// What a guest said goes before what the controller made of it.
+/// A failure reported by a guest takes precedence over the controller's error that it caused.
 fn first_failure(rack: &mut Rack, failure: Failure) -> Failure {
     let mut said = GUESTS
         .iter()

@@ -1,4 +1,4 @@
-//! A guest as a node of our rack: what the controller asks of a node becomes lines to its unit.
+//! A guest as a node of the rack: requests of the controller to a node become lines to its unit.
 
 use crate::failure::{Failure, Outcome};
 use crate::guest::gid;
@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 /// node's end.
 const TIMEOUT: u8 = 18;
 
-/// A guest behind a port of our switch.
+/// A guest behind a port of the switch.
 pub struct Proxy {
     unit: Unit,
     /// The unit's numbers of regions, by remote key.
     regions: BTreeMap<u32, u64>,
-    /// The first request that went wrong; errors of verbs have no room for it.
+    /// The first request that failed; errors of verbs cannot hold it.
     failure: Option<Failure>,
 }
 
 impl Proxy {
-    /// The guest that `unit` leads to.
+    /// The guest to which `unit` is connected.
     pub fn new(unit: Unit) -> Self {
         Self {
             unit,
@@ -39,7 +39,7 @@ impl Proxy {
         self.regions.get(&rkey.0).copied()
     }
 
-    /// The first request that went wrong, if one has.
+    /// The first request that failed, if one has.
     pub fn failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
@@ -58,12 +58,12 @@ impl Proxy {
         Ok(RegionName {
             address: answer.number("va")?,
             rkey: Rkey(rkey),
-            // Nobody but the guest itself would use it.
+            // Only the guest itself would use it.
             lkey: Lkey(rkey),
         })
     }
 
-    /// Forgets a region.
+    /// Removes a region.
     pub fn remove_region(&mut self, rkey: Rkey) {
         if let Some(region) = self.regions.remove(&rkey.0) {
             let _ = self.ask(&format!("drop {region}"));
@@ -75,7 +75,7 @@ impl Proxy {
         let region = self.region(rkey)?;
         let answer = self.unit.ask(&format!("load {region} {offset}"));
         let word = self.keep(answer.and_then(|answer| answer.number("word")))?;
-        // The guest is of little-endian kind, and says which number its bytes are there.
+        // The guest is little-endian, and returns its bytes there as a number.
         Some(word.to_le_bytes())
     }
 
@@ -103,14 +103,14 @@ impl Proxy {
     }
 }
 
-/// The part that connects lanes; of the rest the controller asks nothing.
+/// The part that connects lanes; the controller uses nothing else.
 impl Verbs for Proxy {
     fn create_pd(&mut self) -> PdId {
         PdId(0)
     }
 
     fn register(&mut self, pd: PdId, _: Block, _: Access) -> Result<Region, RegisterError> {
-        // A block is memory of ours.
+        // A block is memory of this process, not of the guest.
         Err(RegisterError::UnknownPd(pd))
     }
 
@@ -155,7 +155,7 @@ impl Verbs for Proxy {
                 let (peer, gid, psn) = (side.peer.qpn.0, gid(side.peer.ip), side.psn.get());
                 let (mtu, reads) = (side.mtu.bytes(), side.reads_in_flight_max);
                 let letters = letters(side.access);
-                // Nobody sends what takes a receive, so the wait for one may be any: 10 µs.
+                // No request consumes a receive, so that the wait for one is arbitrary: 10 µs.
                 format!("rtr {number} {peer} {gid} {psn} {mtu} {reads} 1 {letters}")
             }
             QpModify::ReadyToSend(side) => {

@@ -1,4 +1,4 @@
-//! A rack of two guests and two nodes of ours around our switch.
+//! A rack of two guests and two nodes with soft NICs around this project's switch.
 
 use super::proxy::Proxy;
 use crate::cable::Cable;
@@ -21,7 +21,7 @@ use rackweave_verbs::{Access, PdId, Verbs};
 use rackweave_wire::Rewrite;
 use std::net::Ipv4Addr;
 
-/// The nodes: two guests, two of ours. Each is at the port of its number.
+/// The nodes: two guests, and two of this project. Each is at the port of its number.
 pub const GUESTS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 /// See [`GUESTS`].
 pub const OURS: [NodeId; 2] = [NodeId(2), NodeId(3)];
@@ -36,7 +36,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
         ip: SWITCH.ip,
         engine: EngineConfig {
             lanes: 128,
-            // An emulated guest takes milliseconds for a batch; losses are to cost little more.
+            // An emulated guest takes milliseconds for a batch; losses should cost little more.
             timeout: Duration::from_millis(250),
             retries: 12,
             acknowledge_every: 8,
@@ -56,15 +56,15 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
     }
 }
 
-/// The rack. What travels is recorded at the switch's ports.
+/// The rack. Its packets are recorded at the switch's ports.
 pub struct Rack {
     /// The controller.
     pub controller: Controller,
-    /// What it acts on.
+    /// The nodes that it controls.
     pub site: RackSite,
 }
 
-/// The machines and nodes of the rack.
+/// The switch and the nodes of the rack.
 pub struct RackSite {
     driver: Driver<Machines>,
     guests: Vec<Proxy>,
@@ -72,11 +72,12 @@ pub struct RackSite {
     regions: LocalRegions,
 }
 
-/// Everything that a thread runs.
+/// The state machines that one thread runs.
 struct Machines {
     switch: Switch<Pipeline>,
     cables: Vec<Cable>,
-    /// The switch's ends of the links to nodes of ours; their ports follow those of the cables.
+    /// The switch's ends of the links to this project's nodes; their ports follow those of the
+    /// cables.
     links: Vec<Capture<InProcess>>,
     nodes: Vec<Station<InProcess>>,
 }
@@ -129,7 +130,7 @@ impl Machine for Machines {
 }
 
 impl Rack {
-    /// Plugs both guests and two nodes of ours into a switch.
+    /// Connects both guests and two nodes of this project to a switch.
     pub fn start(
         guests: &[Guest; 2],
         memory: &Memory,
@@ -205,7 +206,7 @@ impl RackSite {
         });
     }
 
-    /// Packets lost so far, both ways on both cables.
+    /// Packets lost so far, in both directions on both cables.
     pub fn lost(&self) -> u64 {
         self.driver.with(|machines| {
             let lost = machines.cables.iter().map(Cable::lost);
@@ -213,12 +214,12 @@ impl RackSite {
         })
     }
 
-    /// The guest at a node; nothing if the node is one of ours.
+    /// The guest at a node; `None` if the node is one of this project.
     pub fn guest(&mut self, node: NodeId) -> Option<&mut Proxy> {
         self.guests.get_mut(usize::from(node.0))
     }
 
-    /// The memory of nodes of ours.
+    /// The memory of this project's nodes.
     pub fn regions(&self) -> &LocalRegions {
         &self.regions
     }
@@ -242,7 +243,7 @@ impl Site for RackSite {
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        // The machines go on meanwhile: the guest asks the switch for addresses.
+        // The state machines run meanwhile, because the guest asks the switch for addresses.
         if let Some(proxy) = self.guest(node) {
             act(proxy);
             return true;

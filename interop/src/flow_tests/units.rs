@@ -1,4 +1,5 @@
-//! The ends of a flow: programs that load and store in their own memory, in guests and here.
+//! The ends of a flow: programs that load and store in their own memory, in guests and in this
+//! process.
 
 use super::rack::RackSite;
 use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
@@ -11,19 +12,19 @@ use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingLayout, Taken}
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long an end works at most.
+/// Maximum time for which an end works.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long an end rests when it can do nothing.
+/// How long an end sleeps when it can do nothing.
 const REST: Duration = Duration::from_micros(100);
 
-/// One end of a flow, ready to run on a thread of its own.
+/// One end of a flow, ready to run on its own thread.
 pub enum End {
-    /// A producer of ours, with a ring per consumer.
+    /// A producer in this process, with a ring per consumer.
     OurProducer(u32, Vec<Producer>),
-    /// A consumer of ours, and how many producers send to it.
+    /// A consumer in this process, and how many producers send to it.
     OurConsumer(Consumer, usize),
-    /// An end in a guest: a connection of its own, and what to ask.
+    /// An end in a guest: a connection of its own, and the request.
     Guest(Unit, String),
 }
 
@@ -59,7 +60,7 @@ impl Ends<'_> {
         Ok(End::OurProducer(producer, rings?))
     }
 
-    /// The consumer of `ring`, to which so many producers send.
+    /// The consumer of `ring`, to which this many producers send.
     pub fn consumer(&mut self, ring: &Ring, producers: usize) -> Outcome<End> {
         let count = self.count;
         if let Some(unit) = self.unit(ring.node)? {
@@ -101,7 +102,7 @@ fn layout(ring: &Ring) -> RingLayout {
 }
 
 impl End {
-    /// Works to the end of the flow and checks every item that comes.
+    /// Works to the end of the flow and checks every item that arrives.
     pub fn run(self, count: u64) -> Outcome {
         match self {
             End::OurProducer(producer, rings) => produce(producer, rings, count),
@@ -153,7 +154,7 @@ fn consume(mut consumer: Consumer, producers: usize, count: u64) -> Outcome {
     expect_eq("items taken", taken, vec![count; producers])
 }
 
-/// The next item of its producer, whole.
+/// Checks that the bytes are the complete next item of its producer.
 fn check(bytes: &[u8], size: usize, taken: &mut [u64]) -> Outcome {
     let word = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
     let (producer, low) = (word(4), word(8));

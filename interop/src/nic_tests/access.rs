@@ -1,4 +1,4 @@
-//! Access that is refused: the requester is told, both queue pairs break, nothing is written.
+//! Refused access: the requester gets an error, both queue pairs break, nothing is written.
 
 use super::Bench;
 use super::connection::{Action, REGION_LEN, Remote, SOURCE, Setup, Side, TARGET};
@@ -9,7 +9,7 @@ use rackweave_verbs::{Access, CompletionStatus};
 
 const LEN: u32 = 64;
 
-/// What is wrong with a request.
+/// The error in a request.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
     Key,
@@ -19,7 +19,7 @@ enum Wrong {
     QpPermission,
 }
 
-/// Every refusal, of every operation that it can befall.
+/// Every refusal, for every operation that can be refused for this reason.
 pub fn refused(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let actions = [
         ("write", Action::Write(None), Access::REMOTE_WRITE),
@@ -79,8 +79,8 @@ fn one(bench: &mut Bench<'_>, side: Side, action: Action, right: Access, wrong: 
     connection.post(side, action, SOURCE, len, remote)?;
     let failed = connection.poll(side)?;
     let expected = match wrong {
-        // Linux answers as the specification has it for an operation that a queue pair does not
-        // take (9.7.4.1.5): invalid request.
+        // Linux answers as the specification requires for an operation that a queue pair does not
+        // support (9.7.4.1.5): invalid request.
         Wrong::QpPermission => CompletionStatus::RemoteInvalidRequest,
         _ => CompletionStatus::RemoteAccess,
     };

@@ -1,10 +1,11 @@
-//! Atomics: what comes back, what is left behind, and that words wrap.
+//! Atomics: the returned value, the stored value, and wrap-around.
 
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
 use crate::failure::{Outcome, Place, expect_eq};
 
-/// A fetch-and-add or compare-and-swap on the word at [`TARGET`]; what the word held before.
+/// Executes a fetch-and-add or compare-and-swap on the word at [`TARGET`]; returns its former
+/// value.
 pub fn one(connection: &mut Connection<'_>, side: Side, action: Action) -> Outcome<u64> {
     let remote = connection.remote(side, TARGET);
     connection.post(side, action, SOURCE, 8, remote)?;
@@ -28,7 +29,7 @@ pub fn fetch_and_add(bench: &mut Bench<'_>, side: Side) -> Outcome {
     Ok(())
 }
 
-/// Swaps that find what they expect, and such that do not.
+/// Swaps that find the expected value, and swaps that do not.
 pub fn compare_and_swap(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let mut connection = bench.connect(&Setup::default())?;
     let mut word = 0x8877_6655_4433_2211;

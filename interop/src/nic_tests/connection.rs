@@ -1,4 +1,5 @@
-//! A connection between a queue pair of ours and one of the guest's, worked from either end alike.
+//! A connection between a queue pair of this project's NIC and one of the guest's, used from either
+//! end in the same way.
 
 use super::ends::{Ours, Theirs};
 use super::host::Host;
@@ -7,7 +8,7 @@ use crate::unit::Unit;
 use rackweave_base::{Duration, Rng};
 use rackweave_verbs::{Access, CompletionStatus, Mtu};
 
-/// Where messages come from in either region, and where they go.
+/// The offsets of messages' sources and targets in either region.
 pub const SOURCE: u64 = 64;
 /// See [`SOURCE`].
 pub const TARGET: u64 = (1 << 20) + 4096;
@@ -17,7 +18,7 @@ pub const REGION_LEN: u64 = (2 << 20) + 8192;
 /// An end of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Our NIC.
+    /// This project's NIC.
     Ours,
     /// The guest's.
     Guest,
@@ -36,7 +37,7 @@ impl Side {
     }
 }
 
-/// What a requester does.
+/// An operation of a requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// SEND, with immediate data if given.
@@ -47,11 +48,11 @@ pub enum Action {
     Read,
     /// Fetch-and-add of a number.
     FetchAdd(u64),
-    /// Compare-and-swap: what is expected, and the new value.
+    /// Compare-and-swap: the expected and the new value.
     CompareSwap(u64, u64),
 }
 
-/// A place in the other end's memory.
+/// A location in the other end's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote {
     /// The address.
@@ -60,7 +61,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// The end of a request.
+/// The completion of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
     /// Whether it was a receive.
@@ -73,18 +74,18 @@ pub struct Done {
     pub immediate: Option<u32>,
 }
 
-/// How a connection is made.
+/// The parameters of a connection.
 #[derive(Clone, Copy)]
 pub struct Setup {
     /// The path MTU.
     pub mtu: Mtu,
-    /// What either region allows.
+    /// Access that either region allows.
     pub region: Access,
-    /// What either queue pair allows.
+    /// Access that either queue pair allows.
     pub qp: Access,
-    /// Tries after a receiver-not-ready; 7 is for ever.
+    /// Retries after a receiver-not-ready; 7 is for ever.
     pub rnr_retries: u8,
-    /// How long we wait for an acknowledgement.
+    /// How long this project's NIC waits for an acknowledgement.
     pub timeout: Duration,
 }
 
@@ -100,7 +101,7 @@ impl Default for Setup {
     }
 }
 
-/// Two connected queue pairs, each with a region. Taken apart when dropped.
+/// Two connected queue pairs, each with a region. They are destroyed when dropped.
 pub struct Connection<'a> {
     ours: Ours<'a>,
     theirs: Theirs<'a>,
@@ -127,7 +128,8 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Overwrites a range and what surrounds it, so that [`Self::expect`] tells what came.
+    /// Overwrites a range and its surroundings, so that [`Self::expect`] detects what has been
+    /// written.
     pub fn mark(&mut self, side: Side, offset: u64, len: u32) -> Outcome {
         match side {
             Side::Ours => self.ours.mark(offset, len),
@@ -136,8 +138,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// A failure unless the range that was marked holds the pattern of `seed`, and nothing else
-    /// was touched.
+    /// Fails unless the marked range holds the pattern of `seed`, and nothing else was touched.
     pub fn expect(&mut self, side: Side, offset: u64, len: u32, seed: u64) -> Outcome {
         match side {
             Side::Ours => self.ours.expect(offset, len, seed),
@@ -190,7 +191,7 @@ impl<'a> Connection<'a> {
         self.poll_for(side, 20.0)
     }
 
-    /// The same for `seconds` at most.
+    /// Waits likewise, for `seconds` at most.
     pub fn poll_for(&mut self, side: Side, seconds: f64) -> Outcome<Done> {
         match side {
             Side::Ours => self.ours.poll(seconds),
@@ -198,7 +199,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Waits for a completion that says success.
+    /// Waits for a successful completion.
     pub fn poll_success(&mut self, side: Side) -> Outcome<Done> {
         let done = self.poll(side)?;
         expect_eq("the status", done.status, CompletionStatus::Success)?;
@@ -213,7 +214,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// What the end opposite of `side` has at `offset`, as requests name it.
+    /// The location at `offset` of the other end, in the form that requests of `side` use.
     pub fn remote(&self, side: Side, offset: u64) -> Remote {
         let mut remote = match side {
             Side::Ours => self.theirs.remote(),
@@ -223,7 +224,7 @@ impl<'a> Connection<'a> {
         remote
     }
 
-    /// One counter at `side`, by the name that both ends give it.
+    /// One counter at `side`, by the name that it has at both ends.
     pub fn counter(&mut self, side: Side, name: &str) -> Outcome<u64> {
         match side {
             Side::Ours => Ok(self.ours.counter(name)),

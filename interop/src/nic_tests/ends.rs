@@ -1,4 +1,4 @@
-//! The two ends of a connection: a queue pair of our NIC, and one of the guest's.
+//! The two ends of a connection: a queue pair of this project's NIC, and one of the guest's.
 
 use super::connection::{Action, Done, REGION_LEN, Remote, Setup};
 use super::host::{Host, IP};
@@ -14,13 +14,13 @@ use rackweave_verbs::{
 };
 use std::sync::atomic::Ordering;
 
-/// Requests that either queue of a queue pair holds.
+/// Number of requests that either queue of a queue pair holds.
 const QUEUE: u32 = 64;
 
-/// READs and atomics in flight, either way.
+/// READs and atomics in flight, in either direction.
 const READS: u8 = 4;
 
-/// The guest's timeout, 4.096 µs × 2^18: emulation is slow, and shorter ones fire for nothing.
+/// The guest's timeout, 4.096 µs × 2^18: emulation is slow, and shorter ones expire without a loss.
 const GUEST_TIMEOUT: u8 = 18;
 
 /// How long a requester waits after a receiver-not-ready: in the specification's code for 10.24 ms,
@@ -28,7 +28,7 @@ const GUEST_TIMEOUT: u8 = 18;
 const RNR_CODE: u8 = 20;
 const RNR_WAIT: Duration = Duration::from_micros(10_240);
 
-/// Our end.
+/// This project's end.
 pub struct Ours<'a> {
     host: &'a Host,
     region: Region,
@@ -46,7 +46,7 @@ pub struct Theirs<'a> {
 }
 
 impl<'a> Ours<'a> {
-    /// A queue pair and a region.
+    /// Creates a queue pair and a region.
     pub fn make(host: &'a Host, setup: &Setup) -> Outcome<Self> {
         let region = host.region(REGION_LEN as usize, setup.region)?;
         let capabilities = QpCapabilities {
@@ -102,12 +102,12 @@ impl<'a> Ours<'a> {
         })
     }
 
-    /// Our queue pair.
+    /// The number of this queue pair.
     pub fn qpn(&self) -> Qpn {
         self.qpn
     }
 
-    /// Our region, as the guest names it.
+    /// This region, in the form that the guest's requests use.
     pub fn remote(&self) -> Remote {
         Remote {
             address: self.region.address,
@@ -215,12 +215,12 @@ impl<'a> Ours<'a> {
         })
     }
 
-    /// Whether our queue pair is in error.
+    /// Whether this queue pair is in error.
     pub fn is_broken(&self) -> bool {
         self.host.with(|s| s.nic.qp_state(self.qpn)) == Some(QpState::Error)
     }
 
-    /// A counter of our NIC.
+    /// A counter of this project's NIC.
     pub fn counter(&self, name: &str) -> u64 {
         self.host.counter(name)
     }
@@ -238,7 +238,7 @@ impl Drop for Ours<'_> {
 }
 
 impl<'a> Theirs<'a> {
-    /// A queue pair and a region.
+    /// Creates a queue pair and a region.
     pub fn make(unit: &'a mut Unit, setup: &Setup) -> Outcome<Self> {
         let letters = letters(setup.region);
         let region = unit.ask(&format!("region {REGION_LEN} {letters}"))?;
@@ -268,7 +268,7 @@ impl<'a> Theirs<'a> {
         Ok(())
     }
 
-    /// The guest's queue pair, as ours is to know it.
+    /// The guest's queue pair, in the form that this project's NIC needs.
     pub fn peer(&self) -> Peer {
         let guest = self.unit.guest();
         Peer {
@@ -278,7 +278,7 @@ impl<'a> Theirs<'a> {
         }
     }
 
-    /// The guest's region, as we name it.
+    /// The guest's region, in the form that this project's requests use.
     pub fn remote(&self) -> Remote {
         self.remote
     }
@@ -372,11 +372,11 @@ impl Drop for Theirs<'_> {
     }
 }
 
-/// What `enum ibv_wc_status` calls by numbers.
+/// The status that a number of `enum ibv_wc_status` means.
 fn status(number: u64) -> Option<CompletionStatus> {
     Some(match number {
         0 => CompletionStatus::Success,
-        // Linux says 2, "local QP operation error", of a receive that is too short.
+        // Linux reports 2, "local QP operation error", for a receive that is too short.
         1 | 2 => CompletionStatus::LocalLength,
         4 => CompletionStatus::LocalProtection,
         5 => CompletionStatus::Flushed,

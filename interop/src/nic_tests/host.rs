@@ -1,4 +1,4 @@
-//! Our NIC in real time, at one end of the cable to a guest.
+//! This project's NIC in real time, at one end of the cable to a guest.
 
 use crate::cable::Cable;
 use crate::driver::{Driver, wait_for};
@@ -10,11 +10,11 @@ use rackweave_verbs::{Access, PdId, Region, Verbs};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Where our NIC is.
+/// The address of this project's NIC.
 pub const IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 200);
 const MAC: MacAddr = MacAddr([2, 0, 0, 0x77, 0, 200]);
 
-/// Our NIC, run by a thread.
+/// This project's NIC, run by a thread.
 pub struct Host {
     driver: Driver<Station<Cable>>,
     memory: Memory,
@@ -22,7 +22,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Our NIC at the end of `cable`. `memory` is what the cable was made with.
+    /// Starts a NIC at the end of `cable`. `memory` is the one that the cable was made with.
     pub fn start(cable: Cable, memory: Memory, rng: Rng) -> Self {
         let mut station = Station::new(IP, MAC, cable, &memory, rng);
         let pd = station.nic.create_pd();
@@ -33,7 +33,7 @@ impl Host {
         }
     }
 
-    /// Acts on the NIC and its cable.
+    /// Accesses the NIC and its cable.
     pub fn with<R>(&self, act: impl FnOnce(&mut Station<Cable>) -> R) -> R {
         self.driver.with(act)
     }
@@ -51,7 +51,7 @@ impl Host {
         self.pd
     }
 
-    /// Asks the network for the Ethernet address of `ip`.
+    /// Resolves the Ethernet address of `ip`.
     pub fn resolve(&self, ip: Ipv4Addr) -> Outcome<MacAddr> {
         let limit = Duration::from_secs(5);
         let resolve = || match self.with(|station| station.neighbours.resolve(ip)) {

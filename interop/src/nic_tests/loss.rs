@@ -1,4 +1,4 @@
-//! Two packets of a hundred lost, both ways: everything arrives, once.
+//! Two packets of a hundred are lost, in both directions: everything arrives, once.
 
 use super::Bench;
 use super::atomics;
@@ -14,7 +14,8 @@ const LOSS: f64 = 0.02;
 /// Messages of each kind, besides the large one.
 const ROUNDS: u64 = 10;
 
-/// How many atomics at least, and how many of them sent again; and how many at most.
+/// The minimum number of atomics, and how many of them must be retransmitted; and the maximum
+/// number.
 const ATOMICS_MIN: u64 = 60;
 const DUPLICATES_MIN: u64 = 3;
 const ATOMICS_MAX: u64 = 600;
@@ -28,7 +29,7 @@ fn setup() -> Setup {
     }
 }
 
-/// Messages small and large.
+/// Small and large messages.
 pub fn transfers(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
@@ -58,7 +59,7 @@ fn all_kinds(connection: &mut Connection<'_>, side: Side) -> Outcome {
     Ok(())
 }
 
-/// Atomics: each counts once, also when its answer was lost and it was sent again.
+/// Atomics: each counts once, even when its answer was lost and it was retransmitted.
 pub fn atomics(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
@@ -70,7 +71,8 @@ pub fn atomics(bench: &mut Bench<'_>, side: Side) -> Outcome {
     expect_eq("the count", word, result?)
 }
 
-/// Adds one, and swaps one more in, by turns, until some have been sent again; how many.
+/// Adds one by fetch-and-add and compare-and-swap in turn, until some have been retransmitted;
+/// returns the number of atomics.
 fn count(connection: &mut Connection<'_>, side: Side) -> Outcome<u64> {
     let other = side.other();
     let before = connection.counter(other, "duplicate_request")?;

@@ -1,4 +1,5 @@
-//! Our NIC against the guest's: every operation, both ways, through refusals and losses.
+//! This project's NIC against the guest's: every operation, in both directions, with refusals and
+//! losses.
 //!
 //! A test is written once, from the requester's side, and runs with either end as requester.
 
@@ -20,13 +21,13 @@ use host::Host;
 use rackweave_base::Rng;
 use rackweave_verbs::Mtu;
 
-/// What a test of the NIC works with.
+/// The environment of a test of the NIC.
 pub struct Bench<'a> {
-    /// Our NIC.
+    /// This project's NIC.
     pub host: &'a Host,
     /// The guest.
     pub unit: &'a mut Unit,
-    /// The run's randomness.
+    /// The run's random generator.
     pub rng: Rng,
 }
 
@@ -43,7 +44,7 @@ fn direction(requester: Side) -> &'static str {
     }
 }
 
-/// We ask the guest for its Ethernet address. It asks for ours, or it would not connect.
+/// Resolves the guest's Ethernet address. The guest resolves this NIC's, or it would not connect.
 fn neighbours(bench: &mut Bench<'_>) -> Outcome {
     let id = bench.unit.guest();
     let mac = bench.host.resolve(guest::ip(id))?;

@@ -1,4 +1,4 @@
-//! Receivers that are not ready: late, never, or with too little room.
+//! Receivers that are not ready: late, never, or with too short a receive.
 
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
@@ -34,7 +34,7 @@ pub fn posted_late(bench: &mut Bench<'_>, side: Side) -> Outcome {
     expect(sent >= 2, || format!("receiver-not-ready sent: {sent}"))
 }
 
-/// Waits until the requester has been told that its receiver is not ready.
+/// Waits until the requester has got a NAK that its receiver is not ready.
 fn wait_for_nak(connection: &mut Connection<'_>, side: Side) -> Outcome {
     let before = connection.counter(side, "rcvd_rnr_err")?;
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -47,7 +47,7 @@ fn wait_for_nak(connection: &mut Connection<'_>, side: Side) -> Outcome {
     Ok(())
 }
 
-/// The requester gives up after its tries; what was posted behind is flushed.
+/// The requester gives up after its retries; requests posted after it are flushed.
 pub fn never_posted(bench: &mut Bench<'_>, side: Side) -> Outcome {
     {
         let mut connection = bench.connect(&Setup {
@@ -78,7 +78,8 @@ pub fn too_short(bench: &mut Bench<'_>, side: Side) -> Outcome {
         let remote = connection.remote(side, TARGET);
         connection.post(side, Action::Send(None), SOURCE, LEN, remote)?;
         let failed = connection.poll(side).at("the requester")?;
-        // The specification has "invalid request" (9.7.5.2.4); Linux says "operation error".
+        // The specification requires "invalid request" (9.7.5.2.4); Linux reports "operation
+        // error".
         let expected = match side {
             Side::Ours => CompletionStatus::RemoteOperation,
             Side::Guest => CompletionStatus::RemoteInvalidRequest,
@@ -95,7 +96,7 @@ pub fn too_short(bench: &mut Bench<'_>, side: Side) -> Outcome {
     fresh(bench, side)
 }
 
-/// After a failure, a fresh pair of queue pairs works.
+/// After a failure, a new pair of queue pairs works.
 pub fn fresh(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let mut connection = bench.connect(&Setup::default())?;
     for kind in [Kind::Send, Kind::Write, Kind::Read] {

@@ -1,17 +1,17 @@
-//! Messages of many sizes: contents, completions, and nothing beside the target touched.
+//! Messages of many sizes: contents, completions, and no access outside of the target.
 
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
 use crate::failure::{Outcome, Place, expect_eq};
 use rackweave_verbs::Mtu;
 
-/// The sizes of messages: around nothing, words, both MTUs, and large.
+/// The sizes of messages: near zero, near a word, near both MTUs, and large.
 const SIZES: [u32; 17] = [
     0, 1, 2, 3, 4, 255, 256, 1023, 1024, 1025, 4096, 4097, 12_290, 65_536, 65_537, 1_048_575,
     1_048_576,
 ];
 
-/// What moves a message.
+/// The operation that transfers a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// SEND.
@@ -36,7 +36,7 @@ impl Kind {
         Kind::Read,
     ];
 
-    /// For reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Send => "send",

@@ -1,10 +1,10 @@
-//! The tables in docs/ that are made from the code: `cargo xtask tables` writes them anew, and
-//! [`tidy`](crate::tidy) says where they differ, and which errors are missing.
+//! Tables in docs/ that are generated from the code: `cargo xtask tables` writes them, and
+//! [`tidy`](crate::tidy) reports where they differ, and which errors are missing.
 //!
-//! A table stands behind a comment that names its source, `<!-- from: FILE WHAT -->`. WHAT is the
-//! name of an enum, a macro that is called to make one (`reasons!`), or an `impl` with
-//! constants (`impl Status`). A row has the name, what its documentation says, and what it says to
-//! a user. Whatever stands between the tables is written by hand.
+//! A table follows a comment that names its source, `<!-- from: FILE WHAT -->`. WHAT is the name of
+//! an enum, a macro whose call makes one (`reasons!`), or an `impl` with constants (`impl Status`).
+//! A row has the name, the documentation, and the message to a user. The text between the tables is
+//! written by hand.
 
 mod source;
 
@@ -14,15 +14,15 @@ use source::{Item, enums_of, items};
 use std::fs;
 use std::path::Path;
 
-/// The catalogue of errors, from the root of the project on.
+/// The catalogue of errors, relative to the root of the project.
 const ERRORS: &str = "docs/errors.md";
 
-/// All documents with tables that are made from the code.
+/// All documents with generated tables.
 const FILES: [&str; 3] = [ERRORS, "docs/faults.md", "docs/protocol.md"];
 
 const MARKER: &str = "<!-- from: ";
 
-/// Sources whose public errors a user of the command line or the library may meet.
+/// Sources whose public errors can reach a user of the command line or the library.
 const REACHABLE: [&str; 11] = [
     "crates/base/src",
     "crates/capi/src",
@@ -37,7 +37,7 @@ const REACHABLE: [&str; 11] = [
     "crates/verbs/src",
 ];
 
-/// Errors among them that stay between machines, with what becomes of them.
+/// Errors among them that stay between nodes, with how they are reported instead.
 const INTERNAL: [(&str, &str); 5] = [
     ("crates/link/src/pcapng.rs", "CaptureError wraps it"),
     (
@@ -58,10 +58,10 @@ const INTERNAL: [(&str, &str); 5] = [
     ),
 ];
 
-/// Ends of names of enums that say why something was not done.
+/// Suffixes of names of enums that give the reason of a refusal or failure.
 const ENDS: [&str; 5] = ["Error", "Reason", "Refusal", "Denied", "RefusalCode"];
 
-/// Writes the tables anew.
+/// Generates the tables.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(argument) = arguments.first() {
         return Err(Failure::usage(format!(
@@ -86,10 +86,10 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// A line of a document, and what is wrong there.
+/// A document, a line number, and the problem there.
 pub type Problem = (&'static str, usize, String);
 
-/// What is wrong with the documents. `sources` are the project's Rust files.
+/// Returns the problems of the documents. `sources` are the project's Rust files.
 pub fn check(sources: &[(String, String)]) -> Result<Vec<Problem>, Failure> {
     let find = |path: &str| {
         let source = sources.iter().find(|(known, _)| known == path);
@@ -144,7 +144,7 @@ fn judge(
     problems
 }
 
-/// The text with tables as the code has them, and what could not be made.
+/// The text with tables generated from the code, and the tables that could not be generated.
 fn renew(text: &str, find: &dyn Fn(&str) -> Option<String>) -> (String, Vec<(usize, String)>) {
     let mut new = String::new();
     let mut problems = Vec::new();
@@ -174,7 +174,7 @@ fn renew(text: &str, find: &dyn Fn(&str) -> Option<String>) -> (String, Vec<(usi
     (new, problems)
 }
 
-/// What the lines above tables begin with.
+/// The beginning of the lines above tables.
 const TITLE: &str = "**[`";
 
 fn is_made(line: &str) -> bool {

@@ -1,15 +1,15 @@
-//! What Rust sources say of errors: enums, macro calls and constants, read line by line.
+//! Errors in Rust sources: enums, macro calls and constants, read line by line.
 
-/// An error, as its source has it.
+/// An error, as defined in its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
     /// Its name.
     pub name: String,
-    /// Its number, or the name that it has for users: that of its counter, say.
+    /// Its number, or its name for users, for example that of its counter.
     pub value: Option<String>,
     /// The first paragraph of its documentation.
     pub means: String,
-    /// What it says to a user.
+    /// Its message to a user.
     pub says: Option<String>,
 }
 
@@ -25,8 +25,8 @@ pub fn enums_of(source: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// What `what` of a source has: the variants of an enum of this name, the entries of a macro call,
-/// the constants of an `impl`. Nothing if there is none.
+/// The items of `what` in a source: the variants of an enum of this name, the entries of a macro
+/// call, the constants of an `impl`. `None` if the source does not have it.
 pub fn items(source: &str, what: &str) -> Option<Vec<Item>> {
     let lines: Vec<&str> = source.lines().collect();
     let heads = [format!("pub enum {what} {{"), format!("{what} {{")];
@@ -66,11 +66,11 @@ pub fn items(source: &str, what: &str) -> Option<Vec<Item>> {
             });
             doc.clear();
         } else if !line.starts_with("#[") {
-            // Whatever else stands there has a documentation of its own.
+            // Any other line ends the documentation collected so far.
             doc.clear();
         }
     }
-    // Names that all variants have tell more than numbers.
+    // If all variants have a name for users, it tells more than their numbers.
     let names: Option<Vec<_>> = items
         .iter()
         .map(|item| counter(source, &item.name))
@@ -96,7 +96,7 @@ fn named(line: &str) -> Option<(String, Option<String>)> {
     }
     let value = line.split_once(" = ").map(|(_, value)| value);
     if is_const {
-        // Of the constants only those that are values of the type itself.
+        // Only those constants that are values of the type itself.
         let number = value?.strip_prefix("Self(")?.split(')').next()?;
         return Some((name.to_owned(), Some(number.to_owned())));
     }
@@ -107,7 +107,7 @@ fn named(line: &str) -> Option<(String, Option<String>)> {
     Some((name.to_owned(), value))
 }
 
-/// The name, of a counter for instance, that a match in the same source gives to a variant.
+/// The name, for example of a counter, that a match in the same source gives to a variant.
 fn counter(source: &str, name: &str) -> Option<String> {
     let arms = [format!("::{name} => \""), format!("::{name}(_) => \"")];
     let (_, rest) = arms.iter().find_map(|arm| source.split_once(arm))?;
@@ -140,7 +140,7 @@ fn message(attribute: &str) -> String {
         match character {
             '"' => break,
             '\\' => match characters.next() {
-                // A string that goes on in the next line.
+                // A string that continues in the next line.
                 Some('\n') => {
                     let rest = characters.as_str().trim_start();
                     characters = rest.chars();

@@ -1,9 +1,9 @@
-//! Which crate may depend on which, and what every manifest must say.
+//! The allowed dependencies between crates, and the required entries of every manifest.
 
 use super::Finding;
 
-/// A crate and the crates of ours that it may depend on, with the reason. A new arrow gets the
-/// hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
+/// A crate and the project's crates that it may depend on, with the reason. A new dependency gets
+/// the hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
 const ARROWS: [(&str, &[&str], &str); 22] = [
     ("base", &[], "the ground floor knows no protocol"),
     (
@@ -195,10 +195,10 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
     ("xtask", &[], "chores build when the crates do not"),
 ];
 
-/// The crates that may see both an endpoint and the switch.
+/// The crates that may depend on both an endpoint and the switch.
 const SEE_BOTH: [&str; 5] = ["sim", "rack", "cli", "fuzz-harness", "interop"];
 
-/// Looks at one manifest.
+/// Checks one manifest.
 pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
     let Some(name) = crate_of(path) else {
         return;
@@ -251,10 +251,10 @@ fn crate_of(path: &str) -> Option<&str> {
     }
 }
 
-/// The few things of a manifest that matter here.
+/// The parts of a manifest that are checked.
 #[derive(Default)]
 struct Manifest {
-    /// Crates of ours that it depends on, tests left out, with their lines.
+    /// The project's crates that it depends on, except in tests, with their lines.
     arrows: Vec<(usize, String)>,
     lints: bool,
 }
@@ -267,7 +267,7 @@ impl Manifest {
             let line = line.trim();
             if let Some(header) = line.strip_prefix('[') {
                 table = header.trim_end_matches(']').to_owned();
-                // [dependencies.rackweave-x] is an arrow too.
+                // [dependencies.rackweave-x] is a dependency too.
                 if let Some((dependencies, name)) = table.rsplit_once('.') {
                     manifest.enter(at + 1, dependencies, name);
                 }

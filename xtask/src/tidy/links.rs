@@ -1,11 +1,11 @@
-//! Links between documents: the file is there, and so is the heading.
+//! Links between documents: the file exists, and so does the heading.
 
 use super::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// Looks at all documents, by their paths from the root of the project on. `exists` says whether a
-/// path is there.
+/// Checks all documents, given by their paths relative to the root of the project. `exists` returns
+/// whether a path exists.
 pub fn check(
     documents: &[(String, String)],
     exists: &dyn Fn(&Path) -> bool,
@@ -72,7 +72,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     for (number, line) in prose(text) {
-        // What stands in back quotes is no link.
+        // Text in back quotes is no link.
         for part in line.split('`').step_by(2) {
             for rest in part.split("](").skip(1) {
                 if let Some((target, _)) = rest.split_once(')') {
@@ -84,7 +84,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     links
 }
 
-/// What headings are called in links, as the usual readers of Markdown make it.
+/// The anchors of headings, as the usual readers of Markdown generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter_map(|(_, line)| {
         let rest = line.trim_start_matches('#');

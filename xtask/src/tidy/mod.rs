@@ -1,10 +1,10 @@
 //! The style rules that a machine can check, and the dependencies between crates.
 //!
-//! [`text`] looks at files line by line, [`dependencies`] at the manifests of crates: which may
-//! depend on which is a table there. [`modules`] finds modules of a crate that import each other,
-//! [`words`] names that the field has better ones for. [`links`] looks where documents lead,
-//! [`catalogue`] whether tables of documents are what the code says. Every finding says where, what,
-//! and what to do about it.
+//! [`text`] checks files line by line, [`dependencies`] the manifests of crates against a table of
+//! allowed dependencies. [`modules`] finds modules of a crate that import each other, [`words`]
+//! names for which the field has better ones. [`links`] checks the links of documents,
+//! [`catalogue`] whether their tables match the code. Every finding has a location, the problem,
+//! and its remedy.
 
 mod dependencies;
 mod links;
@@ -21,14 +21,14 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold nothing written by hand.
+/// Folders without hand-written files.
 const SKIPPED: [&str; 5] = ["target", ".git", "corpus", "artifacts", "node_modules"];
-/// Ends of names of files that are looked at.
+/// Suffixes of the names of files that are checked.
 const KINDS: [&str; 8] = [
     ".rs", ".md", ".toml", ".sh", ".yml", ".snap", ".txt", ".ci/run",
 ];
 
-/// Something that is not as it should be.
+/// A violation of a rule.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Finding {
     path: String,
@@ -43,7 +43,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at the whole project.
+/// Checks the whole project.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(argument) = arguments.first() {
         return Err(Failure::usage(format!(
@@ -63,7 +63,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// How many files there are and what is wrong with them, in order.
+/// The number of files, and all findings in order.
 fn judge() -> Result<(usize, Vec<Finding>), Failure> {
     let mut files = Vec::new();
     collect(root(), &mut files)?;
@@ -98,7 +98,7 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
     Ok((files.len(), findings))
 }
 
-/// The files under `folder` that are looked at.
+/// The files under `folder` that are to be checked.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let failed = |error| Failure::check(format!("{}: {error}", folder.display()));
     let mut entries = Vec::new();
@@ -110,7 +110,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let kind = path.to_string_lossy();
         if path.is_dir() {
-            // What a build leaves behind has the name of one of our crates.
+            // Build output may have the name of one of the project's crates.
             let is_crate = path.join("Cargo.toml").exists();
             if is_crate || !SKIPPED.contains(&name.as_ref()) {
                 collect(&path, files)?;

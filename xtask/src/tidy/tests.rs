@@ -1,8 +1,8 @@
-//! Each check is seen to fail on an example, and to pass on a sound one.
+//! Each check fails on an example of its violation, and passes on valid input.
 
 use super::{Finding, dependencies, judge, links, modules, text};
 
-/// What is said about a file, each with its line.
+/// Checks the findings for a file, each with its line.
 fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
     let mut findings: Vec<Finding> = Vec::new();
     text::check(path, content, &mut findings);

@@ -1,11 +1,11 @@
-//! Files, line by line.
+//! Checks files line by line.
 
 use super::{Finding, words};
 
 const LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
 
-/// Files that are longer than allowed, with how long they are. It may only shrink.
+/// Files that are longer than allowed, with their lengths. This list may only shrink.
 const LONG_FILES: [(&str, usize); 0] = [];
 
 /// Where `unsafe` is allowed, with the reason.
@@ -30,7 +30,7 @@ const UNSAFE: [(&str, &str); 6] = [
     ("crates/capi/src/", "pointers that a C program gives"),
 ];
 
-/// Left behind while working. Each is written in two parts, so that this file may name it.
+/// Marks of unfinished work. Each is written in two parts, so that this file may name it.
 const UNFINISHED: [&str; 5] = [
     concat!("todo", "!"),
     concat!("unimplemented", "!"),
@@ -39,7 +39,7 @@ const UNFINISHED: [&str; 5] = [
     concat!("XX", "X"),
 ];
 
-/// Words of a workplace, which tell a reader of the project nothing.
+/// Words of a workplace, which mean nothing to a reader of the project.
 const PRIVATE: [&str; 7] = [
     concat!("/work", "/main"),
     concat!("/work", "/shared"),
@@ -50,7 +50,7 @@ const PRIVATE: [&str; 7] = [
     concat!("cla", "ude"),
 ];
 
-/// Looks at one file; `path` is from the root of the project on.
+/// Checks one file; `path` is relative to the root of the project.
 pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
     let rust = path.ends_with(".rs");
     let mut find = |line: usize, message: String| {
@@ -158,7 +158,7 @@ fn has_word(code: &str, word: &str) -> bool {
     })
 }
 
-/// Tells code from strings and comments, over lines.
+/// Separates code from strings and comments, across lines.
 #[derive(Default)]
 pub(super) struct Quotes {
     in_string: bool,
@@ -166,7 +166,7 @@ pub(super) struct Quotes {
 }
 
 impl Quotes {
-    /// The line without what is in strings and comments.
+    /// The line without its strings and comments.
     pub(super) fn code_of(&mut self, line: &str) -> String {
         let mut code = String::new();
         let mut chars = line.chars().peekable();

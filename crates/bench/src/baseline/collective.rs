@@ -1,12 +1,12 @@
 //! A shuffle in rounds, as with MPI's collective all-to-all.
 //!
-//! In a round every rank first partitions until a buffer is full, then all meet at a barrier, then
-//! everybody sends its buffers to everybody and waits for all of them, then all consume. Within a
+//! In a round every rank first partitions until a buffer is full. Then all ranks meet at a barrier,
+//! each sends its buffers to all ranks and waits for all completions, and all consume. Within a
 //! rank nothing overlaps: that is what a blocking collective means.
 //!
-//! Best case: the barrier (a dissemination barrier of 8-byte WRITEs) also stands for the clear-to-
-//! send of every pair; a buffer travels as one WRITE of the bytes in it, followed by a WRITE of a
-//! footer; all sends of a rank are posted at once, beginning with its own neighbour.
+//! Best case: the barrier (a dissemination barrier of 8-byte WRITEs) also serves as the
+//! clear-to-send of every pair; a buffer is sent as one WRITE of its used bytes, followed by a
+//! WRITE of a footer; a rank posts all its sends at once, beginning with its own neighbour.
 
 use super::cores::{self, TupleCost};
 use super::ends::{Failure, Outlet};
@@ -30,10 +30,10 @@ const LINE: usize = 64;
 /// number of the round from one (64 bits).
 const FOOTER: usize = 16;
 
-/// Steps of the barrier at most: up to 2^8 ranks.
+/// Maximum steps of the barrier: up to 2^8 ranks.
 const STEPS_MAX: usize = 8;
 
-/// What every rank does.
+/// The work of every rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Bytes of a buffer for one destination.
@@ -51,7 +51,7 @@ struct Rank {
     ranks: usize,
     layout: Layout,
     station: Station,
-    /// The ways to all ranks, itself included.
+    /// Connections to all ranks, itself included.
     peers: Vec<Remote>,
     buffers: Buffers,
     inputs: Vec<ReadSlots>,
@@ -74,16 +74,16 @@ enum State {
     Partition,
     /// Waiting for the word of this step of the barrier.
     Barrier(usize),
-    /// Waiting for so many completions, having seen the footers of so many ranks.
+    /// Waiting for this many completions; this many footers of ranks have been seen.
     Exchange {
         completions: usize,
         seen: usize,
     },
-    /// Consuming what this rank has sent.
+    /// Consuming what the rank with this number has sent.
     Consume(usize),
 }
 
-/// Where things lie in a rank's region: what it sends, then what it receives.
+/// Offsets in a rank's region: what it sends, then what it receives.
 #[derive(Clone, Copy)]
 struct Layout {
     ranks: usize,
@@ -109,7 +109,7 @@ impl Layout {
         2 * self.ranks * self.stride + (2 * step + (round % 2) as usize) * LINE
     }
 
-    /// The word that it waits for.
+    /// The word for which this step waits.
     fn barrier_word(self, step: usize) -> usize {
         2 * self.ranks * self.stride + (2 * STEPS_MAX + step) * LINE
     }
@@ -122,7 +122,7 @@ impl Layout {
 /// Starts a rank for every entry of `ranks`, nodes that may appear more than once.
 ///
 /// # Errors
-/// If a node lacks room.
+/// If a node lacks resources.
 ///
 /// # Panics
 /// With more than 256 ranks.
@@ -220,7 +220,7 @@ impl Rank {
         u64::from_le(self.station.region.block.word(offset).load(Acquire))
     }
 
-    /// Sends the word of a step of the barrier, or leaves the barrier behind its last.
+    /// Sends the word of a step of the barrier, or leaves the barrier after its last step.
     fn enter_barrier(&mut self, context: &mut Context<'_>, step: usize) -> Result<(), Failure> {
         let distance = 1 << step;
         if distance >= self.ranks {

@@ -1,12 +1,12 @@
-//! What a core spends on tuples: hashing, copying, looking at words that a NIC has written.
+//! CPU time that a core spends on tuples: hashing, copying, reading words that a NIC has written.
 //!
-//! The same for every system that is compared, so that they differ only in what they do beyond it:
+//! It is the same for every compared system, so that they differ only in their additional work:
 //! posting, polling, footers, credit.
 
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, devices, stream_time};
 
-/// A core that handles tuples of one size.
+/// A core that processes tuples of one size.
 #[derive(Clone, Copy, Debug)]
 pub struct TupleCost {
     cpu: CpuModel,
@@ -22,21 +22,21 @@ impl TupleCost {
         }
     }
 
-    /// Reading `count` tuples of a table and partitioning them: the bytes cross the core's way to
+    /// Reads `count` tuples of a table and partitions them: the bytes cross the core's path to
     /// memory twice, in from the table and out by a non-temporal store of a full line.
     pub fn partition(&self, count: u64) -> Duration {
         self.cpu.cycles(devices::HOST_PARTITION_CYCLES * count)
             + stream_time(&self.cpu, 2 * self.tuple_size * count)
     }
 
-    /// Taking `count` tuples out of a buffer and adding them up.
+    /// Takes `count` tuples out of a buffer and sums them up.
     pub fn consume(&self, count: u64) -> Duration {
         self.cpu.cycles(devices::HOST_CONSUME_CYCLES * count)
             + stream_time(&self.cpu, self.tuple_size * count)
     }
 }
 
-/// Looking at a word that is as it was.
+/// Reads a word that has not changed.
 pub fn unchanged(cpu: &CpuModel) -> Duration {
     cpu.cycles(devices::HOST_UNCHANGED_CYCLES)
 }

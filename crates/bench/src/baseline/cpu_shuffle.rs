@@ -1,14 +1,14 @@
-//! A shuffle that the workers' own cores drive: buffered one-sided WRITEs, as DFI does them.
+//! A shuffle that the workers' own cores drive: buffered one-sided WRITEs, as in DFI.
 //!
 //! Every worker has a ring of segments in the memory of every destination. It collects tuples in a
-//! local segment per destination; a full one goes out as a WRITE of the segment with a footer,
-//! which the destination finds by looking at the footers of all its rings. A destination counts
-//! what it has consumed in its own memory; a worker that runs short of room READs that counter,
-//! ahead of time if it can. One WRITE in some is signaled, so that local segments can be reused.
+//! local segment per destination. A full one is sent as a WRITE of the segment with a footer; the
+//! destination polls the footers of all its rings. A destination counts in its own memory what it
+//! has consumed; a worker that runs short of free segments READs that counter, ahead of time if it
+//! can. Some of the WRITEs are signaled, so that local segments can be reused.
 //!
 //! Source: Thostrup et al., DFI: The Data Flow Interface for High-Speed Networks, SIGMOD 2021, and
 //! its public code (`BufferWriter`, flow optimisation "bandwidth"), which also sends a node's
-//! tuples for itself through the NIC. Where that code waits, this one goes on with other work.
+//! tuples for itself through the NIC. Where that code waits, this one continues with other work.
 
 mod receiver;
 
@@ -33,9 +33,9 @@ pub struct Shape {
     pub segment_bytes: usize,
     /// Segments of a ring at a destination, a power of two.
     pub segments: u32,
-    /// Segments of a worker for one destination, a power of two from two.
+    /// Local segments of a worker for one destination, a power of two, at least two.
     pub source_segments: u32,
-    /// Bytes of a tuple, which divide those of a segment.
+    /// Bytes of a tuple, a divisor of those of a segment.
     pub tuple_size: usize,
 }
 
@@ -72,14 +72,14 @@ pub struct Sender {
     ended: usize,
 }
 
-/// What goes to one destination.
+/// The output to one destination.
 struct Output {
-    /// The memory of the destination, and where this worker's ring begins there.
+    /// The memory of the destination, with the start of this worker's ring.
     remote: Remote,
     ring: u64,
     local: WriteSlots,
     local_offset: u64,
-    /// Where the counter is READ into.
+    /// The offset to which the counter is READ.
     counter_offset: u64,
     /// Segments posted.
     written: u64,
@@ -87,16 +87,16 @@ struct Output {
     completed: u64,
     /// Tuple bytes in the segment being filled.
     used: usize,
-    /// When the counter was last READ, in segments written; none if that is long answered for.
+    /// When the counter was last READ, in segments written; `None` if that was answered long ago.
     asked_at: Option<u64>,
-    /// Whether a signaled READ of the counter is under way.
+    /// Whether a signaled READ of the counter is in flight.
     reading: bool,
 }
 
 /// Makes the rings of `producers` at `consumers`, nodes that may appear more than once.
 ///
 /// # Errors
-/// If a node lacks room.
+/// If a node lacks resources.
 pub fn mesh(
     rack: &mut SimulatedRack,
     producers: &[NodeId],
@@ -119,7 +119,7 @@ pub fn mesh(
     for (producer, &node) in producers.iter().enumerate() {
         let bytes = local_bytes * consumers.len();
         let station = Station::new(rack, node, bytes, 2 * sends)?;
-        // One queue pair per worker and node, as DFI has it.
+        // One queue pair per worker and node, as in DFI.
         let mut connected: Vec<(NodeId, Qpn)> = Vec::new();
         let mut outputs = Vec::new();
         for (consumer, receiver) in receivers.iter().enumerate() {
@@ -156,7 +156,7 @@ pub fn mesh(
 }
 
 impl Sender {
-    /// Takes completions that are there.
+    /// Takes available completions.
     fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         for completion in poll(context, self.station.cq, 32)? {
             let output = (completion.id & !COUNTER_READ) >> 40;
@@ -180,11 +180,11 @@ impl Sender {
         Ok(self.outputs[to].written - self.outputs[to].completed < all)
     }
 
-    /// Whether the ring of `to` has a free segment. READs its counter where that is due: once at
-    /// half and once at a quarter of the ring ahead of time, and always when there is none.
+    /// Whether the ring of `to` has a free segment. READs its counter when that is due: once at
+    /// half and once at a quarter of the ring ahead of time, and always when no segment is free.
     fn has_credit(&mut self, context: &mut Context<'_>, to: usize) -> Result<bool, Failure> {
         let all = u64::from(self.shape.segments);
-        // The NIC writes the word that is looked at.
+        // The NIC writes the word that is read here.
         context.charge(Category::Communication, context.cpu().cache_latency);
         let word = self.outputs[to].counter_offset as usize;
         let consumed = self.station.region.block.word(word).load(Acquire);
@@ -225,7 +225,7 @@ impl Sender {
                 output.reading = signaled;
                 Ok(())
             }
-            // The completions that make room also wake the worker.
+            // The completions that free queue slots also wake the worker.
             Err(PostError::Full(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -290,7 +290,7 @@ impl Outlet for Sender {
         slot.write(output.used, tuple);
         output.used += tuple_size;
         if output.used + tuple_size > segment_bytes {
-            // If there is no room now, the next tuple for this destination tries again.
+            // If no segment is free now, the next tuple for this destination tries again.
             self.flush(context, to, 0)?;
         }
         Ok(true)

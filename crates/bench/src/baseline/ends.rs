@@ -1,7 +1,7 @@
-//! The two ends of a shuffle as a worker sees them, whoever moves the bytes.
+//! The two ends of a shuffle as a worker sees them, independent of how the bytes are moved.
 //!
-//! A shuffle runs in phases (a join's build side, then its probe side): tuples of a phase reach a
-//! consumer before it is told that the phase has ended, and none of the next before.
+//! A shuffle runs in phases (a join's build side, then its probe side). A consumer gets all tuples
+//! of a phase before the end of the phase, and no tuple of the next phase before that.
 
 use super::cores;
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, PushError, Taken};
@@ -9,10 +9,10 @@ use rackweave_sim::Category;
 use rackweave_sim::world::{Context, Step};
 use std::collections::VecDeque;
 
-/// Why a shuffle came to no good end, in words.
+/// The description of a shuffle's failure.
 pub type Failure = String;
 
-/// What a step gave, or the end of the actor that failed; the first failure is kept.
+/// Returns the result of a step, or ends the actor that failed; the first failure is kept.
 pub fn note(failure: &mut Option<Failure>, result: Result<Step, Failure>) -> Step {
     result.unwrap_or_else(|found| {
         failure.get_or_insert(found);
@@ -20,39 +20,40 @@ pub fn note(failure: &mut Option<Failure>, result: Result<Step, Failure>) -> Ste
     })
 }
 
-/// Where a worker puts tuples.
+/// The sending end, into which a worker puts tuples.
 pub trait Outlet {
-    /// Adds a tuple to what goes to the destination of `key`. False if there is no room for it now:
-    /// then nothing was added.
+    /// Adds a tuple to the output for the destination of `key`. False if there is no space for it
+    /// now: then nothing was added.
     ///
     /// # Errors
-    /// If the shuffle was broken off.
+    /// If the shuffle was aborted.
     fn push(&mut self, context: &mut Context<'_>, key: u64, tuple: &[u8]) -> Result<bool, Failure>;
 
-    /// Sends what is left of this phase and ends it. False if it must be called again.
+    /// Sends the rest of this phase and ends it. False if it must be called again.
     ///
     /// # Errors
-    /// If the shuffle was broken off.
+    /// If the shuffle was aborted.
     fn end_phase(&mut self, context: &mut Context<'_>) -> Result<bool, Failure>;
 }
 
-/// What a look into an inlet gave.
+/// The result of polling an inlet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Took {
-    /// So many tuples.
+    /// This many tuples.
     Tuples(u64),
     /// Nothing yet.
     Empty,
-    /// The phase has ended; what comes next is of the next one.
+    /// The phase has ended; later tuples belong to the next one.
     PhaseEnded,
 }
 
-/// Where a worker takes tuples from.
+/// The receiving end, from which a worker takes tuples.
 pub trait Inlet {
-    /// Shows `sink` the bytes of some tuples; it says how many they were. They are free afterwards.
+    /// Passes the bytes of some tuples to `sink`, which returns their number. They are free
+    /// afterwards.
     ///
     /// # Errors
-    /// If the shuffle was broken off, or what came makes no sense.
+    /// If the shuffle was aborted, or the received data is invalid.
     fn take(
         &mut self,
         context: &mut Context<'_>,
@@ -95,13 +96,14 @@ impl Outlet for FlowOutlet {
             Ok(()) => {
                 self.pushed += 1;
                 if self.pushed.is_multiple_of(self.rows_max) {
-                    // Once per item the ring's words are touched, which the NIC reads and writes.
+                    // Once per item the core accesses the ring's words, which the NIC reads and
+                    // writes.
                     context.charge(Category::Communication, context.cpu().cache_latency);
                 }
                 Ok(true)
             }
             Err(PushError::Full) => {
-                // The tail is looked at again, whether or not it has moved.
+                // The tail is read again, whether or not it has moved.
                 context.charge(Category::Communication, context.cpu().cache_latency);
                 Ok(false)
             }

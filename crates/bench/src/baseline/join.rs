@@ -1,9 +1,9 @@
 //! A distributed hash join: cores of storage nodes shuffle both tables, accelerators join.
 //!
 //! A producer is a thread on a core; it partitions its share of the build table by the join key,
-//! then its share of the probe table, into whatever outlet it is given. A consumer is a part of a
-//! GPU: it builds its hash table while tuples come in and probes it likewise (zero-sided RDMA,
-//! section 7.2, "Distributed join"). The hash table is a real one, so the result is one as well.
+//! then its share of the probe table, into the given outlet. A consumer is a part of a GPU: it
+//! builds its hash table while tuples arrive, and probes it in the same way (zero-sided RDMA,
+//! section 7.2, "Distributed join"). The hash table is a real one, so the result is real as well.
 
 use super::ends::{Failure, Inlet, Outlet, Took};
 use super::tuples;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// Bytes of a tuple: key and payload.
 pub const TUPLE_BYTES: usize = 16;
 
-/// The two tables, by their sizes. Build keys are distinct; every probe tuple has one match, whose
+/// The sizes of the two tables. Build keys are distinct; every probe tuple has one match, whose
 /// number is uniformly distributed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tables {
@@ -30,12 +30,12 @@ pub struct Tables {
     pub probe: u64,
 }
 
-/// What a join gives.
+/// The result of a join.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Joined {
     /// Matches.
     pub matches: u64,
-    /// A sum over all matches of what depends on both payloads.
+    /// A sum over all matches that depends on both payloads.
     pub sum: u64,
 }
 
@@ -69,7 +69,7 @@ impl Tables {
 /// Payloads by key. Keys are hashed already, and spread over all 64 bits.
 type HashTable = HashMap<u64, u64, BuildHasherDefault<KeyHasher>>;
 
-/// Takes a key for its own hash.
+/// Uses a key as its own hash.
 #[derive(Default, Debug)]
 struct KeyHasher(u64);
 
@@ -84,18 +84,18 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// What all parts of one join tell the outside.
+/// Results of all parts of one join.
 #[derive(Default, Debug)]
 pub struct JoinLedger {
     /// Failures, and when the last consumer saw the end.
     pub run: Ledger,
     /// The result.
     pub joined: Joined,
-    /// Tuples that came to the wrong consumer.
+    /// Tuples that arrived at the wrong consumer.
     pub wrong: u64,
-    /// Build tuples that came.
+    /// Build tuples that arrived.
     pub built: u64,
-    /// When the last consumer had its hash table.
+    /// When the last consumer had completed its hash table.
     pub built_at: Instant,
 }
 
@@ -172,7 +172,7 @@ pub struct Joiner<I> {
     table: HashTable,
     own: usize,
     joiners: usize,
-    /// Of the GPU's memory, this part's share.
+    /// This part's share of the GPU's memory bandwidth.
     bytes_per_second: u64,
     is_probing: bool,
     joined: Joined,
@@ -181,7 +181,7 @@ pub struct Joiner<I> {
 }
 
 impl<I: Inlet> Joiner<I> {
-    /// Joiner `own` of `joiners`; as many as `share` have one GPU together.
+    /// Joiner `own` of `joiners`; `share` of them have one GPU together.
     pub fn new(
         inlet: I,
         (own, joiners): (usize, usize),
@@ -240,7 +240,7 @@ impl<I: Inlet> Joiner<I> {
         }
     }
 
-    /// How long this part of the GPU takes for so many tuples.
+    /// How long this part of the GPU takes for this many tuples.
     fn time(&self, tuples: u64) -> Duration {
         let accesses = match self.is_probing {
             true => devices::GPU_PROBE_ACCESSES,

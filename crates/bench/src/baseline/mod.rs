@@ -1,4 +1,4 @@
-//! The systems that the papers compare with, on the same simulated hardware.
+//! The systems with which the papers compare, on the same simulated hardware.
 
 pub mod collective;
 pub mod cores;

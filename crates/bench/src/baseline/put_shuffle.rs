@@ -1,9 +1,10 @@
 //! A shuffle that accelerators drive themselves: non-blocking one-sided puts, as with NVSHMEM.
 //!
-//! Every kernel writes items straight into a slot of its own at every destination and keeps a few
-//! puts in flight. Nobody coordinates: a slot is written again without asking whether it was
-//! consumed, which is the best case (zero-sided RDMA, section 7.1). A kernel goes through the
-//! destinations in turn, beginning with itself, so that no two kernels aim at one at a time.
+//! Every kernel writes items directly into its own slots at every destination and keeps a few puts
+//! in flight. There is no coordination: a slot is overwritten without checking whether it was
+//! consumed, which is the best case (zero-sided RDMA, section 7.1). A kernel visits the
+//! destinations in turn, beginning with itself, so that no two kernels send to the same one at a
+//! time.
 
 use super::ends::Failure;
 use super::requests::{Remote, poll, post};
@@ -17,10 +18,10 @@ use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// Puts that a kernel has in flight, and items that it has memory for.
+/// Puts that a kernel has in flight, and items for which it has memory.
 const DEPTH: u32 = 4;
 
-/// What every kernel does.
+/// The work of every kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Bytes of an item.
@@ -40,23 +41,23 @@ struct Kernel {
     /// The landings of all kernels.
     targets: Vec<Remote>,
     posted: u64,
-    /// Puts that have completed with all before them.
+    /// Number of puts that have completed together with all before them.
     completed: u64,
-    /// Those after them that have completed, a bit each.
+    /// Later puts that have completed, a bit each.
     done: u64,
     ledger: Rc<RefCell<Ledger>>,
 }
 
-/// The memory into which kernels put items, to be looked at in the end.
+/// The memory into which kernels put items, checked at the end.
 pub struct Landing {
     plan: Plan,
-    /// Per destination the slots of all kernels.
+    /// By destination, the slots of all kernels.
     slots: Vec<ReadSlots>,
     kernels: usize,
 }
 
 /// The key of the item that kernel `from` sends to `to` in round `round`. An item is one large
-/// tuple. Kernels are fewer than 256.
+/// tuple. There are fewer than 256 kernels.
 pub fn item_key(from: usize, to: usize, round: u64) -> u64 {
     round << 16 | (from as u64) << 8 | to as u64
 }
@@ -71,7 +72,7 @@ pub fn aims_at(key: u64, own: usize, count: usize) -> bool {
 /// is a destination as well.
 ///
 /// # Errors
-/// If a node lacks room.
+/// If a node lacks resources.
 pub fn spawn(
     rack: &mut SimulatedRack,
     kernels: &[NodeId],
@@ -120,7 +121,7 @@ pub fn spawn(
 }
 
 impl Landing {
-    /// How many slots do not hold, byte for byte, the last item that was put there.
+    /// Number of slots that do not hold, byte for byte, the last item that was put there.
     pub fn wrong(&self) -> usize {
         let Some(round) = self.plan.items_per_destination.checked_sub(1) else {
             return 0;

@@ -1,10 +1,10 @@
-//! A writer that fills a peer's receive buffers in turn, whatever becomes of what it wrote: the
+//! A writer that fills a peer's receive buffers in turn, whether or not they are consumed: the
 //! throughput test of the communication tier (section 4.1).
 //!
 //! A package is copied from memory into a part of the send buffer and written to the next receive
-//! buffer; behind it, in a WRITE of its own, goes a word that tells of it, as in the protocols that
-//! are consumed. Nobody consumes, acknowledges or releases anything: the writer waits for nothing
-//! but the end of its own WRITE, before which it may not fill that part of the send buffer again.
+//! buffer. A separate WRITE after it carries a word that announces it, as in the protocols with a
+//! consumer. The peer does not consume, acknowledge or release anything. The writer waits only for
+//! the end of its own WRITE, before which it may not fill that part of the send buffer again.
 //!
 //! With one receive buffer and one part it is the single buffer's throughput test (figure 4a); one
 //! per thread, each with a buffer of its own, is the multi-threaded one (section 4.1.1).
@@ -21,10 +21,10 @@ pub const WORD_SPACING: u64 = 64;
 /// Requests of a package.
 pub const REQUESTS_PER_PACKAGE: u32 = 2;
 
-/// Why nothing goes any more.
+/// Why the writer has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RawWriterError {
-    /// The queue pair takes no request.
+    /// The queue pair accepts no request.
     #[error(transparent)]
     Post(#[from] PostError),
     /// A WRITE failed.
@@ -32,22 +32,22 @@ pub enum RawWriterError {
     Broken(CompletionStatus),
 }
 
-/// Where the peer's receive buffers are: `buffers` of `buffer_bytes` each, one behind the other,
-/// then a word for each, every [`WORD_SPACING`] bytes.
+/// The peer's receive buffers: `buffers` of `buffer_bytes` each, one after the other, then a word
+/// for each, every [`WORD_SPACING`] bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawTarget {
     /// The first byte of all.
     pub at: KeyedAddress,
-    /// How many buffers there are.
+    /// The number of buffers.
     pub buffers: u64,
     /// Bytes of each.
     pub buffer_bytes: u64,
-    /// The first of those that this writer fills, and how many; it fills them in turn.
+    /// The first of the buffers that this writer fills, and how many; it fills them in turn.
     pub own: (u64, u64),
 }
 
 impl RawTarget {
-    /// Bytes of so many buffers and their words.
+    /// Bytes of this many buffers and their words.
     pub fn bytes_of(buffers: u64, buffer_bytes: u64) -> u64 {
         buffers * (buffer_bytes + WORD_SPACING)
     }
@@ -57,7 +57,7 @@ impl RawTarget {
         self.own.0 + package % self.own.1
     }
 
-    /// Where a buffer begins, from the first byte on.
+    /// The offset of a buffer from the first byte.
     pub fn offset_of(&self, buffer: u64) -> u64 {
         buffer * self.buffer_bytes
     }
@@ -76,11 +76,12 @@ pub struct RawWriter {
     target: RawTarget,
     remote: Remote,
     cq: CqId,
-    /// The package to be filled in next, to be posted next, and the oldest under way.
+    /// The numbers of the package to be filled next, to be posted next, and of the oldest in
+    /// flight.
     filling: u64,
     posting: u64,
     ending: u64,
-    /// Bytes of the package filled in last.
+    /// Bytes of the package filled last.
     filled: u32,
     completions: Vec<Completion>,
 }
@@ -90,7 +91,8 @@ impl RawWriter {
     /// pair that is connected with the target's and holds [`REQUESTS_PER_PACKAGE`] for each part.
     ///
     /// # Panics
-    /// If the region is smaller than [`Self::region_bytes`], or there is nothing to write to.
+    /// If the region is smaller than [`Self::region_bytes`], or there is no part, or no buffer to
+    /// fill.
     pub fn new(region: Region, parts: u64, target: RawTarget, (qpn, cq): (Qpn, CqId)) -> Self {
         assert!(parts > 0 && target.own.1 > 0, "there is nothing to write");
         assert!(region.block.len() as u64 >= Self::region_bytes(parts, target.buffer_bytes));
@@ -117,27 +119,27 @@ impl RawWriter {
         parts * (buffer_bytes + WORD_SPACING)
     }
 
-    /// The most bytes of a message in one package.
+    /// Maximum bytes of a message in one package.
     pub fn payload_max(&self) -> usize {
         self.target.buffer_bytes as usize - HEADER_BYTES
     }
 
-    /// Packages filled in so far.
+    /// Packages filled so far.
     pub fn packages(&self) -> u64 {
         self.filling
     }
 
-    /// Where it writes to.
+    /// The buffers that it writes to.
     pub fn target(&self) -> RawTarget {
         self.target
     }
 
-    /// Whether a part of the send buffer is free and what was filled in has been posted.
+    /// Whether a part of the send buffer is free and the filled package has been posted.
     pub fn has_room(&self) -> bool {
         self.posting == self.filling && self.filling - self.ending < self.parts
     }
 
-    /// Whether a package is filled in and not posted.
+    /// Whether a package is filled and not posted.
     pub fn is_filled(&self) -> bool {
         self.posting < self.filling
     }
@@ -147,10 +149,10 @@ impl RawWriter {
         self.ending == self.filling
     }
 
-    /// Copies a package into the send buffer: its bytes one piece behind the other.
+    /// Copies a package into the send buffer, its pieces one after the other.
     ///
     /// # Panics
-    /// If there is no room, or the pieces are not `header.length` bytes or do not fit.
+    /// If no part is free, or the pieces are not `header.length` bytes or do not fit.
     pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
         assert!(self.has_room(), "no part is free");
         assert!(header.length <= self.payload_max() as u64);
@@ -166,13 +168,13 @@ impl RawWriter {
         self.parts * self.target.buffer_bytes + part * WORD_SPACING
     }
 
-    /// Posts the package that was filled in.
+    /// Posts the filled package.
     ///
     /// # Errors
-    /// If the queue pair does not take it.
+    /// If the queue pair does not accept it.
     ///
     /// # Panics
-    /// If none was filled in since the last time.
+    /// If none was filled since the last post.
     pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), RawWriterError> {
         assert!(self.is_filled(), "a package is filled in");
         let (part, buffer) = (

@@ -1,4 +1,4 @@
-//! Work requests of a core: posting them, taking their completions, and what that costs it.
+//! Work requests of a core: posting them, taking their completions, and their CPU cost.
 
 use super::ends::Failure;
 use rackweave_base::{Qpn, Rkey};
@@ -12,7 +12,7 @@ use rackweave_verbs::{
 /// Memory of another node, and the queue pair that leads there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remote {
-    /// Our end of the queue pair.
+    /// The local end of the queue pair.
     pub qpn: Qpn,
     /// The address of the first byte.
     pub address: u64,
@@ -21,7 +21,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// All of `region`, which `qpn` leads to.
+    /// All of `region`, at the other end of `qpn`.
     pub fn new(qpn: Qpn, region: &Region) -> Self {
         Self {
             qpn,
@@ -50,7 +50,7 @@ impl Remote {
     }
 }
 
-/// Takes up to `limit` completions and charges for it.
+/// Takes up to `limit` completions and charges the core for it.
 ///
 /// # Errors
 /// If a request failed.
@@ -69,11 +69,11 @@ fn failed(completions: &[Completion]) -> Option<&Completion> {
     all.find(|one| one.status != CompletionStatus::Success)
 }
 
-/// Takes completions of any verbs, in place of those in `completions`, and charges nothing; says
-/// how many there were.
+/// Takes completions of any verbs, replaces those in `completions`, and charges nothing; returns
+/// their number.
 ///
 /// # Errors
-/// If a request failed: how.
+/// The status of a request that failed.
 pub fn ended(
     verbs: &mut dyn Verbs,
     cq: CqId,
@@ -87,19 +87,19 @@ pub fn ended(
     }
 }
 
-/// Posts a request and charges for it.
+/// Posts a request and charges the core for it.
 ///
 /// # Errors
-/// If the queue pair does not take it.
+/// If the queue pair does not accept it.
 pub fn post(context: &mut Context<'_>, qpn: Qpn, request: WorkRequest) -> Result<(), Failure> {
     let posted = context.post_send(qpn, request);
     posted.map_err(|error| format!("queue pair {qpn}: {error}"))
 }
 
-/// Posts a receive and charges for it.
+/// Posts a receive and charges the core for it.
 ///
 /// # Errors
-/// If the queue pair does not take it.
+/// If the queue pair does not accept it.
 pub fn post_receive(
     context: &mut Context<'_>,
     qpn: Qpn,

@@ -1,4 +1,4 @@
-//! Regions and connected queue pairs for baselines, made before their time is taken.
+//! Regions and connected queue pairs for baselines, created before the measurement.
 
 use core::cell::RefMut;
 use core::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use rackweave_verbs::{
 /// Why a baseline could not be set up.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SetUpError {
-    /// There is no such node.
+    /// The node does not exist.
     #[error("{0:?} does not exist")]
     NoNode(NodeId),
     /// The rack has no memory left.
@@ -25,10 +25,10 @@ pub enum SetUpError {
     /// A region could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A completion queue could not be made.
+    /// A completion queue could not be created.
     #[error(transparent)]
     Cq(#[from] CqError),
-    /// A queue pair could not be made.
+    /// A queue pair could not be created.
     #[error(transparent)]
     Qp(#[from] QpError),
     /// Two queue pairs could not be connected.
@@ -37,29 +37,29 @@ pub enum SetUpError {
     /// A receive could not be posted.
     #[error(transparent)]
     Post(#[from] PostError),
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{what} is {value}; {least} to {most} in steps of {step} are possible")]
     Setting {
         /// The setting.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least that it may be.
+        /// Its minimum.
         least: u64,
-        /// The most that it may be.
+        /// Its maximum.
         most: u64,
-        /// Of what it has to be a multiple.
+        /// It must be a multiple of this number.
         step: u64,
     },
 }
 
-/// A setting: its name, its value, the range that is possible, and of what it has to be a multiple.
+/// A setting: its name, its value, the valid range, and the number of which it must be a multiple.
 pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
 
-/// Whether settings make sense.
+/// Checks that settings are valid.
 ///
 /// # Errors
-/// If one does not.
+/// If one is not.
 pub fn check(settings: &[Setting]) -> Result<(), SetUpError> {
     let is_wrong = |(_, value, range, step): &&Setting| {
         !(range.contains(value) && value.is_multiple_of(*step))
@@ -79,21 +79,21 @@ pub fn check(settings: &[Setting]) -> Result<(), SetUpError> {
 /// A thread's own part of a NIC.
 #[derive(Clone, Debug)]
 pub struct Station {
-    /// Where it is.
+    /// Its node.
     pub node: NodeId,
     /// Its protection domain.
     pub pd: PdId,
-    /// Where its work completes.
+    /// The completion queue of its requests.
     pub cq: CqId,
     /// Its memory.
     pub region: Region,
 }
 
 impl Station {
-    /// A station with `bytes` of memory and room for `completions`.
+    /// A thread's part of a NIC, with `bytes` of memory and space for `completions`.
     ///
     /// # Errors
-    /// If the node or the rack lacks room.
+    /// If the node or the rack lacks resources.
     pub fn new(
         rack: &mut SimulatedRack,
         node: NodeId,
@@ -104,8 +104,8 @@ impl Station {
         Self::in_domain(rack, node, pd, bytes, completions)
     }
 
-    /// A station in the protection domain of another one on the same node, so that one queue pair
-    /// leads to both.
+    /// The same in the protection domain of another thread's part on the same node, so that one
+    /// queue pair leads to both.
     ///
     /// # Errors
     /// As for [`Station::new`].
@@ -130,7 +130,7 @@ impl Station {
 /// Memory of a node, of `bytes` bytes.
 ///
 /// # Errors
-/// If the node or the rack lacks room.
+/// If the node or the rack lacks resources.
 pub fn region(
     rack: &mut SimulatedRack,
     node: NodeId,
@@ -141,11 +141,11 @@ pub fn region(
     Ok(nic(rack, node)?.register(pd, block, Access::all())?)
 }
 
-/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
-/// receive, one of each at least.
+/// Connects a queue pair of `a` with one of `b`; each holds this many requests to send and to
+/// receive, at least one of each.
 ///
 /// # Errors
-/// If a node lacks room.
+/// If a node lacks resources.
 pub fn connect(
     rack: &mut SimulatedRack,
     a: &Station,
@@ -154,7 +154,7 @@ pub fn connect(
 ) -> Result<(Qpn, Qpn), SetUpError> {
     let attributes = PairAttributes {
         timeout: TIMEOUT,
-        // A receiver that is late is waited for.
+        // The sender waits for a late receiver.
         rnr_retries: 7,
         ..PairAttributes::default()
     };
@@ -164,7 +164,7 @@ pub fn connect(
 /// The same for a connection with these attributes.
 ///
 /// # Errors
-/// If a node lacks room.
+/// If a node lacks resources.
 pub fn connect_with(
     rack: &mut SimulatedRack,
     a: &Station,
@@ -187,7 +187,7 @@ pub fn connect_with(
 }
 
 /// How long a NIC waits for an acknowledgement. Far above a round trip with full queues (a port's
-/// queue of 1 MiB takes 84 us), so that it fires only when the last packet of a message is lost.
+/// queue of 1 MiB takes 84 us), so that it expires only when the last packet of a message is lost.
 const TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A node's NIC.

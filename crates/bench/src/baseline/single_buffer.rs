@@ -1,23 +1,23 @@
 //! Messages through a single buffer (communication tier, section 2.2 and figure 2).
 //!
 //! Each unit has one registered region, half of it to send from and half of it to receive into. A
-//! half begins with the operation code, a word of which the first byte counts:
+//! half begins with the operation code, a word of which only the first byte is used:
 //!
 //! ```text
 //!  | code, 8 bytes | length, 8 | total, 8 | offset, 8 | payload ... |
 //! ```
 //!
-//! A sender copies a package into its send half and has two WRITEs made of it: first everything
-//! behind the code, then the code. The receiver polls the code; when there is one it copies the
-//! payload out, clears what the package took of its half, and writes a zero to the code of the
-//! *sender's* send half. Only then may the sender send the next package, and a message that is
-//! longer than a package goes one package at a time.
+//! A sender copies a package into its send half and posts two WRITEs of it: first everything after
+//! the code, then the code. The receiver polls the code. When one arrives, it copies the payload
+//! out, clears the package's bytes in its half, and writes a zero to the code of the *sender's*
+//! send half. Only then may the sender send the next package; a message that is longer than a
+//! package is sent one package at a time.
 //!
 //! What the paper leaves open and is chosen here: the notice goes to the sender's own code, since
 //! both halves have one; lengths and the offset are written out, 32 bytes with the code.
 //!
-//! It is a machine over [`Verbs`]: it knows no clock and never waits. What a peer writes is
-//! believed as far as it makes sense, and named by [`SingleBufferError`] where not.
+//! It is a state machine over [`Verbs`]: it has no clock and never waits. Data written by the peer
+//! is accepted as far as it is valid; otherwise a [`SingleBufferError`] names the fault.
 
 use super::requests::{Remote, ended};
 use core::sync::atomic::Ordering;
@@ -34,13 +34,13 @@ pub const REGION_BYTES_MIN: usize = 2 * (HEADER_BYTES + 8);
 /// Requests of one package or notice, all of which the send queue must hold at a time.
 pub const SEND_REQUESTS: u32 = 4;
 
-/// Bytes that a region needs behind its halves: the zero that is written as a notice.
+/// Bytes that a region needs after its halves: the zero that is written as a notice.
 pub const NOTICE_BYTES: usize = 64;
 
-/// What a package says of itself.
+/// The header of a package.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackageHeader {
-    /// What the message is; never zero.
+    /// The kind of the message; never zero.
     pub code: u8,
     /// Bytes of the message in this package.
     pub length: u64,
@@ -51,7 +51,7 @@ pub struct PackageHeader {
 }
 
 impl PackageHeader {
-    /// The header as it lies in memory.
+    /// The header as it is in memory.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let words = [u64::from(self.code), self.length, self.total, self.offset];
@@ -61,7 +61,7 @@ impl PackageHeader {
         bytes
     }
 
-    /// Writes a package: the header, then its bytes, one piece behind the other. Returns its bytes.
+    /// Writes a package: the header, then its pieces, one after the other. Returns its bytes.
     ///
     /// # Panics
     /// If the pieces are not `length` bytes, or do not fit.
@@ -86,38 +86,38 @@ impl PackageHeader {
     }
 }
 
-/// Why nothing goes any more.
+/// Why the connection has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SingleBufferError {
-    /// The peer wrote something that is no operation code.
+    /// The peer wrote something that is not an operation code.
     #[error("the peer wrote {0:#x} as operation code; a code has one byte")]
     Code(u64),
     /// A package that does not fit.
     #[error("a package of {length} bytes; {max} fit the receive half")]
     Length {
-        /// What it says.
+        /// The length in its header.
         length: u64,
-        /// What fits.
+        /// The maximum.
         max: u64,
     },
-    /// A package that does not go on where the one before ended, or beyond its message.
+    /// A package that does not continue where the one before ended, or exceeds its message.
     #[error(
         "a package with bytes {offset} to {offset} + {length} of {total}; expected byte {expected}"
     )]
     Place {
-        /// What it says.
+        /// The offset in its header.
         offset: u64,
         /// Its bytes.
         length: u64,
         /// The message's bytes.
         total: u64,
-        /// Where it should begin.
+        /// The expected offset.
         expected: u64,
     },
-    /// The peer gave notice of a package that was not sent, or wrote no zero.
+    /// The peer gave notice of a package that was not sent, or wrote a value other than zero.
     #[error("the peer wrote {0:#x} as notice; a notice is zero")]
     Notice(u64),
-    /// The queue pair takes no request.
+    /// The queue pair accepts no request.
     #[error(transparent)]
     Post(#[from] PostError),
     /// A WRITE failed.
@@ -133,15 +133,15 @@ pub struct SingleBuffer {
     cq: CqId,
     /// The peer's region.
     peer: Remote,
-    /// The package that has been filled in or sent and is not known to be consumed.
+    /// The package that has been filled or sent and is not known to be consumed.
     sent: Option<PackageHeader>,
-    /// Whether that has been posted.
+    /// Whether it has been posted.
     posted: bool,
-    /// Completions to come.
+    /// Outstanding completions.
     pending: u32,
     /// The package that has been looked at and not been released.
     arrived: Option<PackageHeader>,
-    /// Bytes that have come of the message under way.
+    /// Bytes of the current message that have arrived.
     received: u64,
     completions: Vec<Completion>,
 }
@@ -151,7 +151,7 @@ impl SingleBuffer {
     /// that is connected with the peer's and holds [`SEND_REQUESTS`]. The region is zeroed.
     ///
     /// # Panics
-    /// If the region is smaller, or the half is no multiple of 8 with room for a payload.
+    /// If the region is smaller, or the half is no multiple of 8 with space for a payload.
     pub fn new(region: Region, half: usize, (qpn, cq): (Qpn, CqId), peer: KeyedAddress) -> Self {
         let is_sound = half.is_multiple_of(8) && 2 * half >= REGION_BYTES_MIN;
         assert!(is_sound, "halves of {half} bytes");
@@ -175,7 +175,7 @@ impl SingleBuffer {
         }
     }
 
-    /// The most bytes of a message in one package.
+    /// Maximum bytes of a message in one package.
     pub fn payload_max(&self) -> usize {
         self.half - HEADER_BYTES
     }
@@ -190,28 +190,28 @@ impl SingleBuffer {
         self.pending == 0
     }
 
-    /// Copies a package into the send half: its bytes one piece behind the other.
+    /// Copies a package into the send half, its pieces one after the other.
     ///
     /// # Panics
-    /// If the half is not free, the code zero, or the pieces are not `header.length` bytes or do
+    /// If the half is not free, the code is zero, or the pieces are not `header.length` bytes or do
     /// not fit.
     pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
         assert!(self.is_free(), "the send half is in use");
         assert_ne!(header.code, 0, "zero is no operation code");
         let most = self.payload_max() as u64;
         assert!(header.length <= most, "{} bytes", header.length);
-        // The code is there at once; the peer sees it when it is written there.
+        // The code is written at once; the peer sees it when a WRITE copies it there.
         header.write(&self.region.block, 0, pieces);
         (self.sent, self.posted) = (Some(header), false);
     }
 
-    /// Posts the package that was filled in.
+    /// Posts the filled package.
     ///
     /// # Errors
-    /// If the queue pair does not take it.
+    /// If the queue pair does not accept it.
     ///
     /// # Panics
-    /// If none was filled in since the last time.
+    /// If none was filled since the last post.
     pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), SingleBufferError> {
         let filled = self.sent.filter(|_| !self.posted);
         let filled = filled.expect("a package is filled in");
@@ -231,10 +231,10 @@ impl SingleBuffer {
         self.peer.write(0, there, self.region.segment(from, length))
     }
 
-    /// Takes completions, and notice of a package that was consumed. True if anything happened.
+    /// Takes completions, and notice of a consumed package. True if anything happened.
     ///
     /// # Errors
-    /// If a WRITE failed, or the peer lies.
+    /// If a WRITE failed, or the peer wrote invalid data.
     pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, SingleBufferError> {
         let mut any = false;
         if self.pending > 0 {
@@ -259,10 +259,10 @@ impl SingleBuffer {
         Ok(any)
     }
 
-    /// The package in the receive half; nothing if there is none.
+    /// The package in the receive half; `None` if there is none.
     ///
     /// # Errors
-    /// If the peer lies.
+    /// If the peer wrote invalid data.
     pub fn look(&mut self) -> Result<Option<PackageHeader>, SingleBufferError> {
         if self.arrived.is_some() {
             return Ok(self.arrived);
@@ -271,7 +271,7 @@ impl SingleBuffer {
             let word = self.region.block.word(self.half + 8 * at);
             u64::from_le(word.load(Ordering::Acquire))
         };
-        // What was written before the code is there with it.
+        // Everything that was written before the code has arrived with it.
         let code = match word(0) {
             0 => return Ok(None),
             code => u8::try_from(code).map_err(|_| SingleBufferError::Code(code))?,
@@ -311,11 +311,11 @@ impl SingleBuffer {
         self.region.block.read(self.half + HEADER_BYTES, target);
     }
 
-    /// Clears what the package that was looked at took of the receive half, and gives the sender
+    /// Clears the bytes of the package that was looked at in the receive half, and gives the sender
     /// notice.
     ///
     /// # Errors
-    /// If the queue pair does not take the notice.
+    /// If the queue pair does not accept the notice.
     ///
     /// # Panics
     /// If there is none.

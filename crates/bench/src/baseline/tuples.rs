@@ -1,8 +1,8 @@
-//! Tuples whose every byte says whether it is where it belongs.
+//! Tuples in which every byte can be checked.
 //!
-//! A tuple begins with its key; the words behind it follow from the key, so that a consumer can
-//! check all of them without knowing who sent them. Keys are spread by a bijection over the numbers
-//! of the tuples, so that their sum tells whether each came once.
+//! A tuple begins with its key; the words after it follow from the key, so that a consumer can
+//! check all of them without knowing the sender. Keys are spread by a bijection over the numbers of
+//! the tuples, so that their sum shows whether each arrived once.
 
 use rackweave_endpoint::flow::hash_key;
 
@@ -33,13 +33,13 @@ pub fn read(bytes: &[u8]) -> Option<u64> {
     is_right.then_some(key)
 }
 
-/// The key of the tuple of a number. No two numbers have the same.
+/// The key of the tuple with this number. No two numbers have the same.
 #[inline]
 pub fn key_of(number: u64) -> u64 {
     hash_key(number.wrapping_add(1))
 }
 
-/// Writes the tuple of a number and returns its key.
+/// Writes the tuple with this number and returns its key.
 #[inline]
 pub fn make(number: u64, bytes: &mut [u8]) -> u64 {
     let key = key_of(number);
@@ -47,25 +47,25 @@ pub fn make(number: u64, bytes: &mut [u8]) -> u64 {
     key
 }
 
-/// To which of `count` destinations a key goes, as the partitioner of a flow has it.
+/// The destination of a key, of `count`, as the partitioner of a flow computes it.
 #[inline]
 pub fn destination(key: u64, count: usize) -> usize {
     ((u128::from(hash_key(key)) * count as u128) >> 64) as usize
 }
 
-/// What a consumer has seen.
+/// What a consumer has received.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
     /// Tuples.
     pub tuples: u64,
     /// The sum of their keys.
     pub keys: u64,
-    /// Tuples with a wrong byte, or that belong elsewhere.
+    /// Tuples with a wrong byte, or that belong to another destination.
     pub wrong: u64,
 }
 
 impl Tally {
-    /// Adds tuples of `size` bytes that came to destination `own` of `count`.
+    /// Adds tuples of `size` bytes that arrived at destination `own` of `count`.
     pub fn add(&mut self, tuples: &[u8], size: usize, own: usize, count: usize) -> u64 {
         let before = self.tuples;
         for tuple in tuples.chunks_exact(size) {
@@ -80,7 +80,7 @@ impl Tally {
         self.tuples - before
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Tally {
         }
     }
 
-    /// What the tuples numbered from 0 to `count` make when each has come once.
+    /// The tally of the tuples numbered from 0 to `count` when each has arrived once.
     pub fn expected(count: u64) -> Self {
         Self {
             tuples: count,

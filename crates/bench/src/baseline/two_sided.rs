@@ -1,22 +1,23 @@
-//! Replication by two-sided SEND and RECEIVE, as CPUs do it: the baseline of figure 12.
+//! Replication by two-sided SEND and RECEIVE, driven by CPUs: the baseline of figure 12.
 //!
 //! The paper compares with DFI (Thostrup et al., SIGMOD 2021), which sends unreliable datagrams to
-//! a multicast group of the switch and makes them reliable in software. Our soft NIC has reliable
-//! connections only and our forwarding has no multicast, so there are two stand-ins ([`Fanout`]):
+//! a multicast group of the switch and makes them reliable in software. The soft NIC has reliable
+//! connections only and the switch's forwarding has no multicast, so there are two stand-ins
+//! ([`Fanout`]):
 //!
 //! * the producer posts one SEND per consumer. A native multicast would save the sender's link,
-//!   which carries every message as often as there are consumers; at one consumer the two are
-//!   alike but for DFI's own acknowledgements.
+//!   which carries every message once per consumer; with one consumer the two are alike but for
+//!   DFI's own acknowledgements.
 //! * the consumers pass messages on in a chain. No link then carries a message twice in one
 //!   direction, as with a multicast, but every consumer except the last spends a SEND on it.
 //!
-//! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer asks
-//! for the number of the next message while it sends one ([`Plan::numbers_ahead`] lets it ask for
-//! more, which DFI is not known to do). Consumers copy messages out of their receive buffers and
-//! deliver them in the order of the numbers, holding back what came too early.
+//! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer
+//! requests the number of the next message while it sends one ([`Plan::numbers_ahead`] lets it
+//! request more, which DFI is not known to do). Consumers copy messages out of their receive
+//! buffers and deliver them in the order of the numbers, holding back what arrived too early.
 //!
-//! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or
-//! a few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers
+//! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
+//! few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers
 //! from being overrun.
 
 mod actors;
@@ -41,13 +42,13 @@ use std::rc::Rc;
 /// Bytes of a message: DFI's segment.
 pub const MESSAGE_BYTES: u32 = 8 << 10;
 
-/// Completions that wait to be taken at a node at most.
+/// Maximum completions that wait to be taken at a node.
 const COMPLETIONS: u32 = 4096;
 
 /// Virtual time after which a run has failed. Even one message at a time takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a message comes to all consumers.
+/// How a message reaches all consumers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fanout {
     /// The producer sends it to each.
@@ -56,7 +57,7 @@ pub enum Fanout {
     Chain,
 }
 
-/// What is to be replicated, and how.
+/// The parameters of a replication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Nodes that produce.
@@ -65,10 +66,10 @@ pub struct Plan {
     pub consumers: u32,
     /// Whether all consumers deliver in one order.
     pub ordered: bool,
-    /// Sequence numbers that a producer may have asked for and not used. With one it waits a round
+    /// Sequence numbers that a producer may have requested and not used. With one it waits a round
     /// trip per message.
     pub numbers_ahead: u32,
-    /// How a message comes to all.
+    /// How a message reaches all consumers.
     pub fanout: Fanout,
     /// Bytes of a message, a multiple of eight of at least [`message::HEADER`].
     pub message_bytes: u32,
@@ -79,7 +80,7 @@ pub struct Plan {
     pub messages: u64,
 }
 
-/// How a replication went.
+/// The result of a replication.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Bytes per second that each consumer delivered in the steady state.
@@ -88,11 +89,12 @@ pub struct Outcome {
     pub seconds: f64,
     /// Messages that each consumer delivered.
     pub messages: u64,
-    /// Whether all consumers delivered in the same order. With one producer it is its own.
+    /// Whether all consumers delivered in the same order. With one producer this is the producer's
+    /// order.
     pub same_order: bool,
-    /// What the first core of each producer spent; the others spend as much on bytes.
+    /// CPU time of the first core of each producer; the others spend as much on bytes.
     pub producers: Vec<CpuReport>,
-    /// What the first core of each consumer spent.
+    /// CPU time of the first core of each consumer.
     pub consumers: Vec<CpuReport>,
 }
 
@@ -124,11 +126,11 @@ impl Plan {
     }
 }
 
-/// Replicates as the plan says, on a rack of its own.
+/// Replicates according to the plan, on a rack of its own.
 ///
 /// # Errors
-/// If the plan makes no sense, the rack cannot be built, a message is lost, damaged, doubled or out
-/// of order, or the user wishes to stop.
+/// If the plan is invalid, the rack cannot be built, a message is lost, damaged, duplicated or out
+/// of order, or the user stops the run.
 pub fn run(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
     run_with_faults(run, plan, FaultSection::default())
 }
@@ -148,7 +150,7 @@ fn run_with_faults(
     world.outcome()
 }
 
-/// What a run is made of.
+/// The parts of a run.
 struct SetUp<'a> {
     plan: &'a Plan,
     seed: u64,
@@ -170,7 +172,8 @@ impl<'a> SetUp<'a> {
             ..RackConfig::default()
         };
         let mut rack = SimulatedRack::new(&config)?;
-        // A producer makes messages in its memory, and the first word of the sequencer's is raised.
+        // A producer makes messages in its memory; the first word of the sequencer's memory is
+        // raised.
         let bytes = WINDOW as usize * plan.message_bytes as usize;
         let nodes = (0..count).map(|at| NodeId(at as u16));
         let stations = nodes.map(|node| Station::new(&mut rack, node, bytes, COMPLETIONS));
@@ -194,7 +197,7 @@ impl<'a> SetUp<'a> {
         }
     }
 
-    /// Connects all nodes and lets their cores run.
+    /// Connects all nodes and starts their cores.
     fn spawn(&mut self) -> Result<(), ExperimentError> {
         let (producers, others) = self.stations.split_at(self.plan.producers as usize);
         let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);

@@ -10,19 +10,19 @@ use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// Bytes of tuples that are produced before the worker looks for tuples to consume.
+/// Bytes of tuples that are produced before the worker polls for tuples to consume.
 const BATCH_BYTES: usize = 4096;
 
-/// What the workers of one run tell the outside.
+/// Results of the workers of one run.
 #[derive(Default, Debug)]
 pub struct Ledger {
-    /// What every consumer has seen.
+    /// What every consumer has received.
     pub tallies: Vec<Tally>,
     /// When the last consumer saw the end.
     pub finished_at: Instant,
     /// The first failure.
     pub failure: Option<Failure>,
-    /// Bytes that shall arrive in the whole run.
+    /// Expected bytes of the whole run.
     bytes: u64,
     arrived: u64,
     slope: Slope,
@@ -40,7 +40,7 @@ struct Slope {
 
 impl Slope {
     fn add(&mut self, x: f64, y: f64) {
-        // Welford's way: large sums of squares would lose their differences.
+        // Welford's method: large sums of squares would lose their differences.
         self.count += 1.0;
         let from_old = x - self.mean[0];
         self.mean[0] += from_old / self.count;
@@ -59,7 +59,7 @@ impl Slope {
 }
 
 impl Ledger {
-    /// A ledger for so many consumers, at which so many bytes shall arrive.
+    /// A ledger for this many consumers, at which this many bytes are to arrive.
     pub fn new(consumers: usize, bytes: u64) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             tallies: vec![Tally::default(); consumers],
@@ -68,7 +68,7 @@ impl Ledger {
         }))
     }
 
-    /// Bytes have arrived.
+    /// Records that bytes have arrived.
     pub fn add(&mut self, now: Instant, bytes: u64) {
         self.arrived += bytes;
         let tenths = self.arrived as f64 * 10.0 / self.bytes.max(1) as f64;
@@ -77,13 +77,13 @@ impl Ledger {
         }
     }
 
-    /// A consumer has seen the end.
+    /// Records that a consumer has seen the end.
     pub fn finish(&mut self, now: Instant) {
         self.finished_at = self.finished_at.max(now);
     }
 
-    /// Bytes per second between the first and the last tenth of what arrived, so that neither the
-    /// start nor the end of a run counts, which a longer run would not have.
+    /// Bytes per second between the first and the last tenth of what arrived, so that the start and
+    /// the end of a run, which a longer run would not have, do not count.
     pub fn bytes_per_second(&self) -> f64 {
         self.slope.value() * 1e9
     }
@@ -95,7 +95,7 @@ impl Ledger {
             .fold(Tally::default(), |a, b| a.with(*b))
     }
 
-    /// What a step gave, or the end of the actor that failed.
+    /// Returns the result of a step, or ends the actor that failed.
     pub fn note(&mut self, result: Result<Step, Failure>) -> Step {
         note(&mut self.failure, result)
     }
@@ -106,7 +106,7 @@ pub struct Production {
     numbers: Range<u64>,
     /// The tuple of the first number, once it is made.
     tuple: Box<[u8]>,
-    /// Its key.
+    /// The key of that tuple.
     key: Option<u64>,
 }
 
@@ -126,8 +126,8 @@ impl Production {
         self.numbers.is_empty()
     }
 
-    /// Pushes a batch and charges for it; returns how many tuples that were. `make` writes the
-    /// tuple of a number and returns its key.
+    /// Pushes a batch and charges for it; returns the number of tuples. `make` writes the tuple of
+    /// a number and returns its key.
     ///
     /// # Errors
     /// As [`Outlet::push`].
@@ -156,7 +156,7 @@ impl Production {
     }
 }
 
-/// A worker that does both.
+/// A worker that both produces and consumes.
 pub struct Worker<O, I> {
     production: Production,
     outlet: O,

@@ -1,4 +1,5 @@
-//! Producers and consumers of a campaign: at odd paces, telling the checker everything.
+//! Producers and consumers of a campaign. They work at irregular speeds and report everything to
+//! the checker.
 
 use super::History;
 use super::plan::FlowPlan;
@@ -9,26 +10,26 @@ use rackweave_sim::checkers::{FlowHistory, stamp};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// How an actor came to its end.
+/// How an actor ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// A producer has given everything to the switch.
+    /// A producer has handed all items to the switch.
     Finished,
     /// A consumer saw the end of its stream.
     Ended,
-    /// It was told that the flow is broken off.
+    /// It learned that the flow is aborted.
     Aborted,
-    /// A consumer took its leave.
+    /// A consumer left.
     Left,
 }
 
-/// What harness and actor tell each other.
+/// State shared between the harness and an actor.
 #[derive(Default, Debug)]
 pub(super) struct Mark {
     pub outcome: Cell<Option<Outcome>>,
-    /// A consumer is to take its leave with its next step.
+    /// The consumer must leave in its next step.
     pub shall_leave: Cell<bool>,
-    /// The controller has let the consumer go.
+    /// The controller has removed the consumer.
     pub removed: Cell<bool>,
 }
 
@@ -39,12 +40,12 @@ impl Mark {
     }
 }
 
-/// Rings a bell, most of the time.
+/// Rings a doorbell with probability `chance`.
 fn ring(bell: Option<&Doorbell>, chance: f64, rng: &mut Rng, context: &mut Context<'_>) {
     if let Some(bell) = bell
         && rng.chance(chance)
     {
-        // A full queue, or a switch that is about to be connected again: it will poll.
+        // On a full queue, or a switch that is about to be connected again, it relies on polling.
         let _ = context.post_send(bell.qpn(), bell.request());
     }
 }
@@ -92,7 +93,7 @@ impl Feeder {
         }
     }
 
-    /// Sends one item to a ring that has room, beginning at a random one; says which.
+    /// Sends one item to a ring with free slots, starting at a random ring; returns which.
     fn push_one(&mut self) -> Result<usize, PushError> {
         let rings = self.rings.len();
         let first = self.rng.below(rings as u64) as usize;
@@ -150,7 +151,7 @@ impl Actor for Feeder {
 /// A consumer.
 pub(super) struct Taker {
     index: u16,
-    /// Nothing once it has left.
+    /// `None` once it has left.
     ring: Option<Consumer>,
     bell: Option<Doorbell>,
     bell_chance: f64,
@@ -186,7 +187,7 @@ impl Taker {
 impl Actor for Taker {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         if self.mark.shall_leave.get() && !self.mark.removed.get() {
-            // From now on the flow may give what it had been shown to others.
+            // From now on the flow may give the items shown to it to other consumers.
             self.history.borrow_mut().abandon_consumer(self.index);
             if let Some(ring) = self.ring.take() {
                 ring.leave();

@@ -1,4 +1,4 @@
-//! Members that come and go at the controller's command, and refusals that must fit.
+//! Members that join and leave at the controller's command, and whether a refusal is valid.
 
 use super::actors::Outcome;
 use super::disturb::Disturbance;
@@ -7,19 +7,19 @@ use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
 use rackweave_rack::{SimulatedRack, testing};
 
-/// What came of a change.
+/// The result of a change.
 pub(super) enum Change {
     Done,
-    /// Refused for good reason.
+    /// Refused for a valid reason.
     Refused,
-    /// To be asked for again.
+    /// To be requested again.
     Later,
-    /// Done or refused as it must not be.
+    /// An incorrect success or refusal.
     Wrong(String),
 }
 
 impl Running {
-    /// Does what `disturbance` says to the members or the weight of this flow.
+    /// Applies `disturbance` to the members or the weight of this flow.
     pub fn change(
         &mut self,
         rack: &mut SimulatedRack,
@@ -50,7 +50,7 @@ impl Running {
             Err(error) => error,
         };
         let fits = match &error {
-            // It may have ended, and the controller hear of it only now.
+            // The flow may have ended, and the controller learns of it only now.
             FlowError::NotRunning => !self.runs(),
             FlowError::ShapeForbids { .. } => {
                 let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
@@ -100,7 +100,7 @@ impl Running {
     fn remove_consumer(&mut self, index: usize) -> Result<(), FlowError> {
         self.about_to_be_set_up_again();
         let removed = self.flow.remove_consumer(index);
-        // If the others cannot go on, it is gone all the same.
+        // The member is removed even if the others cannot continue.
         if matches!(removed, Ok(()) | Err(FlowError::Lane(_))) {
             let member = &mut self.consumers[index];
             member.removed = true;
@@ -137,7 +137,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether a producer has finished and the switch has said that it has taken everything.
+    /// Whether a producer has finished and the switch has acknowledged all its items.
     fn has_delivered(&self, producer: usize) -> bool {
         let finished = self.producers[producer].mark.outcome.get() == Some(Outcome::Finished);
         let rings = testing::producer_views(&self.flow, producer).unwrap_or_default();

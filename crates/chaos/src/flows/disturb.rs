@@ -1,21 +1,21 @@
-//! What goes wrong, and who comes and goes, at which time.
+//! Faults, and members that join and leave, with their times.
 
 use super::plan::FlowPlan;
 use crate::wrong::{self, nanos};
 use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::{FlowShape, LossPolicy};
 
-/// Something that happens at a certain time. Flows and their members go by number.
+/// An event at a certain time. Flows and their members are given by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Disturbance {
     RestartSwitch,
-    /// `long`: so long that the switch may give the node up.
+    /// `long`: long enough that the switch may give the node up.
     CutCable {
         node: NodeId,
         long: bool,
     },
     MendCable(NodeId),
-    /// `told`: whether the controller hears of it at once or must find out.
+    /// `told`: whether the controller is notified at once or must detect the crash.
     Crash {
         node: NodeId,
         told: bool,
@@ -24,12 +24,12 @@ pub(super) enum Disturbance {
         flow: usize,
         node: NodeId,
     },
-    /// The controller lets a consumer go.
+    /// The controller removes a consumer.
     RemoveConsumer {
         flow: usize,
         index: usize,
     },
-    /// A consumer goes of its own accord.
+    /// A consumer leaves on its own.
     LeaveConsumer {
         flow: usize,
         index: usize,
@@ -38,7 +38,7 @@ pub(super) enum Disturbance {
         flow: usize,
         node: NodeId,
     },
-    /// Asked for again while the producer is busy, so often at most.
+    /// Requested again while the producer is busy, up to this many times.
     RemoveProducer {
         flow: usize,
         index: usize,
@@ -50,7 +50,7 @@ pub(super) enum Disturbance {
     },
 }
 
-/// How often the removal of a busy producer is asked for.
+/// How often the removal of a busy producer is requested.
 const TRIES: u32 = 12;
 
 /// Most runs last from tens to hundreds of microseconds; early is as likely as late.
@@ -91,7 +91,7 @@ pub(super) fn plan(rng: &mut Rng, nodes: u64, flows: &[FlowPlan]) -> Vec<(Instan
     all
 }
 
-/// Who joins and leaves one flow.
+/// Draws the members that join and leave one flow.
 fn change_members(
     rng: &mut Rng,
     nodes: u64,
@@ -102,7 +102,7 @@ fn change_members(
     let spec = &plan.spec;
     let some_node = |rng: &mut Rng| NodeId(rng.below(nodes) as u16);
     let mut add = |rng: &mut Rng, disturbance| all.push((some_time(rng), disturbance));
-    // Numbers of those that may have joined by then, and of some that never do.
+    // Indexes of members that may have joined by then, and of some that never do.
     let (consumers, producers) = (spec.consumers.len() as u64, spec.producers.len() as u64);
     let fixed = spec.shape == FlowShape::Shuffle;
     if rng.chance(if fixed { 0.05 } else { 0.35 }) {

@@ -1,12 +1,12 @@
 //! The campaign against flows: all shapes, rings of all sizes, all rates of packet faults, members
-//! that come and go, cut cables, crashed nodes, restarts of the switch.
+//! that join and leave, cut cables, crashed nodes, restarts of the switch.
 //!
-//! What must hold (docs/faults.md): no item lost, duplicated, reordered within its ring or
-//! changed; replicated items in one order everywhere; the end of stream comes after the last item
-//! and only then; a flow is broken off, or a member given up, only for good reason; a change is
-//! refused only for good reason; every run comes to its end.
+//! Invariants (docs/faults.md): no item is lost, duplicated, reordered within its ring or changed;
+//! replicated items arrive in one order everywhere; the end of stream comes after the last item and
+//! only then; a flow is aborted, or a member given up, only for a valid reason; a change is refused
+//! only for a valid reason; every run finishes.
 //!
-//! [`plan`] makes rack and flows of a seed, [`disturb`] what goes wrong; [`actors`] produce and
+//! [`plan`] draws the rack and flows of a seed, [`disturb`] its faults; [`actors`] produce and
 //! consume; [`running`] knows what a flow may do, [`change`] what it may refuse.
 
 mod actors;
@@ -28,13 +28,13 @@ use rackweave_sim::checkers::FlowHistory;
 use running::Running;
 use std::rc::Rc;
 
-/// After how long a producer that was busy is asked to be removed again.
+/// Delay before the removal of a busy producer is requested again.
 const AGAIN: Duration = Duration::from_micros(60);
 
-/// Within this time the switch gives up a node that does not answer, and has served the others.
+/// Time within which the switch gives up a node that does not answer, and has served the others.
 const DETECTION: Duration = Duration::from_millis(30);
 
-/// What all actors of a flow share.
+/// The history that all actors of a flow share.
 pub(crate) type History = Rc<RefCell<FlowHistory>>;
 
 pub(super) fn run(seed: u64) -> SeedReport {
@@ -52,20 +52,20 @@ pub(super) fn run(seed: u64) -> SeedReport {
     report
 }
 
-/// A run.
+/// A run of the campaign.
 struct FlowsCampaign<'a> {
     rack: SimulatedRack,
     flows: Vec<Running>,
-    /// What will be done, by the token of its control event.
+    /// Scheduled disturbances, by the token of their control event.
     due: Vec<Disturbance>,
     dead: Vec<NodeId>,
-    /// Nodes that may be given up though they are alive.
+    /// Nodes that may be given up although they are alive.
     cut_off: Vec<NodeId>,
     report: &'a mut SeedReport,
 }
 
 impl Campaign for FlowsCampaign<'_> {
-    /// The longest honest runs take tens of milliseconds.
+    /// The longest legitimate runs take tens of milliseconds.
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn rack(&mut self) -> &mut SimulatedRack {
@@ -100,9 +100,10 @@ impl<'a> FlowsCampaign<'a> {
         })
     }
 
-    /// All actors are done: those who are dead, too, and the controller may not know yet. Nothing
-    /// else goes wrong meanwhile, but cables are mended when the plan says so: behind a cable that
-    /// stays cut the controller would rightly give up members that the harness takes for reachable.
+    /// Called when all actors are done. Some may have crashed without the controller knowing yet.
+    /// No further fault occurs meanwhile, but cables are restored when the plan says so: with a
+    /// cable that stays cut, the controller would rightly give up members that the harness
+    /// considers reachable.
     fn wait_for_verdicts(&mut self) {
         let waits = |flow: &Running| flow.loss_pending && flow.runs();
         if !self.flows.iter().any(waits) {
@@ -167,7 +168,7 @@ impl<'a> FlowsCampaign<'a> {
         match (change, disturbance) {
             (Change::Done, _) => {
                 self.report.changes += 1;
-                // Whoever joined there cannot be reached either.
+                // Members that joined on this node are unreachable as well.
                 for &node in &self.cut_off {
                     self.flows[flow].about_to_be_cut_off(node);
                 }
@@ -191,7 +192,7 @@ impl<'a> FlowsCampaign<'a> {
         for flow in self.flows {
             let (mut history, violations, aborted) = flow.judge();
             if !report.stuck.is_empty() {
-                // What has not come yet is not lost.
+                // Items that have not arrived yet are not lost.
                 history.abort();
             }
             report.pushed += history.pushed();

@@ -1,4 +1,4 @@
-//! What a seed makes of a rack and of the flows on it. What goes wrong is planned in `disturb`.
+//! The rack and the flows that follow from a seed. `disturb` plans the faults.
 
 use super::disturb::{self, Disturbance};
 use crate::wrong::{Odds, Wrong};
@@ -9,39 +9,40 @@ use rackweave_rack::RackConfig;
 use rackweave_rack::config::{Endianness, IcrcMethod, NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
-/// A rack, its flows, and what goes wrong.
+/// A rack, its flows, and the faults.
 pub(super) struct FlowsPlan {
     pub config: RackConfig,
-    /// One flow, sometimes a second over the same nodes.
+    /// One flow, sometimes a second one over the same nodes.
     pub flows: Vec<FlowPlan>,
     pub disturbances: Vec<(Instant, Disturbance)>,
 }
 
-/// A flow and who works at its ends.
+/// A flow and its producers and consumers.
 #[derive(Clone)]
 pub(super) struct FlowPlan {
     pub spec: FlowSpec,
-    /// Items that a producer sends to each of its rings at most.
+    /// Maximum number of items that a producer sends to each of its rings.
     pub items_max: u64,
-    /// How long a producer or consumer works on an item at most.
+    /// Maximum time for which a producer or consumer works on an item.
     pub pause_max: Duration,
-    /// How often a unit rings its doorbell after a change, if it has one.
+    /// Probability that a node rings its doorbell after a change, if it has one.
     pub bell_chance: f64,
-    /// Everything that the units do by chance comes from it, and what the items contain.
+    /// The seed of all random choices of the nodes and of the items' contents.
     pub seed: u64,
 }
 
-/// Bytes that a flow moves at most, by the number of its rings; a ring gets enough to go round.
+/// Maximum number of bytes that a flow moves, divided among its rings; every ring gets enough to
+/// wrap around.
 const BYTES: u64 = 640 << 10;
 
-/// Bytes of a ring at most.
+/// Maximum bytes of a ring.
 const RING_BYTES: u32 = 320 << 10;
 
-/// How packets fare.
+/// Odds of packet faults.
 const ODDS: Odds = Odds {
     share: 0.5,
     rate_max: 0.05,
-    // Long enough, at times, for a packet to come back from an earlier life of its slot.
+    // The longest delays sometimes let a packet arrive from an earlier use of its slot.
     delays_us: &[1, 5, 50, 500],
 };
 
@@ -70,7 +71,7 @@ impl FlowsPlan {
 }
 
 impl FlowPlan {
-    /// How many items producer `index` sends to each of its rings: some finish early.
+    /// Number of items that producer `index` sends to each of its rings; some finish early.
     pub fn items_of(&self, index: u16) -> u64 {
         let mut rng = Rng::new(self.seed ^ u64::from(index)).fork("items");
         if rng.chance(0.5) {

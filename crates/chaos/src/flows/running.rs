@@ -1,4 +1,4 @@
-//! One flow of a run: its members, what is known of them, and what the flow may therefore do.
+//! One flow of a run: its members, their known state, and what the flow may therefore do.
 
 use super::History;
 use super::actors::{Feeder, Mark, Outcome, Taker};
@@ -15,11 +15,11 @@ use std::rc::Rc;
 pub(super) struct Member {
     pub node: NodeId,
     pub mark: Rc<Mark>,
-    /// It is dead, has left, or cannot be reached: the flow may give it up, or has.
+    /// It has crashed, has left, or is unreachable: the flow may give it up, or has done so.
     pub lost: bool,
-    /// The controller has let it go.
+    /// The controller has removed it.
     pub removed: bool,
-    /// Of a consumer: how many items were its own for good when the flow was last set up again.
+    /// Of a consumer: how many items it irrevocably owned when the flow was last set up again.
     pub owned: u32,
 }
 
@@ -30,11 +30,11 @@ pub(super) struct Running {
     pub history: History,
     pub consumers: Vec<Member>,
     pub producers: Vec<Member>,
-    /// Why the flow may be broken off; nothing if it must not.
+    /// Why the flow may be aborted; `None` if it must not be.
     pub excuse: Option<&'static str>,
-    /// A member is dead and the controller does not know.
+    /// A member has crashed and the controller does not know it.
     pub silent_death: bool,
-    /// Some member may be given up at a time that the harness does not learn of.
+    /// Some member may be given up at a time that the harness does not observe.
     pub loss_pending: bool,
 }
 
@@ -106,8 +106,8 @@ impl Running {
         losses.any(|loss| loss.role == role && loss.index == index)
     }
 
-    /// The switch forgets the flow and is told of it again: what a consumer has been shown by now
-    /// is its own, and is kept for nobody else.
+    /// The switch loses the flow's state and is configured again. Items shown to a consumer by now
+    /// belong to it, and are kept for no other consumer.
     pub fn about_to_be_set_up_again(&mut self) {
         if !self.runs() {
             return;
@@ -125,8 +125,8 @@ impl Running {
         }
     }
 
-    /// How many items a consumer has taken and, at least that many and at most a ring more, how
-    /// many it has been shown.
+    /// How many items a consumer has taken, and how many it has been shown: at least as many, and
+    /// at most a ring more.
     fn counters(&self, consumer: usize) -> (u32, u32) {
         let Ok(mut ring) = testing::consumer_view(&self.flow, consumer) else {
             return (0, 0);
@@ -137,7 +137,7 @@ impl Running {
             _ => 0,
         };
         let slots = self.plan.spec.consumer_slots;
-        // Beyond the ring's end there may be more.
+        // There may be more beyond the end of the ring.
         let hidden = shown > 0 && (tail + shown).is_multiple_of(slots);
         (tail, tail + if hidden { slots } else { shown })
     }
@@ -156,7 +156,7 @@ impl Running {
     pub fn about_to_crash(&mut self, node: NodeId, told: bool) {
         let mut history = self.history.borrow_mut();
         for (at, member) in self.consumers.iter().enumerate() {
-            // Whoever has seen the end has taken everything.
+            // A consumer that has seen the end of stream has taken everything.
             if member.node == node && member.mark.outcome.get().is_none() {
                 history.abandon_consumer(at as u16);
             }
@@ -176,14 +176,15 @@ impl Running {
         if told {
             self.about_to_be_set_up_again();
         } else {
-            // The controller hears of one member at a time, and sets up again with the others.
+            // The controller learns of one member at a time, and sets the flow up again with the
+            // others.
             self.excuse_silent_death(count > 1 || self.loss_pending || self.silent_death);
             self.silent_death = true;
             self.loss_pending = true;
         }
     }
 
-    /// A node cannot be reached for so long that the switch may give it up.
+    /// A node becomes unreachable for so long that the switch may give it up.
     pub fn about_to_be_cut_off(&mut self, node: NodeId) {
         let [consumers, producers] = self.members_on(node);
         let mut history = self.history.borrow_mut();
@@ -199,7 +200,7 @@ impl Running {
         }
     }
 
-    /// A consumer is to take its leave.
+    /// A consumer is about to leave.
     pub fn about_to_leave(&mut self, consumer: usize) {
         let Some(member) = self.consumers.get(consumer) else {
             return;
@@ -210,7 +211,7 @@ impl Running {
         }
     }
 
-    /// The flow is set up again, and whether a dead node takes part in that.
+    /// The flow is set up again; `is_dead` tells whether a crashed node takes part.
     fn excuse_silent_death(&mut self, is_dead: bool) {
         let excuse = is_dead.then_some("set up again with a node that is dead");
         self.excuse = self.excuse.or(excuse);
@@ -222,7 +223,7 @@ impl Running {
         self.lose(consumers, producers);
     }
 
-    /// Members are lost, or those that remain are fewer: whether the flow must go on.
+    /// Members are lost, or fewer remain; decides whether the flow must continue.
     pub fn lose(&mut self, consumers: &[usize], producers: &[usize]) {
         for &at in consumers {
             self.consumers[at].lost = true;
@@ -250,16 +251,16 @@ impl Running {
         self.excuse = self.excuse.or(excuse);
     }
 
-    /// Whether all producers that are left have finished: then the stream may end for some
-    /// consumers at any time.
+    /// Whether all remaining producers have finished: then the stream may end for some consumers at
+    /// any time.
     pub fn has_finished(&self) -> bool {
         let mut left = self.producers.iter().filter(|p| !p.lost && !p.removed);
         left.all(|p| p.mark.outcome.get() == Some(Outcome::Finished))
     }
 
-    /// Whether the flow had nobody left to go on with when it found out who is lost, which may be
-    /// long after the harness knew: of a balanced flow, everybody else has seen the end by then,
-    /// and what was on its way to the lost ones is nobody's.
+    /// Whether the flow had no member left to continue with when it detected the losses, possibly
+    /// long after the harness knew of them. In a balanced flow all other consumers have seen the
+    /// end by then, and items in flight to the lost ones belong to no consumer.
     fn only_lost_wait(&self) -> bool {
         let ended = |member: &Member| member.mark.outcome.get() == Some(Outcome::Ended);
         let mut others = self.consumers.iter().filter(|m| !m.lost && !m.removed);
@@ -268,8 +269,8 @@ impl Running {
             && others.all(ended)
     }
 
-    /// Judges the flow when the run is over. Returns everything that must not be, and why the flow
-    /// was broken off, if it was.
+    /// Judges the flow after the run. Returns all violations, and why the flow was aborted, if it
+    /// was.
     pub fn judge(self) -> (FlowHistory, Vec<String>, Option<AbortReason>) {
         let mut violations = Vec::new();
         let mut aborted = None;
@@ -299,7 +300,7 @@ impl Running {
                 history.abandon_consumer(index);
                 history.lost(index, loss.items);
                 if unseen_before {
-                    // What it had been shown became its own at a time that nobody knows.
+                    // The time at which the items it had been shown became its own is unknown.
                     history.excuse(index, u64::from(self.plan.spec.consumer_slots));
                 }
             }

@@ -1,4 +1,4 @@
-//! A short campaign, and seeds of long ones that found something.
+//! A short campaign, and seeds of long ones that found a defect.
 
 use crate::short::{more_than, repeats, sound};
 use crate::{Options, System};
@@ -23,14 +23,15 @@ fn a_seed_repeats_its_run() {
     repeats(System::Flows, [3, 17, 99]);
 }
 
-/// A seed that failed once. What it stands for is in the name of the test.
+/// Runs a seed that failed once. The name of the test tells what it checks.
 #[track_caller]
 fn replay(seed: u64) {
     sound(System::Flows, Options::default(), seed..seed + 1);
 }
 
-/// The last consumer dies while the cable of a producer is cut for a short time. All actors are
-/// done then, and the harness used to forget the cable: the producer was given up for good reason.
+/// The last consumer crashes while the cable of a producer is cut for a short time. All actors are
+/// done then, and the harness used to forget the cable: the producer was given up for a valid
+/// reason.
 #[test]
 fn cables_are_mended_while_the_controller_finds_out_who_is_dead() {
     replay(7_007_917);
@@ -38,8 +39,8 @@ fn cables_are_mended_while_the_controller_finds_out_who_is_dead() {
     replay(41_014_096);
 }
 
-/// A cable of a source is mended just before the switch would give it up, and its first answers are
-/// lost on the way to the targets. The engine counted the silence of the source against them.
+/// A cable of a source is restored just before the switch would give it up, and its first answers
+/// are lost on the way to the targets. The engine counted the silence of the source against them.
 #[test]
 fn a_source_that_comes_back_late_does_not_cost_its_targets_their_time() {
     replay(7_004_946);
@@ -48,16 +49,16 @@ fn a_source_that_comes_back_late_does_not_cost_its_targets_their_time() {
 }
 
 /// Many targets and many small packets: NAKs of a few losses used up all retries within
-/// microseconds, though everybody answered.
+/// microseconds, although all targets answered.
 #[test]
 fn targets_that_say_what_they_miss_are_not_given_up() {
     replay(41_001_887);
     replay(41_022_878);
 }
 
-/// A consumer of a balanced flow leaves, or is cut off, and when the switch finds out the others
-/// have seen the end: the flow is broken off, as `docs/flows.md` says of the last consumer. The
-/// harness had judged by who waited when the disturbance began.
+/// A consumer of a balanced flow leaves, or is cut off, and the others have seen the end by the
+/// time the switch detects it: the flow is aborted, as `docs/flows.md` says of the last consumer.
+/// The harness had judged by the consumers that waited when the disturbance began.
 #[test]
 fn a_flow_may_be_broken_off_when_only_a_lost_consumer_waits() {
     replay(41_013_071);
@@ -66,16 +67,16 @@ fn a_flow_may_be_broken_off_when_only_a_lost_consumer_waits() {
     replay(41_037_813);
 }
 
-/// A consumer joins a balanced flow while a task goes round the circle of threads to say that items
-/// were published. It ended one thread short, the next items of that producer were never published,
-/// and the flow stood still until a crash ended the run.
+/// A consumer joins a balanced flow while a task visits the threads in a circle to report published
+/// items. The task ended one thread short, the next items of that producer were never published,
+/// and the flow made no progress until a crash ended the run.
 #[test]
 fn a_consumer_that_joins_does_not_make_the_switch_forget_a_thread() {
     replay(7_013_127);
 }
 
-/// Three consumers of a balanced flow die at once, one of them while its thread puts a batch
-/// together. The controller took the tail of the batch before, which was another producer's, for
+/// Three consumers of a balanced flow crash at once, one of them while its thread assembles a
+/// batch. The controller took the tail of the previous batch, which was another producer's, for
 /// that of the new one, and reported sixteen items to a producer as lost that had never existed.
 #[test]
 fn a_batch_that_is_put_together_when_its_consumer_dies_is_not_lost() {
@@ -90,32 +91,32 @@ fn who_was_told_before_a_flow_was_set_up_again_is_forgotten() {
     replay(41_006_679);
 }
 
-/// The last consumer that has not seen the end leaves a replicated flow, all of whose producers
-/// that live are delivered. A producer that had died before had left items, and the flow was broken
-/// off.
+/// The last consumer that has not seen the end leaves a replicated flow, and the items of all live
+/// producers are delivered. A producer that had crashed before had left items, and the flow was
+/// aborted.
 #[test]
 fn what_a_dead_producer_left_does_not_break_a_flow_off() {
     replay(46_001_350);
 }
 
-/// A reserved bit of a fragment flipped before the switch, which overwrote the header, and the bit
-/// of the new header behind it that weighs the same in the ICRC: the damage could not be found.
-/// Links do not damage twice any more.
+/// A reserved bit of a fragment flipped before the switch, which overwrote the header, and after
+/// the switch the bit of the new header with the same weight in the ICRC: the damage was
+/// undetectable. Links no longer damage a packet twice.
 #[test]
 fn damage_is_such_that_it_can_be_found() {
     replay(31_010_280);
 }
 
-/// The end of a flow was in its rings before the switch's report of it came. By then another flow
-/// had the number of its thread, and the controller took the report for its own: it left the thread
-/// out of the circle when the next consumer joined, and the flow stood still.
+/// The end of a flow was in its rings before the switch's report of it arrived. By then another
+/// flow had the number of its thread, and the controller took the report for that flow's: it left
+/// the thread out of the circle when the next consumer joined, and the flow made no progress.
 #[test]
 fn a_report_of_a_flow_that_had_the_number_before_is_ignored() {
     replay(45_019_105);
 }
 
-/// A consumer that was removed had said that it leaves; its number was another one's, on another
-/// node, when the controller read that, and that one's flow was broken off.
+/// A consumer that was removed had announced that it leaves. When the controller read that, its
+/// number belonged to another consumer on another node, whose flow was aborted.
 #[test]
 fn what_is_said_of_a_member_that_has_gone_is_not_about_the_next_one_with_its_number() {
     replay(96_019_737);

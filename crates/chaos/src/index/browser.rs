@@ -1,4 +1,4 @@
-//! Those who use the index from afar, and tell the checker everything.
+//! Remote users of the index. They report everything to the checker.
 
 use super::plan::{ClientPlan, IndexPlan};
 use super::shared::{Shared, order};
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// Attempts of an operation that must succeed.
 const TRIES_MAX: u32 = 100;
 
-/// Pause after an answer that an endpoint is gone.
+/// Pause after an answer that an endpoint is down.
 const GONE_PAUSE: Duration = Duration::from_micros(20);
 
 /// A client of the index: the harness connects it, and its actor uses it.
@@ -29,23 +29,23 @@ pub(super) struct ClientSlot {
     pub who: u32,
     pub node: NodeId,
     pub client: RefCell<Attached<IndexClient>>,
-    /// By endpoint: the start of it that the client was connected with last.
+    /// By endpoint: the start of it that the client was last connected with.
     pub starts: RefCell<Vec<u64>>,
-    /// Its node has died.
+    /// Its node has crashed.
     pub is_dead: Cell<bool>,
 }
 
-/// What a client is to do.
+/// The work of a client.
 pub(super) enum Todo {
-    /// So many operations of all kinds.
+    /// This many operations of all kinds.
     Random(u32),
-    /// These. They must succeed, if need be after a new connection: who was idle does not know that
-    /// the former is broken.
+    /// These operations. They must succeed, if necessary after a new connection: an idle client
+    /// does not know that the former one is broken.
     Listed(VecDeque<Task>),
 }
 
 impl Todo {
-    /// Gets all keys, and scans everything both ways.
+    /// Gets all keys, and scans everything in both directions.
     pub fn read_all(shared: &Shared) -> Self {
         let gets = (0..shared.keys.count).map(|index| get(shared.keys.key(index)));
         let scans = [Direction::Forward, Direction::Backward].map(scan_all);
@@ -53,7 +53,7 @@ impl Todo {
     }
 }
 
-/// What was begun.
+/// A pending operation.
 enum Job {
     Point {
         id: PointId,
@@ -68,7 +68,7 @@ enum Job {
 }
 
 impl Job {
-    /// The same, of one who reads everything.
+    /// The same operation, for a client that reads everything.
     fn again(&self) -> Task {
         match *self {
             Job::Point { key, .. } => get(key),
@@ -83,13 +83,13 @@ pub(super) struct Browser {
     slot: Rc<ClientSlot>,
     work: Work,
     todo: Todo,
-    /// If it must succeed: how often it may still try again.
+    /// If it must succeed: the remaining number of attempts.
     tries: Option<u32>,
     jobs: BTreeMap<Ticket, Job>,
     next_at: Instant,
 }
 
-/// What a client is like that has this number for the checker.
+/// The configuration of the client with this number for the checker.
 pub(super) fn config(plan: &IndexPlan, client: &ClientPlan, who: u32) -> IndexClientConfig {
     let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
     IndexClientConfig {
@@ -163,7 +163,7 @@ impl Browser {
         }
     }
 
-    /// Begins what is next, if it is time. True if it did.
+    /// Begins the next operation, if it is due. True if it did.
     fn begin(&mut self, now: Instant) -> bool {
         if now < self.next_at || self.slot.client.borrow().free() == 0 {
             return false;
@@ -250,7 +250,7 @@ impl Browser {
                 let scanned = shared.scanned(&entries, whole, |key, error| {
                     history.torn_in_scan(id, key, error);
                 });
-                // Without the torn ones it says nothing.
+                // Without the torn entries the scan shows nothing.
                 if scanned.entries.len() == entries.len() {
                     history.end_scan(now, id, scanned);
                 }
@@ -290,12 +290,12 @@ impl Browser {
                 self.shared.unknown(id);
             }
             Job::Point { id, .. } => self.shared.refused(id),
-            // Without a result it says nothing.
+            // Without a result the scan shows nothing.
             Job::Scan { .. } => {}
         }
     }
 
-    /// Its node has died: of what is under way nobody will hear.
+    /// Its node has crashed: pending operations will have no result.
     fn abandon(&mut self) {
         for (_, job) in core::mem::take(&mut self.jobs) {
             if let Job::Point { id, .. } = job {

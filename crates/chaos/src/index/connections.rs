@@ -1,4 +1,4 @@
-//! Who is connected with whom: clients and the coordinator with the endpoints that are up.
+//! Connections of clients and the coordinator with the endpoints that are up.
 
 use super::browser::ClientSlot;
 use super::coordinator::{Chair, CoordinatorActor, config};
@@ -7,7 +7,7 @@ use rackweave_base::NodeId;
 use rackweave_endpoint::index::EndpointId;
 
 impl Harness<'_> {
-    /// Connects whoever has no way to an endpoint that is up.
+    /// Connects every client that has no connection to an endpoint that is up.
     pub fn connect(&mut self) -> Result<(), String> {
         self.connect_clients()?;
         self.seat_coordinator()
@@ -29,7 +29,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// A client has a way to an endpoint.
+    /// A client has a connection to an endpoint.
     pub fn attached(&mut self, slot: &ClientSlot, endpoint: EndpointId) {
         slot.starts.borrow_mut()[endpoint.index()] = self.starts[endpoint.index()];
         if self.asks_again() {
@@ -54,7 +54,7 @@ impl Harness<'_> {
         self.rack.wake(chair.node);
     }
 
-    /// Somebody moves ranges who is connected with all endpoints that are up.
+    /// Ensures that a coordinator runs that is connected with all endpoints that are up.
     fn seat_coordinator(&mut self) -> Result<(), String> {
         let Some(chair) = self.chair.clone() else {
             let alive = |node: &&NodeId| !self.is_dead(**node);
@@ -78,7 +78,7 @@ impl Harness<'_> {
         };
         for endpoint in self.endpoints_up() {
             let start = self.starts[endpoint.index()];
-            // Whoever waits for an answer from a process that has ended may wait for ever.
+            // A client that waits for an answer from an ended process may wait for ever.
             if !chair.misses(endpoint, start) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Who moves ranges: a coordinator, which may be killed at any time, and another takes its place.
+//! The coordinator moves ranges. It may be killed at any time, and another takes its place.
 
 use super::plan::{IndexPlan, Keys};
 use super::shared::Shared;
@@ -14,36 +14,36 @@ use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The least time from one step of its actor to the next.
+/// The minimum time from one step of its actor to the next.
 const PERIOD: Duration = Duration::from_nanos(100);
 
-/// A coordinator's place. The harness connects it, its actor lets it act.
+/// The slot of a coordinator. The harness connects it; its actor runs it.
 pub(super) struct Chair {
     pub node: NodeId,
-    /// Nothing once it was killed.
+    /// `None` once it was killed.
     pub coordinator: RefCell<Option<Attached<Coordinator>>>,
-    /// By endpoint: the start of it that the coordinator is connected with; nothing if that does
-    /// not answer.
+    /// By endpoint: the start of it that the coordinator is connected with; `None` if the endpoint
+    /// does not answer.
     starts: RefCell<Vec<Option<u64>>>,
 }
 
-/// What is told to coordinators, and what they have done.
+/// Orders to coordinators, and what they have done.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// Boundaries that shall move: the endpoint on the left, and to how many thousandths of the
+    /// Boundaries to move: the endpoint on the left, and the new boundary in thousandths of the
     /// keys.
     pub waiting: RefCell<VecDeque<(u16, u16)>>,
     pub moved: Cell<u64>,
 }
 
-/// Lets a coordinator act.
+/// Runs a coordinator.
 pub(super) struct CoordinatorActor {
     shared: Rc<Shared>,
     orders: Rc<Orders>,
     chair: Rc<Chair>,
 }
 
-/// What the `life`th coordinator is like. The last one leaves all ranges as they are.
+/// The configuration of the `life`th coordinator. The last one leaves all ranges as they are.
 pub(super) fn config(plan: &IndexPlan, life: u32, last: bool) -> CoordinatorConfig {
     let mut rng = Rng::new(plan.seed ^ u64::from(life)).fork("coordinator");
     let rebalance = RebalanceConfig {
@@ -72,17 +72,17 @@ impl Chair {
         })
     }
 
-    /// It is connected with this start of an endpoint.
+    /// Records that it is connected with this start of an endpoint.
     pub fn attached(&self, endpoint: EndpointId, start: u64) {
         self.starts.borrow_mut()[endpoint.index()] = Some(start);
     }
 
-    /// Whether it has no way to this start of an endpoint.
+    /// Whether it has no connection to this start of an endpoint.
     pub fn misses(&self, endpoint: EndpointId, start: u64) -> bool {
         self.starts.borrow()[endpoint.index()] != Some(start)
     }
 
-    /// Whether it knows how things stand and moves nothing.
+    /// Whether it knows the state of all ranges and moves none.
     pub fn is_ready(&self) -> bool {
         let coordinator = self.coordinator.borrow();
         coordinator.as_ref().is_some_and(|it| it.is_ready())
@@ -115,9 +115,9 @@ impl CoordinatorActor {
     }
 }
 
-/// What is on the wrong side of a boundary that shall move.
+/// The range on the wrong side of a boundary that is to move.
 fn wrong_side(map: &PartitionMap, keys: Keys, left: u16, place: u16) -> Option<Range> {
-    // The least key that shall be on the right; nothing: none shall.
+    // The least key that belongs on the right; `None` if no key does.
     let boundary = match place {
         0 => Some(0),
         1000.. => None,
@@ -163,7 +163,7 @@ impl Actor for CoordinatorActor {
             && let Some((left, place)) = self.orders.waiting.borrow_mut().pop_front()
             && let Some(range) = wrong_side(coordinator.map(), self.shared.keys, left, place)
         {
-            // Ranges that are not next to each other do not change hands.
+            // Ranges that are not adjacent do not change their owner.
             let _ = coordinator.begin_move(range);
         }
         let due = coordinator.poll_timeout();

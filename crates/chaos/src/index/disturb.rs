@@ -1,26 +1,27 @@
-//! What goes wrong, and who gets other keys, at which time.
+//! Faults and moves of key ranges, with their times.
 
 use crate::wrong::{self, nanos};
 use rackweave_base::{Instant, NodeId, Rng};
 
-/// Something that happens at a certain time. Endpoints by their numbers.
+/// An event at a certain time. Endpoints are given by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Disturbance {
-    /// The boundary between this endpoint and the next one goes to so many thousandths of the keys.
+    /// The boundary between this endpoint and the next one moves to this many thousandths of the
+    /// keys.
     Move(u16, u16),
-    /// Whoever moves ranges dies, and another has to end what was left half done.
+    /// The coordinator crashes, and another has to finish its incomplete moves.
     KillCoordinator,
-    /// A node with clients dies.
+    /// A node with clients crashes.
     Crash(NodeId),
-    /// It is there again, with new clients.
+    /// It returns, with new clients.
     Return(NodeId),
-    /// The process of an endpoint ends, or, if true, its whole node dies.
+    /// The process of an endpoint ends, or, if true, its whole node crashes.
     StopEndpoint(u16, bool),
-    /// Another takes its place, with what it had, or with nothing.
+    /// Another takes its place, with the former state, or with none.
     StartEndpoint(u16, bool),
     CutCable(NodeId),
     MendCable(NodeId),
-    /// A switch loses everything that it knew.
+    /// A switch loses all its state.
     RestartSwitch(u16),
     /// The same for a cable between switches.
     CutTrunk(u16),
@@ -41,7 +42,7 @@ pub(super) fn plan(
     if endpoints.len() > 1 && rng.chance(0.6) {
         for _ in 0..rng.between(1, 6) {
             let left = rng.below(endpoints.len() as u64 - 1) as u16;
-            // The ends too: then one of the two has nothing.
+            // Includes both ends: then one of the two endpoints owns nothing.
             let within = 1 + rng.below(999);
             let place = *rng.pick(&[0, 1000, within, within]);
             all.push((some_time(rng), Disturbance::Move(left, place as u16)));

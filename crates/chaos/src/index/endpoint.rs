@@ -1,4 +1,4 @@
-//! The endpoints of the index: a server thread each, which polls.
+//! The endpoints of the index: one polling server thread each.
 
 use super::plan::IndexPlan;
 use rackweave_base::{Duration, Rng};
@@ -7,7 +7,7 @@ use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_rack::{IndexEndpointSpec, IndexSpec, SharedServer};
 use rackweave_sim::world::{Actor, Context, Step};
 
-/// Sizes of requests and replies: small, so that scans and moves take several.
+/// Maximum payload of requests and replies: small, so that scans and moves take several.
 const PAYLOAD_MAX: u32 = 2048;
 
 /// The index of a plan.
@@ -53,7 +53,8 @@ impl Actor for ServerActor {
             return Step::Done;
         }
         if self.server.poll(now, context.nic()) {
-            // So long a few requests take. Others come meanwhile, and READs see what is between.
+            // A few requests take this long. Others arrive meanwhile, and READs see intermediate
+            // states.
             let worked = Duration::from_nanos(100 + self.rng.below(700));
             self.server.note_busy(worked);
             return Step::Compute(worked);

@@ -1,4 +1,4 @@
-//! A rack with an index on it, and those who use it.
+//! A rack with an index on it, and its users.
 
 use super::browser::{self, Browser, ClientSlot, Todo};
 use super::coordinator::{Chair, Orders};
@@ -20,26 +20,26 @@ use rackweave_sim::checkers::index_history::{Began, ValueStamp, check_value};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Users' numbers of one life of their node are so far below those of the next.
+/// Distance between the user numbers of one life of a node and the next.
 const LIFE: u32 = 1000;
 
-/// A rack at work.
+/// A running rack.
 pub(super) struct Harness<'a> {
     pub plan: &'a IndexPlan,
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     pub orders: Rc<Orders>,
     pub index: IndexService,
-    /// By endpoint: how often it has started, and what is left of it while it is down.
+    /// By endpoint: how often it has started, and its remaining state while it is down.
     pub starts: Vec<u64>,
     down: Vec<Option<Down>>,
-    /// By compute node: how often it has come back.
+    /// By compute node: how often it has returned.
     lives: Vec<u32>,
     pub slots: Vec<Rc<ClientSlot>>,
-    /// Who moves ranges.
+    /// The coordinator that moves ranges.
     pub chair: Option<Rc<Chair>>,
     pub coordinators: u32,
-    /// Who loads the switches, if they lead queries.
+    /// The guide that loads the switches, if they lead queries.
     pub guide: Option<Guide>,
     pub report: &'a mut SeedReport,
 }
@@ -48,7 +48,7 @@ pub(super) struct Harness<'a> {
 struct Down {
     began: Began,
     shard: Arc<Shard>,
-    /// Its NIC is gone, too.
+    /// Its NIC is lost as well.
     hard: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Harness<'a> {
         Ok(harness)
     }
 
-    /// What an endpoint has from the beginning.
+    /// The initial entries of an endpoint.
     fn first_entries(&self, rng: &mut Rng, endpoint: EndpointId) -> Vec<(u64, Vec<u8>)> {
         let map = self.index.map();
         let mut entries = Vec::new();
@@ -114,7 +114,7 @@ impl<'a> Harness<'a> {
         entries
     }
 
-    /// An endpoint has started: its server thread gets to work.
+    /// An endpoint has started; spawns its server thread.
     fn started(&mut self, endpoint: EndpointId) {
         self.starts[endpoint.index()] += 1;
         let life = self.starts[endpoint.index()];
@@ -132,7 +132,7 @@ impl<'a> Harness<'a> {
         endpoints.map(|at| EndpointId(at as u16)).collect()
     }
 
-    /// The clients of a node come into being.
+    /// Creates the clients of a node.
     fn take_desks(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.compute[at];
         for (number, client) in (0..).zip(&self.plan.clients) {
@@ -152,7 +152,7 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The clients of a node do this.
+    /// Gives the clients of a node this work.
     pub fn spawn_clients(&mut self, node: NodeId, todo: impl Fn() -> Todo) {
         for slot in self.slots.clone() {
             if slot.node == node && !slot.is_dead.get() {
@@ -162,7 +162,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// The programs beside an endpoint get to work.
+    /// Spawns the programs beside an endpoint.
     pub fn spawn_locals(&mut self, at: usize) {
         let index = self.index.index();
         let endpoint = EndpointId(at as u16);
@@ -180,7 +180,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A boundary shall move.
+    /// Requests the move of a boundary.
     pub fn move_boundary(&mut self, left: u16, place: u16) {
         self.orders.waiting.borrow_mut().push_back((left, place));
         if let Some(chair) = &self.chair {
@@ -188,12 +188,12 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Whether all moves have come to an end.
+    /// Whether all moves have ended.
     pub fn is_settled(&self) -> bool {
         self.chair.as_ref().is_some_and(|chair| chair.is_ready())
     }
 
-    /// A node with clients dies.
+    /// A node with clients crashes.
     pub fn crash(&mut self, node: NodeId) -> bool {
         let mut any = false;
         for slot in self.slots.iter().filter(|slot| slot.node == node) {
@@ -213,7 +213,7 @@ impl<'a> Harness<'a> {
         slots.all(|slot| slot.is_dead.get())
     }
 
-    /// A node is there again, with new clients.
+    /// A node returns, with new clients.
     pub fn revive(&mut self, node: NodeId) -> Result<(), String> {
         campaign::revive_node(&mut self.rack, node)?;
         for slot in self.slots.iter().filter(|slot| slot.is_dead.get()) {
@@ -226,7 +226,7 @@ impl<'a> Harness<'a> {
         self.connect()
     }
 
-    /// An endpoint's process ends, or its whole node dies. True if it was up.
+    /// An endpoint's process ends, or its whole node crashes. True if it was up.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
         let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
         let Some(shard) = self.index.index().shard(endpoint).cloned() else {
@@ -247,7 +247,7 @@ impl<'a> Harness<'a> {
         self.down[at].is_some()
     }
 
-    /// An endpoint that is down starts again, with what it had or with nothing.
+    /// Restarts an endpoint that is down, with its former state or with none.
     pub fn restart(&mut self, at: usize, keeps: bool) -> Result<(), String> {
         let Some(Down { began, shard, hard }) = self.down[at].take() else {
             return Ok(());
@@ -274,7 +274,7 @@ impl<'a> Harness<'a> {
         self.connect()
     }
 
-    /// What is in a tree, by the names of its values.
+    /// The content of a tree, as the stamps of its values.
     fn content(&self, tree: &Tree) -> Vec<(u64, ValueStamp)> {
         let (low, last) = tree.bounds();
         let mut kept = Vec::new();
@@ -291,7 +291,7 @@ impl<'a> Harness<'a> {
         kept
     }
 
-    /// Every tree is whole, and owns what the map says.
+    /// Checks that every tree is intact and owns the range that the map says.
     pub fn check_trees(&self) {
         let index = self.index.index();
         let map = index.map();

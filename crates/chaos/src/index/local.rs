@@ -1,4 +1,4 @@
-//! Programs on the cores of an endpoint that use its part of the index without asking anybody.
+//! Programs on the cores of an endpoint that access its part of the index directly.
 
 use super::shared::{Shared, order};
 use super::work::{Task, Work};
@@ -11,7 +11,7 @@ use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A program. It ends when its work is done or its endpoint is gone.
+/// A program. It ends when its work is done or its endpoint is down.
 pub(super) struct Local {
     shared: Rc<Shared>,
     shard: Arc<Shard>,
@@ -84,7 +84,7 @@ impl Local {
         }
     }
 
-    /// A scan happens at one moment, of what is owned.
+    /// A scan is atomic, and covers the owned keys.
     fn scan(
         &self,
         now: Instant,
@@ -106,7 +106,7 @@ impl Local {
             Ok(next) => next,
             Err(denied) => return self.look_at(denied),
         };
-        // What lies before the key to go on from.
+        // The part before the key at which the scan continues.
         let range = match (next, direction) {
             (None, _) => low..=last,
             (Some(next), Direction::Forward) if next > low => low..=next - 1,

@@ -1,22 +1,23 @@
-//! The campaign against the index: hosts and a DPU that have a range of the keys each, clients that
-//! get, change and scan by requests and by READs, programs beside the trees; tree nodes so small
-//! and heaps so full that places are used again and again; READs whose cache lines come in any
-//! order; packet faults, cut cables, clients and endpoints that die and come back, ranges that move
-//! meanwhile, and those who move them killed.
+//! The campaign against the index. Hosts and a DPU own a key range each. Clients get, change and
+//! scan by requests and by READs, and programs run beside the trees. Tree nodes are so small and
+//! heaps so full that memory is reused again and again. READs return their cache lines in any
+//! order. Packets suffer faults, cables are cut, clients and endpoints crash and return, ranges
+//! move meanwhile, and the coordinators that move them are killed.
 //!
-//! What must hold (docs/faults.md) is judged by `rackweave_sim::checkers::index_history`:
-//! operations on a key are linearizable, scans return every key that was present throughout and
-//! none twice, every value is one that was written. In the end everything is mended, all clients
-//! read everything without an error, and every tree is whole.
+//! `rackweave_sim::checkers::index_history` judges the invariants (docs/faults.md): operations on a
+//! key are linearizable, scans return every key that was present throughout and none twice, every
+//! value is one that was written. At the end everything is repaired, all clients read all keys
+//! without an error, and every tree is intact.
 //!
-//! [`plan`] makes rack and index of a seed, [`disturb`] what goes wrong; [`harness`] builds it;
-//! [`endpoint`] serves, [`browser`] uses it from afar and [`local`] from beside, both asking what
-//! [`work`] draws; a [`coordinator`] moves ranges; [`shared`] is what they tell each other.
+//! [`plan`] draws the rack and index of a seed, [`disturb`] its faults; [`harness`] builds it;
+//! [`endpoint`] serves it, [`browser`] uses it remotely and [`local`] on the same node, both with
+//! operations that [`work`] draws; a [`coordinator`] moves ranges; [`shared`] is their common
+//! state.
 //!
-//! In some runs, or in all if that is settled, the index is in the network, too ([`switches`]):
-//! switches with tiny tables are given one plan of it after the other while queries pass, and
-//! restart. Where no range moves and no endpoint stops, they may never lead anybody astray, nor
-//! after everything was mended ([`network`]).
+//! In some runs, or in all if the options say so, the index is in the network as well
+//! ([`switches`]): switches with tiny tables load one plan of it after the other while queries
+//! pass, and restart. As long as no range moves and no endpoint stops, and after everything is
+//! repaired, they must never lead a query astray ([`network`]).
 
 mod browser;
 mod connections;
@@ -42,17 +43,17 @@ use rackweave_rack::{RunEnd, SimulatedRack};
 use shared::Shared;
 use std::rc::Rc;
 
-/// How often the harness looks for clients without a connection.
+/// Interval at which the harness looks for clients without a connection.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 
-/// The token of such a look; disturbances have their numbers.
+/// The token of this periodic look; disturbances use their indexes.
 const LOOK: u64 = u64::MAX;
 
-/// That of a step of whoever loads the switches.
+/// The token of a step of the guide, which loads the switches.
 const GUIDE: u64 = u64::MAX - 1;
 
-/// After this time without users nothing is on its way to an endpoint any more, and everything that
-/// could be given up has been.
+/// After this time without users no packet is in flight to an endpoint, and everything that could
+/// be given up has been.
 const SETTLES: Duration = Duration::from_millis(50);
 
 pub(super) fn run(seed: u64, access: Option<IndexAccess>) -> SeedReport {
@@ -110,7 +111,7 @@ impl Campaign for Harness<'_> {
 }
 
 impl Harness<'_> {
-    /// The whole story: work among disturbances, then quiet.
+    /// The whole run: work during disturbances, then a quiet phase.
     fn play(mut self) {
         let plan = self.plan;
         campaign::schedule(&mut self.rack, &plan.disturbances);
@@ -175,7 +176,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// A node with clients comes back and goes on working.
+    /// A node with clients returns and resumes work.
     fn go_on(&mut self, node: NodeId) -> Result<(), String> {
         if !self.is_dead(node) {
             return Ok(());
@@ -188,7 +189,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// Everything is mended, and what could still happen has happened. False if it cannot be.
+    /// Repairs everything and waits for all pending effects. False if that fails.
     fn quieten(&mut self) -> bool {
         let plan = self.plan;
         self.shared.quiet.set(true);
@@ -205,7 +206,7 @@ impl Harness<'_> {
             let revived = self.go_on(node);
             self.check(revived);
         }
-        // The last one ends what the former ones have left, and begins nothing.
+        // The last coordinator finishes the moves that earlier ones left, and starts none.
         self.orders.waiting.borrow_mut().clear();
         self.kill_coordinator();
         let settled = self.rack.now() + SETTLES;
@@ -222,7 +223,8 @@ impl Harness<'_> {
         is_settled && self.report.violations.len() == before
     }
 
-    /// The switches get what the trees are now, and all who ask them can. False if that fails.
+    /// Loads the current trees into the switches, and reconnects all clients that query them. False
+    /// if that fails.
     fn load_what_is(&mut self) -> bool {
         if self.guide.is_none() {
             return true;

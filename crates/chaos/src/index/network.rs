@@ -1,5 +1,5 @@
-//! The index in the network at work: what the switches know of the trees, loaded again and again,
-//! and what must hold for those who are led by them.
+//! The index in the network at work: the trees are loaded into the switches again and again, and
+//! the queries that they lead are checked.
 
 use super::browser::ClientSlot;
 use super::harness::Harness;
@@ -13,16 +13,16 @@ use rackweave_rack::{IndexCounters, IndexNetworkError, LoadProgress};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Who loads the switches.
+/// Loads the switches.
 pub(super) struct Guide {
     plan: Switches,
     rng: Rng,
-    /// When the next load begins, if none is under way.
+    /// When the next load begins, if none is in progress.
     next_at: Instant,
-    /// What the switches had counted when they restarted.
+    /// The switches' counters at the time of their restarts.
     counted: IndexCounters,
     restarts: u64,
-    /// What is now is to be loaded: not yet begun, begun, done.
+    /// The state of a wanted load of the current trees: not yet begun, begun, done.
     last: Last,
 }
 
@@ -34,23 +34,23 @@ enum Last {
     Serves,
 }
 
-/// What became of an index in the network.
+/// Statistics of an index in the network.
 #[derive(Default)]
 pub(super) struct Guided {
     pub loads: u64,
     pub switch_restarts: u64,
 }
 
-/// What a reader that asks the network has seen so far.
+/// What a reader that queries the network has counted so far.
 pub(super) struct Seen {
     slot: Rc<ClientSlot>,
     statistics: ReaderStatistics,
-    /// How often the NIC there lost every packet of a request by chance.
+    /// How often its node's NIC lost every packet of a request by chance.
     unlucky: u64,
 }
 
 impl Guide {
-    /// Nothing if no switch leads queries.
+    /// `None` if no switch leads queries.
     pub fn new(plan: &IndexPlan) -> Option<Self> {
         Some(Self {
             plan: plan.network?,
@@ -64,13 +64,13 @@ impl Guide {
 }
 
 impl Harness<'_> {
-    /// Whether somebody asks the network again whom it once failed.
+    /// Whether a client queries the network again after a failed query.
     pub fn asks_again(&mut self) -> bool {
         let guide = self.guide.as_mut();
         guide.is_some_and(|guide| guide.rng.chance(0.7))
     }
 
-    /// Goes on with a load, or begins the next one.
+    /// Continues a load, or begins the next one.
     pub fn guide_on(&mut self) -> Result<(), String> {
         let now = self.rack.now();
         let Some(guide) = &mut self.guide else {
@@ -118,7 +118,8 @@ impl Harness<'_> {
         match network.begin_load(&self.rack, &weights) {
             Ok(LoadProgress::More) if guide.last == Last::Wanted => guide.last = Last::Begun,
             Ok(_) => {}
-            // Both have keys that go from one to the other: another time.
+            // Keys are moving from one tree to the other and are in both: the load is tried again
+            // later.
             Err(IndexNetworkError::Plan(PlanError::Overlap { .. })) if !guide.plan.is_calm => {
                 guide.next_at = now + guide.plan.period;
             }
@@ -127,7 +128,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// What is now is to be in the switches.
+    /// Requests a load of the current trees into the switches.
     pub fn want_load(&mut self) {
         if let Some(guide) = &mut self.guide {
             guide.last = Last::Wanted;
@@ -135,7 +136,7 @@ impl Harness<'_> {
         }
     }
 
-    /// Whether it is, since that was wanted.
+    /// Whether the requested load is done.
     pub fn is_loaded(&self) -> bool {
         let mut guide = self.guide.iter();
         guide.all(|guide| guide.last == Last::Serves)
@@ -153,14 +154,14 @@ impl Harness<'_> {
             .map_err(|error| format!("switch {at} does not restart: {error}"))
     }
 
-    /// Clients that ask the network and live.
+    /// Live clients that query the network.
     fn askers(&self) -> Vec<Rc<ClientSlot>> {
         let slots = self.slots.iter();
         let askers = slots.filter(|slot| slot.asks_network() && !slot.is_dead.get());
         askers.cloned().collect()
     }
 
-    /// All that ask the network may do so again, by ways that are not broken.
+    /// Lets all such clients query the network again, over connections that are intact.
     pub fn renew_ways(&mut self) -> Result<(), String> {
         let now = self.rack.now();
         for slot in self.askers() {
@@ -168,7 +169,7 @@ impl Harness<'_> {
                 continue;
             };
             let mut client = slot.client.borrow_mut();
-            // What broke when nobody looked.
+            // Detects connections that broke while no client polled.
             if let Some(reply) = client.poll(now, &mut *nic) {
                 let what = format!("client {}: {reply:?} for nobody", slot.who);
                 self.shared.wrong.push(what);
@@ -187,7 +188,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// What all readers have seen so far that ask the network.
+    /// The current counts of all readers that query the network.
     pub fn seen(&mut self) -> Vec<Seen> {
         let seen = self.askers().into_iter().map(|slot| {
             let statistics = slot.client.borrow().reader_statistics();
@@ -201,9 +202,9 @@ impl Harness<'_> {
         seen.collect()
     }
 
-    /// How many queue pairs of a node ran out of retries for no other reason than that the run
-    /// loses packets. A request is sent eight times; where one round trip in ten fails, one request
-    /// in a hundred million gets through none of them.
+    /// How many queue pairs of a node ran out of retries only because the run loses packets. A
+    /// request is sent eight times; where one round trip in ten fails, one request in a hundred
+    /// million gets through none of them.
     fn unlucky(&mut self, node: NodeId) -> u64 {
         let faults = &self.plan.config.faults;
         let loses = faults.loss + faults.corrupt > 0.0;
@@ -211,7 +212,7 @@ impl Harness<'_> {
         nic.map_or(0, |nic| nic.counters().retry_exceeded_err)
     }
 
-    /// Nothing was disturbed since `before`, and everything was read: by way of the network.
+    /// Checks a read of all keys since `before`, without faults: it must have used the network.
     pub fn check_led(&mut self, before: &[Seen]) {
         for seen in before {
             let (slot, before) = (&seen.slot, &seen.statistics);
@@ -233,7 +234,7 @@ impl Harness<'_> {
         }
     }
 
-    /// What must hold for a whole run, and what became of it.
+    /// Checks the invariants of a whole run, and returns its statistics.
     pub fn judge_network(&mut self) -> Guided {
         let nodes: BTreeSet<NodeId> = self.slots.iter().map(|slot| slot.node).collect();
         let unlucky: u64 = nodes.into_iter().map(|node| self.unlucky(node)).sum();

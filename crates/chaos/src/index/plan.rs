@@ -1,5 +1,5 @@
-//! What a seed makes of a rack, of an index on it, and of those who use it. What goes wrong is
-//! planned in `disturb`.
+//! The rack, the index on it, and its users, as they follow from a seed. `disturb` plans the
+//! faults.
 
 use super::disturb::{self, Disturbance};
 use super::switches::{self, Switches};
@@ -13,7 +13,7 @@ use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
-/// A rack, the index on it, who uses it, and what goes wrong.
+/// A rack, the index on it, its users, and the faults.
 #[derive(Clone)]
 pub(super) struct IndexPlan {
     pub seed: u64,
@@ -23,23 +23,23 @@ pub(super) struct IndexPlan {
     /// Nodes with a part of the index, by endpoint: a host, its DPU, sometimes another host.
     pub endpoints: Vec<NodeId>,
     pub clients: Vec<ClientPlan>,
-    /// Programs on the cores of each endpoint that use its part without asking anybody.
+    /// Programs on the cores of each endpoint that access its part directly.
     pub locals: u64,
     pub keys: Keys,
-    /// Where the endpoints' ranges meet in the beginning.
+    /// The initial boundaries between the endpoints' ranges.
     pub boundaries: Vec<u64>,
     pub tree: TreeConfig,
     pub values: Values,
-    /// Whether the coordinator moves boundaries of its own accord.
+    /// Whether the coordinator moves boundaries on its own.
     pub rebalances: bool,
-    /// How many of the keys are there from the beginning.
+    /// The share of keys that exist from the beginning.
     pub loaded: f64,
     pub habits: Habits,
     pub pair: PairAttributes,
-    /// How long a request may take before its client gives it up.
+    /// Time after which a client gives up a request.
     pub patience: Duration,
     pub disturbances: Vec<(Instant, Disturbance)>,
-    /// The index in the network, if it is there, too.
+    /// The index in the network, if the run has one.
     pub network: Option<Switches>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct IndexPlan {
 pub(super) struct ClientPlan {
     pub node: NodeId,
     pub access: IndexAccess,
-    /// Bytes of inner tree nodes that it keeps; zero: none.
+    /// Bytes of inner tree nodes that it caches; zero for none.
     pub cache_bytes: u64,
 }
 
@@ -60,40 +60,40 @@ pub(super) struct Keys {
     pub stride: u64,
 }
 
-/// How long values are.
+/// Lengths of values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values {
-    /// How many lie in the tree node itself: those of eight bytes.
+    /// The share that is stored in the tree node itself: values of eight bytes.
     pub inline_share: f64,
-    /// Bytes of the others.
+    /// Minimum bytes of the others.
     pub least: u32,
     pub most: u32,
 }
 
-/// What those who use the index do.
+/// What the users of the index do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
-    /// Operations of one of them, and how many at a time.
+    /// Operations of one user, and how many it has pending at a time.
     pub operations: u32,
     pub at_once: usize,
     pub pause_max: Duration,
-    /// Shares of get, insert, update, put, delete and scan.
+    /// Relative weights of get, insert, update, put, delete and scan.
     pub weights: [u64; 6],
-    /// How many operations are on the first keys, and how many those are.
+    /// The share of operations on the first keys, and how many keys those are.
     pub hot_share: f64,
     pub hot_keys: u64,
-    /// How many changes go over the keys in order, a while inserting and a while deleting: so
-    /// tree nodes fill and empty.
+    /// The share of changes that sweep over the keys in order, alternately inserting and deleting,
+    /// so that tree nodes fill and become empty.
     pub sweep_share: f64,
     pub sweep_keys: u64,
-    /// Keys within the range of a scan at most, and how many it asks for at most.
+    /// Maximum number of keys within the range of a scan, and of keys that it requests.
     pub scan_keys: u64,
     pub scan_limit: u32,
 }
 
 const COMPUTE_MAX: u64 = 3;
 
-/// How packets fare.
+/// Odds of packet faults.
 const ODDS: Odds = Odds {
     share: 0.4,
     rate_max: 0.02,
@@ -171,7 +171,7 @@ impl Values {
 
 fn keys(rng: &mut Rng) -> Keys {
     let count = *rng.pick(&[8, 40, 100, 200, 400]);
-    // Next to each other; apart; over all that there are, both ends among them.
+    // Adjacent; spaced; over the whole key space, both ends included.
     let (first, stride) = match rng.below(3) {
         0 => (rng.below(1000), 1),
         1 => (rng.below(1000), 1 + rng.below(1 << 40)),
@@ -219,7 +219,7 @@ fn clients(rng: &mut Rng, compute: &[NodeId], access: Option<IndexAccess>) -> Ve
     clients
 }
 
-/// A tree that can take all keys, with little to spare: what is freed is soon used again.
+/// A tree with space for all keys and little more: freed memory is soon reused.
 pub(super) fn tree(rng: &mut Rng, keys: Keys, values: Values, sizes: &[u32]) -> TreeConfig {
     let node_size = *rng.pick(sizes);
     let all_inline = values.inline_share >= 1.0;
@@ -248,7 +248,7 @@ fn habits(rng: &mut Rng, keys: Keys, users: u64) -> Habits {
     };
     let hot_share = *rng.pick(&[0.0, 0.3, 0.8]);
     let users = users.max(1);
-    // So many on one key at a time can still be judged.
+    // With this many operations on one key at a time the history can still be judged.
     let narrow = keys.count <= 8 || hot_share > 0.0;
     let at_once_max = if narrow { 16 / users } else { 64 / users };
     Habits {

@@ -1,4 +1,4 @@
-//! What those who use the index and the harness tell each other.
+//! State shared between the users of the index and the harness.
 
 use super::plan::{Habits, Keys, Values};
 use crate::campaign::{Findings, count};
@@ -10,7 +10,7 @@ use rackweave_sim::checkers::index_history::{
     Operation, Outcome, PointId, ScanOrder, Scanned, TornValue, ValueStamp, check_value, fill_value,
 };
 
-/// What all share.
+/// The state that all users share.
 pub(super) struct Shared {
     pub seed: u64,
     pub keys: Keys,
@@ -19,14 +19,14 @@ pub(super) struct Shared {
     pub history: RefCell<IndexHistory>,
     /// The next stamp of a value.
     pub stamp: Cell<u32>,
-    /// What must not be and the history does not show.
+    /// Violations that the history does not show.
     pub wrong: Findings,
-    /// Operations that were refused, and such of which nobody knows whether they were done.
+    /// Operations that were refused, and operations whose outcome is unknown.
     pub refused: Cell<u64>,
     pub unknown: Cell<u64>,
-    /// Operations whose result is unknown and which may be done yet.
+    /// Operations whose result is unknown and which may still be executed.
     pub open: RefCell<Vec<PointId>>,
-    /// Nothing is to go wrong any more.
+    /// No further fault is to occur.
     pub quiet: Cell<bool>,
 }
 
@@ -47,7 +47,7 @@ impl Shared {
         }
     }
 
-    /// A value of `len` bytes that nobody has written yet.
+    /// A value of `len` bytes that was never written before.
     pub fn value(&self, key: u64, len: usize) -> (ValueStamp, Vec<u8>) {
         let stamp = ValueStamp::new(self.stamp.replace(self.stamp.get() + 1));
         let mut bytes = vec![0; len];
@@ -55,7 +55,7 @@ impl Shared {
         (stamp, bytes)
     }
 
-    /// A get has its result.
+    /// Records the result of a get.
     pub fn found(&self, now: Instant, id: PointId, key: u64, value: Option<&[u8]>) {
         let mut history = self.history.borrow_mut();
         match value.map(|bytes| check_value(bytes, key, self.seed)) {
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// A change has its result: whether the key was there before.
+    /// Records the result of a change: whether the key was present before.
     pub fn changed(&self, now: Instant, id: PointId, operation: Operation, was_there: bool) {
         let done = match operation {
             Operation::Insert(_) | Operation::Put(_) => !was_there,
@@ -79,20 +79,20 @@ impl Shared {
         self.history.borrow_mut().refused(id);
     }
 
-    /// A change whose result will not be known.
+    /// Records a change whose result will not be known.
     pub fn unknown(&self, id: PointId) {
         count(&self.unknown);
         self.open.borrow_mut().push(id);
     }
 
-    /// What was unknown has been done by now or never will be.
+    /// Every operation with unknown result has been executed by now or never will be.
     pub fn settle(&self, now: Instant) {
         for id in self.open.take() {
             self.history.borrow_mut().lost(now, id);
         }
     }
 
-    /// What a scan returned, as far as it are values of their keys.
+    /// Records what a scan returned, as far as the values belong to their keys.
     pub fn scanned<V: AsRef<[u8]>>(
         &self,
         entries: &[(u64, V)],
@@ -113,7 +113,7 @@ impl Shared {
     }
 }
 
-/// The direction as the checker calls it.
+/// The direction in the checker's terms.
 pub(super) fn order(direction: Direction) -> ScanOrder {
     match direction {
         Direction::Forward => ScanOrder::Ascending,

@@ -1,7 +1,8 @@
-//! What a seed makes of the switches: how many, what of a tree they have room for, how it is
-//! loaded, and what goes wrong with them.
+//! The switches that follow from a seed: how many, how much of a tree fits into them, how it is
+//! loaded, and their faults.
 //!
-//! It is drawn apart from the rest, so that a seed without an index in the network is what it was.
+//! They are drawn apart from the rest, so that a seed without an index in the network keeps its
+//! run.
 
 use super::disturb::{Disturbance, some_time};
 use super::plan::{IndexPlan, tree};
@@ -15,31 +16,31 @@ use rackweave_sim::world::WorldConfig;
 use rackweave_sim::{NicModel, devices};
 use rackweave_wire::fabric::tree::{FAN_OUT_MIN, NODE_SIZES};
 
-/// How many seeds have an index in the network whose clients may read as they like.
+/// The share of seeds with an index in the network, if the clients may read in any way.
 const SHARE: f64 = 0.3;
 
-/// How many of those have neither ranges that move nor endpoints that stop: nothing may lead
-/// anybody astray there.
+/// The share of those with neither moving ranges nor stopping endpoints: there no query may be led
+/// astray.
 const CALM_SHARE: f64 = 0.6;
 
-/// Bytes that a queue holds: what waits longer is dropped, and the grace time is a few hundred
-/// microseconds, which is what a run takes.
+/// Bytes of a queue. More are dropped, so that the grace time is a few hundred microseconds, as
+/// long as a run.
 const QUEUE_BYTES: usize = 256 << 10;
 
-/// The shortest packet with everything around it.
+/// The shortest packet with all framing.
 const PACKET_BYTES_MIN: usize =
     (devices::ETHERNET_PACKET_BYTES_MIN + devices::ETHERNET_PREAMBLE_BYTES) as usize;
 
-/// Headers of a packet at most.
+/// Maximum bytes of a packet's headers.
 const HEADER_BYTES_MAX: u64 = 128;
 
 /// An index in the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switches {
     pub spec: IndexNetworkSpec,
-    /// From one step of a load to the next.
+    /// Time from one step of a load to the next.
     pub period: Duration,
-    /// From the end of a load to the beginning of the next one, at most.
+    /// Maximum time from the end of a load to the beginning of the next one.
     pub pause_max: Duration,
     /// Parts of a scan that are read at a time.
     pub scan_parts: u16,
@@ -48,7 +49,7 @@ pub(super) struct Switches {
 }
 
 impl Switches {
-    /// Puts an index into the network, if the seed or the access wants it.
+    /// Adds an index in the network, if the seed or the access requires it.
     pub fn enter(plan: &mut IndexPlan, access: Option<IndexAccess>) {
         let mut rng = Rng::new(plan.seed ^ 0x7377_6974_6368);
         let wanted = match access {
@@ -80,7 +81,7 @@ impl Switches {
         });
     }
 
-    /// The models of a rack whose grace time can be told.
+    /// The models of a rack whose grace time is known.
     pub fn change_models(world: &mut WorldConfig) {
         for node in &mut world.nodes {
             node.to_switch.queue_bytes = QUEUE_BYTES;
@@ -99,7 +100,7 @@ fn size(rng: &mut Rng, plan: &mut IndexPlan) {
     let small = NODE_SIZES.into_iter().take(1).cycle().take(4);
     let sizes = NODE_SIZES.into_iter().filter(|&size| size <= mtu);
     let sizes: Vec<u32> = small.chain(sizes).collect();
-    // With 0 some tree nodes have too many children for a switch. With few, there are many levels.
+    // With 0 some tree nodes have too many children for a switch. Small values give many levels.
     let fan_out = *rng.pick(&[0, FAN_OUT_MIN, FAN_OUT_MIN, FAN_OUT_MIN, 5, 6, 8, 16]);
     if plan.keys.stride <= 1 << 40 && rng.chance(0.5) {
         plan.keys.count = 1000;
@@ -111,7 +112,7 @@ fn size(rng: &mut Rng, plan: &mut IndexPlan) {
         ..fit
     };
     let config = &mut plan.config;
-    // With it, a NIC may hold an answer back for any time.
+    // With congestion control a NIC may hold an answer back for any time.
     config.nic.congestion_control = false;
     let switch = &mut config.switch;
     (switch.topology, switch.pods) = *rng.pick(&[
@@ -122,10 +123,10 @@ fn size(rng: &mut Rng, plan: &mut IndexPlan) {
         (TopologyName::Two, 4),
         (TopologyName::FatTree, 4),
     ]);
-    // An index fits no hardware switch beside flows.
+    // No hardware switch has the resources for an index beside flows.
     switch.budget = BudgetName::Software;
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
-    // On the whole way packets fare as they do by way of one switch, or retries run out.
+    // The whole path has the packet faults of a path through one switch; otherwise retries run out.
     let share = 2.0 / f64::from(2 + cables(switch.topology));
     let faults = &mut config.faults;
     for rate in [
@@ -139,9 +140,9 @@ fn size(rng: &mut Rng, plan: &mut IndexPlan) {
     let switch = &mut config.switch;
     switch.index_queries = 1024;
     switch.index_servers = 16;
-    // At least all endpoints' trees, and what nobody has between them.
+    // At least the trees of all endpoints, and the gaps between them.
     let least = 2 * plan.endpoints.len() as u64 + 1;
-    // With few of them, layers have much to do.
+    // With few of them, layers do much work.
     let most = *rng.pick(&[least + 1, least + 1, 8, 64]);
     switch.index_fat_ranges = rng.between(least, most.max(least)) as u16;
     let most = config.shape().layers_max();
@@ -153,8 +154,8 @@ fn size(rng: &mut Rng, plan: &mut IndexPlan) {
     };
 }
 
-/// Switches that restart and cables between them that are cut; and nothing else that may lead
-/// astray, or more of it.
+/// Restarts of switches and cuts of cables between them. A calm run has no other fault that may
+/// lead a query astray; other runs have more of them.
 fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
     let all = &mut plan.disturbances;
     if is_calm {
@@ -183,7 +184,7 @@ fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
         }
     }
     if switches > 1 && rng.chance(0.2) {
-        // All switches but one hang at another one.
+        // All switches but one are attached to another one.
         let cable = rng.below(switches - 1) as u16;
         let cut = some_time(rng);
         let lasts = nanos(rng, 1000, 300_000);
@@ -192,7 +193,7 @@ fn disturb(rng: &mut Rng, plan: &mut IndexPlan, is_calm: bool) {
     }
 }
 
-/// Cables between switches on the longest way.
+/// Cables between switches on the longest path.
 fn cables(topology: TopologyName) -> u32 {
     match topology {
         TopologyName::One => 0,
@@ -201,8 +202,8 @@ fn cables(topology: TopologyName) -> u32 {
     }
 }
 
-/// For how long a query can be under way at most, from its first switch until the last byte of the
-/// tree node has been read that it led to.
+/// The maximum time for which a query can be in flight, from its first switch until the last byte
+/// of the tree node that it led to has been read.
 fn grace(plan: &IndexPlan) -> Duration {
     let world = WorldConfig::default();
     let slowest = devices::DPU_LINK_BITS_PER_SECOND;
@@ -212,18 +213,18 @@ fn grace(plan: &IndexPlan) -> Duration {
         false => Duration::ZERO,
     };
     let way = |bits| {
-        // A full queue, and the packet that is on the wire.
+        // A full queue, and the packet on the wire.
         let bytes = QUEUE_BYTES as u64 + 2 * (4096 + HEADER_BYTES_MAX);
         let propagation = devices::CABLE_DELAY_PER_METRE * devices::CABLE_METRES;
         world.switch.pipeline_latency + held + per_second(bytes, bits) + propagation
     };
     let nic = NicModel::default();
-    // What a full queue has sent may wait for the NIC's turns.
+    // Packets from a full queue may wait for the NIC's turns.
     let packets = (QUEUE_BYTES / PACKET_BYTES_MIN) as u64;
     let received =
         Duration::from_nanos(packets * nic.message_interval_picos / 1000 + 1) + nic.receive_latency;
-    // And all answers that everybody waits for are sent before this one: those of 8 walks of two
-    // READs, 8 records, and 8 replies. Twice, as requests may have been doubled.
+    // All answers to all outstanding requests are sent before this one: those of 8 walks of two
+    // READs, 8 records, and 8 replies. Twice, as requests may have been duplicated.
     let each = 24 * u64::from(plan.pair.mtu.bytes()) + 8 * 2048 + 32 * HEADER_BYTES_MAX;
     let answers = 2 * each * plan.clients.len() as u64;
     let answered = per_second(answers, slowest)
@@ -234,7 +235,7 @@ fn grace(plan: &IndexPlan) -> Duration {
     between + way(slowest) + received + answered
 }
 
-/// Which of these may break a connection, or end one while its packets are under way.
+/// Whether any of these may break a connection, or end one while its packets are in flight.
 pub(super) fn breaks_connections(disturbances: &[(Instant, Disturbance)]) -> bool {
     let breaks = |(_, disturbance): &(Instant, Disturbance)| {
         matches!(

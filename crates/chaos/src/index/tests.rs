@@ -65,8 +65,8 @@ fn forty_seeds_in_the_network_without_a_violation() {
     );
 }
 
-/// A bit of a query flipped before the switch that led it, and once more behind it: what arrived
-/// looked sound and was not, or had passed the switch as no query.
+/// A bit of a query flipped before the switch that led it, and once more after it: the packet that
+/// arrived looked valid and was not, or had not passed the switch as a query.
 #[test]
 fn a_query_that_is_damaged_does_not_break_its_way() {
     let access = Some(IndexAccess::InNetwork);

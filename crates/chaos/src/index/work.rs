@@ -1,16 +1,16 @@
-//! What is asked of the index.
+//! The operations on the index.
 
 use super::shared::Shared;
 use rackweave_base::Rng;
 use rackweave_endpoint::btree::Direction;
 use rackweave_sim::checkers::index_history::Operation;
 
-/// Something to be done.
+/// One operation to be done.
 pub(super) enum Task {
     Point {
         key: u64,
         operation: Operation,
-        /// Empty for those that write nothing.
+        /// Empty for operations that write nothing.
         value: Vec<u8>,
     },
     Scan {
@@ -21,10 +21,10 @@ pub(super) enum Task {
     },
 }
 
-/// Draws tasks: a user's own way over the keys.
+/// Draws tasks: a user's own sequence over the keys.
 pub(super) struct Work {
     rng: Rng,
-    /// Where its sweep is, from where it goes, and whether it deletes at present.
+    /// The position of its sweep, its start, and whether it deletes at present.
     sweep_at: u64,
     sweep_from: u64,
     deletes: bool,
@@ -91,7 +91,7 @@ impl Work {
         self.rng.below(most)
     }
 
-    /// The next key of the sweep, and what to do there.
+    /// The next key of the sweep, and the operation on it.
     fn sweep(&mut self, shared: &Shared) -> (u64, usize) {
         let index = (self.sweep_from + self.sweep_at) % shared.keys.count;
         self.sweep_at += 1;
@@ -110,7 +110,7 @@ impl Work {
         let (keys, habits) = (&shared.keys, &shared.habits);
         let from = self.rng.below(keys.count);
         let to = (from + self.rng.below(habits.scan_keys)).min(keys.count - 1);
-        // Between two keys as well.
+        // Includes keys between two existing ones.
         let beside = self.rng.below(keys.stride.min(3));
         let low = keys.key(from).saturating_sub(beside);
         let last = if self.rng.chance(0.1) {

@@ -1,5 +1,5 @@
-//! A rogue's handshake: it speaks the protocol by hand, so that it can say anything, and in the end
-//! knows the peer's keys.
+//! A rogue's handshake: it builds the protocol messages itself, so that it can send anything, and
+//! learns the peer's keys at the end.
 
 use super::misbehaviour::{Misbehaviour, Nonsense};
 use rackweave_base::{Instant, KeyRng, Memory};
@@ -10,21 +10,21 @@ use rackweave_endpoint::messaging::{
 use rackweave_verbs::{PdId, Verbs};
 use rackweave_wire::fabric::message::handshake::{Keys, Message, Terms};
 
-/// How far a rogue is.
+/// The progress of a rogue.
 pub(super) enum Forged {
     Waiting,
-    /// It has said what it wanted to say, or the peer does not want.
+    /// It has sent its invalid bytes, or the peer has refused.
     Over,
     Connected(Box<Rogue>),
 }
 
-/// A rogue's connection, and what an honest unit would not know.
+/// A rogue's connection, with data that an honest unit would not know.
 pub(super) struct Rogue {
     pub connection: Connection,
     pub agreed: Agreed,
     /// The peer's.
     pub keys: Keys,
-    /// Where it may register what it writes.
+    /// The protection domain in which it registers its own writes.
     pub pd: PdId,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Forger {
     came: Vec<u8>,
     send: Vec<u8>,
     deadline: Instant,
-    /// What it has made, once terms are agreed on; of a storage unit only those.
+    /// What it has created once terms are agreed. A storage unit has only this, and no `prepared`.
     agreed: Option<(Agreed, PdId)>,
     prepared: Option<Prepared>,
 }
@@ -83,7 +83,7 @@ impl Forger {
         self.deadline
     }
 
-    /// Whether the stream is to end behind what it has sent.
+    /// Whether the stream is to end after what it has sent.
     pub fn ends(&self) -> bool {
         self.nonsense.is_some_and(Nonsense::ends)
     }
@@ -111,7 +111,7 @@ impl Forger {
         };
     }
 
-    /// Whether its nonsense is said: nothing more is to be done.
+    /// Whether its invalid bytes are sent: then it does nothing more.
     fn is_said(&self) -> bool {
         let of_first = |nonsense: Nonsense| !nonsense.is_second();
         let said_terms = self.role == Role::Compute || self.agreed.is_some();
@@ -212,7 +212,7 @@ impl Forger {
         }
     }
 
-    /// Gives back what it has made.
+    /// Frees what it has created.
     pub fn abandon(&mut self, verbs: &mut dyn Verbs) {
         if let Some(prepared) = self.prepared.take() {
             prepared.abandon(verbs);

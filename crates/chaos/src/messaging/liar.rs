@@ -1,4 +1,5 @@
-//! A rogue with a connection: it writes into its peer's memory what an honest unit would not.
+//! A rogue with a connection: it writes data into its peer's memory that no honest unit would
+//! write.
 
 use super::forger::Rogue;
 use super::misbehaviour::Lie;
@@ -12,14 +13,14 @@ use rackweave_wire::fabric::message::{
     CONNECTION_ENTRY, CloseReason, ENTRY_LEN, own_entry, peer_entry,
 };
 
-/// Bytes of the region from which lies are written, and where the word lies there.
+/// Bytes of the region from which lies are written, and the offset of the word in it.
 const STAGE_BYTES: usize = 1 << 10;
 const WORD_AT: u64 = 512;
 
 /// What a rogue needs in order to lie once.
 pub(super) struct Liar {
     lie: Lie,
-    /// Which of its channels it uses.
+    /// The index of the channel it uses.
     which: u64,
     keys: Keys,
     agreed: Agreed,
@@ -42,12 +43,13 @@ impl Liar {
         }
     }
 
-    /// Why the peer has to close the connection.
+    /// The reason for which the peer has to close the connection.
     pub fn reason(&self) -> CloseReason {
         self.lie.reason()
     }
 
-    /// Lies, if all is quiet: what the peer sees next is the lie. Whether it did.
+    /// Lies if the channel is idle, so that the lie is what the peer sees next. Returns whether it
+    /// did.
     pub fn lie(
         &mut self,
         now: Instant,
@@ -74,7 +76,7 @@ impl Liar {
                 immediate: None,
             };
             let mut request = WorkRequest::new(0, to, &[stage.segment(at, bytes.len() as u32)]);
-            // Its end is nobody's business: the machine does not know of it.
+            // Its completion is ignored: the connection does not know of this request.
             request.signaled = false;
             if nic.post_send(qpn, request).is_err() {
                 return false;
@@ -135,7 +137,7 @@ impl Liar {
         (sender.qpn(), writes)
     }
 
-    /// What it writes in place of a word that a buffer is free.
+    /// What it writes in place of a word that marks a buffer as free.
     fn as_receiver(&self, hearers: &[Hearer]) -> (Qpn, Vec<(Place, Vec<u8>)>) {
         let channel = self.which % hearers.len() as u64;
         let receiver = &hearers[channel as usize].receiver;
@@ -144,7 +146,7 @@ impl Liar {
         (receiver.qpn(), vec![(place, word.to_le_bytes().to_vec())])
     }
 
-    /// Gives back what it has.
+    /// Frees its resources.
     pub fn destroy(self, nic: &mut dyn Verbs) {
         if let Some(stage) = self.stage {
             nic.deregister(&stage);

@@ -1,4 +1,4 @@
-//! What rogues do: nonsense in the handshake, and lies once they have a connection.
+//! The misbehaviour of rogues: invalid handshakes, and false data once they have a connection.
 
 use core::mem::discriminant;
 use rackweave_base::{MacAddr, Rng};
@@ -10,20 +10,19 @@ use rackweave_wire::fabric::message::{
 };
 use zerocopy::IntoBytes;
 
-/// How a rogue is one.
+/// The kind of a rogue's misbehaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Misbehaviour {
-    /// It sends nonsense in the handshake.
+    /// It sends an invalid handshake.
     Nonsense(Nonsense),
-    /// It connects, is honest for a while, and then lies on one of its channels.
+    /// It connects, behaves correctly for a while, and then lies on one of its channels.
     Lie(Lie, u64),
 }
 
-/// What is wrong with a handshake. Those of keys come in a unit's second message, others in its
-/// first.
+/// The error in a handshake. Errors in keys are in a unit's second message, others in its first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Nonsense {
-    /// Bytes that mean nothing.
+    /// Random bytes.
     Noise(u64),
     /// Another protocol.
     Http,
@@ -42,23 +41,23 @@ pub(super) enum Nonsense {
     NoMessages,
     Multicast,
     ForeignRack,
-    /// A version that nobody speaks yet. Of a Hello.
+    /// An unknown version. Only in a Hello.
     Version,
-    /// The first bytes, and no more.
+    /// The first bytes, and then nothing.
     Silence(usize),
-    /// The first bytes, and the end.
+    /// The first bytes, and then the end of the stream.
     EarlyEnd(usize),
-    /// It refuses.
+    /// A refusal.
     Busy,
     TooManyPairs,
     PairTwice,
     KeysBeyond,
     KeysUnaligned,
-    /// Nothing where a unit waits for keys.
+    /// No keys where a unit waits for them.
     NoKeys,
 }
 
-/// Every kind, and what the honest unit takes it for.
+/// Every kind, and the code with which the honest unit refuses it.
 const NONSENSE: [(Nonsense, RefusalCode); 23] = [
     (Nonsense::Noise(0), RefusalCode::NotSpoken),
     (Nonsense::Http, RefusalCode::NotSpoken),
@@ -86,26 +85,26 @@ const NONSENSE: [(Nonsense, RefusalCode); 23] = [
 ];
 
 impl Nonsense {
-    /// One that a unit can send.
+    /// Draws a kind that a unit can send.
     pub fn draw(rng: &mut Rng, unit: Unit) -> Self {
         match rng.pick(&NONSENSE).0 {
             Self::Noise(_) => Self::Noise(rng.next_u64()),
             Self::Silence(_) => Self::Silence(rng.below(50) as usize),
             Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
-            // A storage unit has no say in versions.
+            // A storage unit does not choose the version.
             Self::Version if unit == Unit::Storage => Self::Endless,
             other => other,
         }
     }
 
-    /// What the honest unit takes it for.
+    /// The code with which the honest unit refuses it.
     pub fn code(self) -> RefusalCode {
         let is_it = |(other, _): &&(Self, _)| discriminant(other) == discriminant(&self);
         let found = NONSENSE.iter().find(is_it);
         found.expect("every kind is in the table").1
     }
 
-    /// Whether it comes where keys are due, behind a sound first message.
+    /// Whether it replaces the keys, after a valid first message.
     pub fn is_second(self) -> bool {
         matches!(
             self,
@@ -117,7 +116,7 @@ impl Nonsense {
         )
     }
 
-    /// Whether the stream ends behind it.
+    /// Whether the stream ends after it.
     pub fn ends(self) -> bool {
         matches!(self, Self::EarlyEnd(_))
     }
@@ -202,15 +201,15 @@ fn some_keys() -> Keys {
     }
 }
 
-/// What a rogue writes to its peer's memory. Up to `Tail` it does so as a sender, in place of its
-/// next package; the next two as a receiver, in place of the word that a buffer is free.
+/// What a rogue writes to its peer's memory. Up to `Tail` it acts as a sender, in place of its next
+/// package; the next two as a receiver, in place of the word that marks a buffer as free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lie {
-    /// A state that does not belong where packages are told of.
+    /// A state that is not valid in the word of a package.
     ForeignFilled,
-    /// No state at all.
+    /// An undefined state.
     NoState,
-    /// Another package than the next.
+    /// A package other than the next one.
     BadSequence,
     /// A package that is shorter than a header.
     TooShort,
@@ -218,32 +217,32 @@ pub(super) enum Lie {
     TooLong,
     /// A piece that is longer than its package.
     LongPiece,
-    /// A piece that ends behind its message.
+    /// A piece that ends beyond the end of its message.
     BeyondTotal,
     /// A piece of another message.
     BadNumber,
     /// A piece from the middle of a message that has not begun.
     BadOffset,
-    /// Flags that do not exist.
+    /// Undefined flags.
     BadFlags,
-    /// An empty piece of a message that is not.
+    /// An empty piece of a message that is not empty.
     EmptyPiece,
-    /// A message beyond what was agreed.
+    /// A message longer than agreed.
     MessageTooLong,
-    /// Something behind the end.
+    /// A package after the end.
     Tail,
-    /// A state that does not belong where buffers are said to be free.
+    /// A state that is not valid in the word of a free buffer.
     ForeignFree,
-    /// A buffer is said to be free for a package that is not the next.
+    /// A buffer is marked as free for a package that is not the next.
     BadFree,
-    /// The connection word has a state that does not belong there.
+    /// The connection word has a state that is not valid there.
     ForeignConnection,
     /// A WRITE beyond the peer's buffers.
     OutOfBounds,
 }
 
 impl Lie {
-    /// Every lie, and why the peer has to close the connection.
+    /// Every lie, and the reason for which the peer has to close the connection.
     const ALL: [(Self, CloseReason); 17] = [
         (Self::ForeignFilled, CloseReason::ForeignState),
         (Self::NoState, CloseReason::ForeignState),
@@ -268,17 +267,17 @@ impl Lie {
         rng.pick(&Self::ALL).0
     }
 
-    /// Whether it is told by a receiver.
+    /// Whether a receiver writes it.
     pub fn is_receivers(self) -> bool {
         matches!(self, Self::ForeignFree | Self::BadFree)
     }
 
-    /// Why the peer has to close the connection.
+    /// The reason for which the peer has to close the connection.
     pub fn reason(self) -> CloseReason {
         Self::ALL[self as usize].1
     }
 
-    /// What is written into the receive buffer that is next, for a package that would be number
+    /// The bytes written into the next receive buffer, for a package that would be number
     /// `package`, of a message that would be number `message`.
     pub fn package(self, message: u32, message_max: u64) -> Vec<u8> {
         let total = message_max.min(64);
@@ -324,7 +323,7 @@ impl Lie {
         let sequence = Sequence::of(package);
         let word = match self {
             Self::ForeignFilled => Word::Free { sequence },
-            // No such state.
+            // This state is undefined.
             Self::NoState => return 0x77 | package << 8 & 0xffff_ff00,
             Self::BadSequence => Word::Filled {
                 sequence: Sequence::of(package + 1),
@@ -343,14 +342,14 @@ impl Lie {
         word.into()
     }
 
-    /// The word in place of that which says that a buffer is free for `package`.
+    /// The word in place of the one that marks a buffer as free for `package`.
     pub fn free(self, package: u64) -> u64 {
         let word = match self {
             Self::ForeignFree => Word::Filled {
                 sequence: Sequence::of(package),
                 length: 64,
             },
-            // Far from anything that may come.
+            // Far from any number that may come.
             _ => Word::Free {
                 sequence: Sequence::of(package + (1 << 20)),
             },

@@ -1,17 +1,18 @@
-//! The campaign against messaging: compute units that call storage units, several connections at a
-//! time, with messages of all lengths each way; packet faults, cut cables, streams that break at
-//! any byte of the handshake, units that die at any step and come back, that close in the middle,
-//! read slowly or not at all, and rogues that send nonsense or write lies into a peer's memory.
+//! The campaign against messaging: compute units call storage units, with several connections at a
+//! time and messages of all lengths each way. Packets suffer faults, cables are cut, streams break
+//! at any byte of the handshake. Units crash at any step and return, close connections in the
+//! middle, and read slowly or not at all. Rogues send invalid bytes or write false data into a
+//! peer's memory.
 //!
-//! What must hold is judged by the history of messages (`rackweave_sim::checkers::messages`): each
-//! delivered once, whole and in order, or an error at both units, for a reason that exists. A
-//! rogue has to be found out, for the right reason. In the end everything is mended, everybody
-//! talks to everybody, and then nothing may be left of any connection: no memory, no queue pair, no
-//! completion queue, no region.
+//! The history of messages (`rackweave_sim::checkers::messages`) judges the invariants: each
+//! message is delivered once, complete and in order, or both units get an error with a valid
+//! reason. A rogue has to be detected, for the right reason. At the end everything is repaired and
+//! all units talk to each other; then nothing may remain of any connection: no memory, no queue
+//! pair, no completion queue, no region.
 //!
-//! [`plan`] makes rack, units and calls of a seed and what goes wrong; [`unit`] is the program of a
-//! node, [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends;
-//! [`stream`] carries handshakes; [`misbehaviour`], [`forger`] and [`liar`] are the rogues.
+//! [`plan`] draws the rack, units, calls and faults of a seed; [`unit`] is the program of a node,
+//! [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends; [`stream`]
+//! carries handshakes; [`misbehaviour`], [`forger`] and [`liar`] are the rogues.
 
 mod forger;
 mod liar;
@@ -40,10 +41,10 @@ use spare::Spare;
 use std::rc::Rc;
 use unit::UnitActor;
 
-/// How often it is asked whether all is over.
+/// Interval at which the harness checks whether the phase is over.
 const ATTENTION: Duration = Duration::from_micros(50);
 
-/// What the rack calls the end of such a time.
+/// The control token of this check.
 const ATTEND: u64 = u64::MAX;
 
 pub(super) fn run(seed: u64) -> SeedReport {
@@ -60,18 +61,18 @@ pub(super) fn run(seed: u64) -> SeedReport {
 struct MessagingCampaign<'a> {
     rack: SimulatedRack,
     shared: Rc<Shared>,
-    /// Bytes of memory held and room in the NICs without any connection.
+    /// Bytes of memory in use and free NIC resources without any connection.
     bytes_in_use: usize,
     spare: Vec<Spare>,
-    /// What regions are made of in order to count how many there is room for.
+    /// The memory of trial regions that measure how many more fit.
     block: Block,
-    /// Nothing is to go wrong any more.
+    /// No further fault is to occur.
     quiet: bool,
     report: &'a mut SeedReport,
 }
 
 impl Campaign for MessagingCampaign<'_> {
-    /// What lasts longest is that NICs repeat until they give up, after tens of milliseconds, and
+    /// The longest delay is a NIC that retries until it gives up, after tens of milliseconds, and
     /// that twice.
     const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -87,7 +88,7 @@ impl Campaign for MessagingCampaign<'_> {
         !self.report.violations.is_empty() || self.shared.history.borrow().violations() > 0
     }
 
-    /// Units are servers, so that it is asked now and again whether all is over.
+    /// Units are servers, so that the harness checks at intervals whether all is over.
     fn control(&mut self, token: u64) -> bool {
         if token == ATTEND {
             let next = self.rack.now() + ATTENTION;
@@ -143,7 +144,7 @@ impl<'a> MessagingCampaign<'a> {
         (0..self.shared.plan.units.len()).map(|at| NodeId(at as u16))
     }
 
-    /// The whole story: work among disturbances, then quiet.
+    /// The whole run: work during disturbances, then a quiet phase.
     fn play(mut self) {
         campaign::schedule(&mut self.rack, &self.shared.plan.disturbances);
         for node in self.nodes() {
@@ -163,7 +164,7 @@ impl<'a> MessagingCampaign<'a> {
         self.rack.spawn_server(node, Box::new(actor));
     }
 
-    /// Whether nothing more will happen by itself.
+    /// Whether nothing more will happen without new calls.
     fn is_over(&self) -> bool {
         let disturbances = &self.shared.plan.disturbances;
         let last = disturbances.iter().map(|&(at, _)| at).max();
@@ -191,7 +192,7 @@ impl<'a> MessagingCampaign<'a> {
         Ok(())
     }
 
-    /// A node is there again, with nothing in its memory.
+    /// A node returns with empty memory.
     fn revive(&mut self, node: NodeId) -> Result<(), String> {
         if self.shared.is_dead(node) {
             self.shared.dead.borrow_mut().retain(|&dead| dead != node);
@@ -202,7 +203,7 @@ impl<'a> MessagingCampaign<'a> {
         Ok(())
     }
 
-    /// Everything is mended, everybody is there and talks to everybody; then nothing may be left.
+    /// Repairs everything, lets all units talk to each other, and checks that nothing remains.
     fn quieten(&mut self) {
         self.quiet = true;
         for node in self.nodes() {
@@ -215,7 +216,7 @@ impl<'a> MessagingCampaign<'a> {
             call.cancel();
         }
         let mut rng = Rng::new(shared.plan.seed).fork("last calls");
-        // Where room is tight only one after the other finds some.
+        // With scarce resources they find some only one after the other.
         for from in shared.plan.nodes(Role::Compute) {
             for to in shared.plan.nodes(Role::Storage) {
                 let now = self.rack.now();
@@ -259,7 +260,7 @@ impl<'a> MessagingCampaign<'a> {
         report.handshakes_failed = shared.counts.refused.get();
         report.rogues = shared.counts.caught.take();
         let empty = MessageHistory::new(0, 0);
-        // What was broken off has not ended; that is said already.
+        // An aborted run has not ended; that is already reported.
         let broken_off = !report.is_sound();
         let history = shared.history.replace(empty);
         if broken_off && history.violations() == 0 {

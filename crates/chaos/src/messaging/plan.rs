@@ -1,5 +1,4 @@
-//! What a seed makes of a rack, of the units in it, of who calls whom, and of what goes wrong at
-//! which time.
+//! The rack, its units, their calls and the timed faults, as they follow from a seed.
 
 use super::misbehaviour::{Lie, Misbehaviour, Nonsense};
 use super::stream::{Cut, StreamPlan};
@@ -12,12 +11,12 @@ use rackweave_rack::config::{IcrcMethod, NodeConfig, Role as NodeRole};
 use rackweave_sim::checkers::messages::Unit;
 use rackweave_wire::fabric::message::CloseReason;
 
-/// How a connection is left when all is done.
+/// How a connection is left when all work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaving {
-    /// Each end goes when it has done its own.
+    /// Each end leaves when its own work is done.
     Singly,
-    /// All ends go when all have done theirs.
+    /// All ends leave when the work of all is done.
     Together,
     /// The same, and the unit closes the connection first.
     Closing,
@@ -28,33 +27,33 @@ pub(super) enum Leaving {
 pub(super) struct Manners {
     /// Messages on each channel.
     pub messages: u32,
-    /// Their bytes at most, all of a channel together.
+    /// Maximum bytes of all messages of a channel together.
     pub bytes: u64,
-    /// How long the unit rests between messages at most.
+    /// Maximum rest of the unit between messages.
     pub pause_max: Duration,
-    /// How long it looks at a piece, or rests after it, at most.
+    /// Maximum time for which it looks at a piece, or rests after it.
     pub hold_max: Duration,
-    /// Behind how many pieces it does not read for how long.
+    /// After how many pieces it stops reading, and for how long.
     pub stall: Option<(u64, Duration)>,
-    /// Behind how many messages and pieces it closes the connection, and why.
+    /// After how many messages and pieces it closes the connection, and why.
     pub closes: Option<(u64, CloseReason)>,
     pub leaving: Leaving,
 }
 
-/// Who calls whom, when and how.
+/// Caller, target, time and behaviour of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CallPlan {
     pub from: NodeId,
     pub to: NodeId,
     pub at: Instant,
-    /// How long the handshake may take.
+    /// Maximum duration of the handshake.
     pub patience: Duration,
     pub stream: StreamPlan,
     /// Of the compute unit, of the storage unit.
     pub manners: [Manners; 2],
-    /// Which unit gives the handshake up when.
+    /// The unit that gives up the handshake, and when.
     pub gives_up: Option<(Unit, Duration)>,
-    /// Who is a rogue, and how.
+    /// The unit that is a rogue, and its misbehaviour.
     pub misbehaviour: Option<(Unit, Misbehaviour)>,
     /// Whether anything may break the connection.
     pub may_break: bool,
@@ -67,18 +66,18 @@ pub(super) struct UnitPlan {
     pub config: MessagingConfig,
 }
 
-/// Something that happens at a certain time.
+/// An event at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Disturbance {
     Crash(NodeId),
-    /// The node is there again, with nothing in its memory.
+    /// The node returns with empty memory.
     Return(NodeId),
     CutCable(NodeId),
     MendCable(NodeId),
     RestartSwitch,
 }
 
-/// A rack, its units, their calls, and what goes wrong.
+/// A rack, its units, their calls, and the faults.
 #[derive(Clone)]
 pub(super) struct MessagingPlan {
     pub seed: u64,
@@ -86,21 +85,21 @@ pub(super) struct MessagingPlan {
     /// By node: compute units, then storage units.
     pub units: Vec<UnitPlan>,
     pub calls: Vec<CallPlan>,
-    /// Whether NICs give up so early that faults of packets alone may break a connection.
+    /// Whether NICs give up so early that packet faults alone may break a connection.
     pub impatient: bool,
-    /// Whether the tables of NICs, or memory, may be too small for all connections.
+    /// Whether the NIC tables, or memory, may be too small for all connections.
     pub tight: bool,
     pub disturbances: Vec<(Instant, Disturbance)>,
 }
 
-/// How packets fare.
+/// Odds of packet faults.
 const ODDS: Odds = Odds {
     share: 0.5,
     rate_max: 0.02,
     delays_us: &[1, 5, 50],
 };
 
-/// Bytes of a channel's messages at most.
+/// Maximum bytes of a channel's messages.
 const BYTES_MAX: u64 = 300_000;
 
 impl MessagingPlan {
@@ -149,7 +148,7 @@ impl MessagingPlan {
             .map(|(at, _)| NodeId(at as u16))
     }
 
-    /// A call when all is well again.
+    /// A call after everything is repaired.
     pub fn last_call(&self, rng: &mut Rng, from: NodeId, to: NodeId, at: Instant) -> CallPlan {
         CallPlan {
             at,
@@ -175,7 +174,7 @@ fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
         _ => 64 * rng.between(16, 1024) as u32,
     };
     let channels = |rng: &mut Rng, most: u8| rng.between(1, u64::from(most.min(3))) as u8;
-    // A unit has a receive buffer for each channel that leads to it.
+    // A unit has a receive buffer for each incoming channel.
     let (most_up, most_down) = match role {
         Role::Compute => (3, receive_buffers),
         Role::Storage => (receive_buffers, 3),
@@ -199,7 +198,7 @@ fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
         channels_down,
         keepalive: Duration::from_micros(rng.between(100, 2_000)),
         timeout: Duration::from_micros(rng.between(30, 150)),
-        // With all of them, faults of packets alone do not break a connection.
+        // With all retries, packet faults alone do not break a connection.
         retries: match impatient {
             true => rng.between(2, 6) as u8,
             false => 7,
@@ -265,7 +264,7 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
         };
         (unit, misbehaviour)
     });
-    // A rogue's stream is sound, so that it is known what it is taken for.
+    // A rogue's stream is not cut, so that the reason for its detection is known.
     let cut = (breakable && misbehaviour.is_none() && rng.chance(0.2)).then(|| {
         let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
         let after = rng.below(160) as usize;
@@ -296,14 +295,14 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
     }
 }
 
-/// A time within so many powers of two nanoseconds: early is as likely as late.
+/// A time below 2^n nanoseconds, with n drawn from `least` to `most`: early is as likely as late.
 fn within(rng: &mut Rng, least: u64, most: u64) -> Instant {
     let exponent = rng.between(least, most);
     Instant::from_nanos(rng.below(1 << exponent))
 }
 
-/// Most runs last hundreds of microseconds to some milliseconds. The steps of handshakes are often
-/// met.
+/// Most runs last hundreds of microseconds to some milliseconds. Many of these times fall into the
+/// steps of a handshake.
 fn some_time(rng: &mut Rng, calls: &[CallPlan]) -> Instant {
     if rng.chance(0.5) {
         let call = rng.pick(calls);

@@ -19,9 +19,9 @@ pub(super) struct Hearer {
     shared: Rc<Shared>,
     rng: Rng,
     manners: Manners,
-    /// Whether the message that comes is copied out.
+    /// Whether the current message is copied out.
     copies: bool,
-    /// The bytes copied of it.
+    /// The bytes copied so far.
     target: Vec<u8>,
     /// Whether a piece was looked at and is still to be released.
     holds: bool,
@@ -54,21 +54,21 @@ impl Hearer {
         }
     }
 
-    /// When it has to be stepped even if nothing happens.
+    /// When its next step is due even if no event occurs.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let rests = (self.ended.is_none() && self.next_at > now).then_some(self.next_at);
         rests.into_iter().chain(self.receiver.poll_timeout()).min()
     }
 
-    /// Whether nothing is left to do but to go: what was released has been told.
+    /// Whether all work is done: the peer has been notified of everything released.
     pub fn is_settled(&self) -> bool {
         let owes = self.receiver.owes() && self.receiver.closed().is_none();
         self.receiver.is_settled() && !owes
     }
 
-    /// Does what there is to do.
+    /// Advances all pending work.
     pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) {
-        // That it is closed shows when what has come is read.
+        // A close shows once everything that has arrived is read.
         let _ = self.receiver.poll(now, nic);
         for _ in 0..AT_ONCE {
             if self.ended.is_some() || now < self.next_at {
@@ -100,7 +100,7 @@ impl Hearer {
         self.end(Ended::Well);
     }
 
-    /// Takes a piece, or what has come of a message. False: nothing has.
+    /// Takes a piece, or what has arrived of a message. False if nothing has.
     fn hear(&mut self, now: Instant) -> Result<bool, Closed> {
         if !self.holds && !self.receiver.is_within_message() && self.target.is_empty() {
             self.copies = self.rng.chance(0.4);
@@ -179,7 +179,7 @@ impl Hearer {
         Ok(false)
     }
 
-    /// Gives back what it has.
+    /// Frees its resources.
     pub fn destroy(self, nic: &mut dyn Verbs) {
         self.receiver.destroy(nic);
     }

@@ -8,7 +8,7 @@ use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, fill_mes
 use rackweave_verbs::{Access, Region, Verbs};
 use std::rc::Rc;
 
-/// How an end that finds its connection closed has ended.
+/// How an end ended that finds its connection closed.
 pub(super) fn ended_by(closed: Closed) -> Ended {
     match closed.by {
         ClosedBy::Local => Ended::ClosedHere(closed.reason as u16),
@@ -17,14 +17,14 @@ pub(super) fn ended_by(closed: Closed) -> Ended {
     }
 }
 
-/// How a message is given to the sender.
+/// How a message is passed to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Style {
     InPlace,
     Copied,
     /// From a region of its own.
     Lent,
-    /// In one call, if it fits a piece.
+    /// In one call, if it fits into a piece.
     Whole,
 }
 
@@ -36,7 +36,7 @@ struct Current {
     style: Style,
 }
 
-/// Sends messages on a channel, and says that nothing follows.
+/// Sends messages on a channel, and then marks its end.
 pub(super) struct Talker {
     pub name: ChannelName,
     pub sender: Sender,
@@ -46,17 +46,17 @@ pub(super) struct Talker {
     left: u32,
     bytes_left: u64,
     current: Option<Current>,
-    /// A message for which there was no room in one piece: opcode and length.
+    /// A message that did not fit into one piece: opcode and length.
     refused: Option<(u32, u64)>,
     next_at: Instant,
     finished: bool,
-    /// What regions it has lent, until all has arrived.
+    /// The regions it has lent, until all messages have arrived.
     lent: Vec<Region>,
     told: bool,
     pub ended: Option<Ended>,
     /// Messages begun.
     pub events: u64,
-    /// A rogue does not finish.
+    /// False for a rogue: it does not finish.
     pub finishes: bool,
 }
 
@@ -88,18 +88,18 @@ impl Talker {
         }
     }
 
-    /// Whether it has sent all, and knows that all was consumed.
+    /// Whether it has sent all messages, and knows that all were consumed.
     pub fn is_quiet(&self) -> bool {
         self.left == 0 && self.current.is_none() && self.sender.is_consumed()
     }
 
-    /// When it has to be stepped even if nothing happens.
+    /// When its next step is due even if no event occurs.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let rests = (self.ended.is_none() && self.next_at > now).then_some(self.next_at);
         rests.into_iter().chain(self.sender.poll_timeout()).min()
     }
 
-    /// Does what there is to do.
+    /// Advances all pending work.
     pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) {
         let polled = self.sender.poll(now, nic);
         if self.ended.is_some() {
@@ -126,7 +126,7 @@ impl Talker {
     }
 
     fn end_closed(&mut self, closed: Closed) {
-        // It may have been closed because all is done.
+        // The peer may have closed it because all work is done.
         if self.finished && self.sender.is_consumed() {
             return self.end(Ended::Well);
         }
@@ -143,7 +143,7 @@ impl Talker {
         }
     }
 
-    /// Takes notice of what has arrived and been consumed.
+    /// Records which messages have arrived and been consumed.
     fn note(&mut self, nic: &mut dyn Verbs) {
         if self.sender.is_delivered() {
             for region in self.lent.drain(..) {
@@ -188,7 +188,7 @@ impl Talker {
         Ok(())
     }
 
-    /// How long a message is: often at an edge.
+    /// The length of a message: often at a limit.
     fn length(&mut self) -> u64 {
         let piece = self.sender.piece_max() as u64;
         let most = self.sender.message_max();
@@ -207,7 +207,7 @@ impl Talker {
         length.min(most).min(self.bytes_left)
     }
 
-    /// Begins a message. False if there is no room for it.
+    /// Begins a message. False if no buffer is free for it.
     fn begin(&mut self, now: Instant, nic: &mut dyn Verbs) -> Result<bool, SendError> {
         let (opcode, total) = match self.refused.take() {
             Some(message) => message,
@@ -272,7 +272,7 @@ impl Talker {
         Ok(true)
     }
 
-    /// A region with the bytes of a message. False if there is no room for one.
+    /// Creates a region with the bytes of a message. False if it cannot be created.
     fn lend(&mut self, number: u32, total: u64, nic: &mut dyn Verbs) -> bool {
         if total == 0 {
             return false;
@@ -292,7 +292,7 @@ impl Talker {
         }
     }
 
-    /// Writes more of the message begun. False if there is no room for more.
+    /// Writes more of the current message. False if no more fits.
     fn go_on(&mut self, now: Instant) -> bool {
         let Some(current) = &mut self.current else {
             return false;
@@ -315,7 +315,7 @@ impl Talker {
                 wrote = len as u64;
             }
             Style::Copied | Style::Whole => {
-                // More than there is room for, but not much more.
+                // A little more than fits.
                 let room = 3 * self.sender.piece_max() * usize::from(self.sender.has_room());
                 let mut bytes = vec![0; room.min(wanted as usize)];
                 fill_message(&mut bytes, seed, name, number, current.written);
@@ -335,7 +335,7 @@ impl Talker {
             self.after_message(now, total);
             return true;
         }
-        // An empty message waits for its place, too.
+        // An empty message waits for a free buffer, too.
         wrote > 0
     }
 
@@ -353,7 +353,7 @@ impl Talker {
         }
     }
 
-    /// Gives back what it has.
+    /// Frees its resources.
     pub fn destroy(self, nic: &mut dyn Verbs) {
         self.sender.destroy(nic);
         for region in &self.lent {

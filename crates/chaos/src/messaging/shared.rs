@@ -1,4 +1,4 @@
-//! What all units of a run, and those who watch them, share.
+//! State shared by all units of a run and their observers.
 
 use super::plan::{CallPlan, MessagingPlan};
 use super::stream::{Cut, Stream};
@@ -15,9 +15,9 @@ use std::rc::Rc;
 pub(super) struct Call {
     pub number: u32,
     pub plan: CallPlan,
-    /// There once the compute unit has begun.
+    /// Present once the compute unit has begun.
     pub stream: RefCell<Option<Rc<Stream>>>,
-    /// Whether the storage unit has it.
+    /// Whether the storage unit has accepted it.
     pub accepted: Cell<bool>,
     /// Whether it is over for the compute unit, for the storage unit.
     over: [Cell<bool>; 2],
@@ -63,18 +63,18 @@ impl Call {
         self.cell(unit).set(true);
     }
 
-    /// It will not be made.
+    /// Cancels a call that was not begun.
     pub fn cancel(&self) {
         self.over.iter().for_each(|over| over.set(true));
     }
 }
 
-/// What happened, counted.
+/// Counters of a run.
 #[derive(Default)]
 pub(super) struct Counts {
     /// Handshakes that an honest unit gave up or refused.
     pub refused: Cell<u64>,
-    /// Lies and nonsense that were found out, by what they were taken for.
+    /// Lies and invalid handshakes that were detected, by the reported reason.
     pub caught: RefCell<BTreeMap<String, u64>>,
 }
 
@@ -85,21 +85,21 @@ impl Counts {
     }
 }
 
-/// What all share.
+/// State shared by all units.
 pub(super) struct Shared {
     pub plan: MessagingPlan,
     pub memory: Memory,
     pub history: RefCell<MessageHistory>,
-    /// What must not be and the history does not show.
+    /// Violations that the history does not show.
     pub wrong: Findings,
     pub counts: Counts,
     pub calls: RefCell<Vec<Rc<Call>>>,
-    /// Nodes that are dead.
+    /// Nodes that have crashed.
     pub dead: RefCell<Vec<NodeId>>,
 }
 
 impl Shared {
-    /// Enters a call to be made.
+    /// Adds a call to be made.
     pub fn add_call(&self, plan: CallPlan) {
         let mut calls = self.calls.borrow_mut();
         let number = calls.len() as u32;
@@ -110,7 +110,7 @@ impl Shared {
         self.dead.borrow().contains(&node)
     }
 
-    /// Calls that a unit has to see to: made by it and not begun, or made to it and not accepted.
+    /// A call that a unit has to handle: made by it and not begun, or made to it and not accepted.
     pub fn waiting(&self, node: NodeId) -> Option<Rc<Call>> {
         let calls = self.calls.borrow();
         let mut open = calls.iter().filter(|call| {
@@ -129,7 +129,7 @@ impl Shared {
         open.min_by_key(|call| (call.plan.at, call.number)).cloned()
     }
 
-    /// A node dies: what it had to do with is over for it.
+    /// A node crashes: its part of all its calls is over.
     pub fn died(&self, now: Instant, node: NodeId) {
         self.dead.borrow_mut().push(node);
         let mut rng = Rng::new(self.plan.seed ^ now.as_nanos() ^ u64::from(node.0) << 40);
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Whether all calls are over but for those whose unit is dead and never began them.
+    /// Whether all calls are over, except those never begun by a crashed unit.
     pub fn all_over(&self) -> bool {
         let calls = self.calls.borrow();
         calls

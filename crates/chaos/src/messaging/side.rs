@@ -14,7 +14,8 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::rc::Rc;
 
-/// How long an honest unit has to find a lie out: longer than it may read and the network repeat.
+/// Time for an honest unit to detect a lie: longer than its reads and the network's retries may
+/// take.
 const LIE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A unit's side of a connection.
@@ -26,7 +27,7 @@ pub(super) struct Side {
     rng: Rng,
     talkers: Vec<Talker>,
     hearers: Vec<Hearer>,
-    /// It has closed the connection since all is done.
+    /// It has closed the connection because all work is done.
     parted: bool,
     liar: Option<Liar>,
 }
@@ -83,7 +84,7 @@ impl Side {
         }
     }
 
-    /// That of a rogue.
+    /// The side of a rogue.
     pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, unit: Unit, rogue: Rogue, rng: Rng) -> Self {
         let liar = match call.plan.misbehaviour {
             Some((_, Misbehaviour::Lie(lie, which))) => Some(Liar::new(lie, which, &rogue)),
@@ -123,12 +124,12 @@ impl Side {
         senders.or_else(|| receivers.into_iter().find_map(Receiver::closed))
     }
 
-    /// Does what there is to do. True if it is over.
+    /// Advances all pending work. True if the side is over.
     pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) -> bool {
         for talker in &mut self.talkers {
             talker.step(now, nic);
         }
-        // A rogue's receiver would write over its lie.
+        // A rogue's receiver would overwrite its lie.
         let lied = self.liar.as_ref().is_some_and(|liar| liar.said.is_some());
         if !lied {
             for hearer in &mut self.hearers {
@@ -193,7 +194,7 @@ impl Side {
         if self.rng.chance(0.5) {
             return;
         }
-        // It does not want to read what has come, either.
+        // Nor does it read what has arrived.
         if let Some(closed) = self.closed() {
             for hearer in &mut self.hearers {
                 hearer.end(ended_by(closed));
@@ -201,7 +202,7 @@ impl Side {
         }
     }
 
-    /// Ends that have done what they had to do go. True if all are gone.
+    /// Removes ends whose work is done. True if all are removed.
     fn leave(&mut self, now: Instant, nic: &mut dyn Verbs) -> bool {
         let talker_done =
             |talker: &mut Talker| talker.ended.is_some() && talker.sender.is_settled();
@@ -230,7 +231,7 @@ impl Side {
         self.talkers.is_empty() && self.hearers.is_empty()
     }
 
-    /// Counts a lie that was found out.
+    /// Counts a detected lie.
     fn count(&self) {
         let by_peer = self
             .call

@@ -1,11 +1,11 @@
-//! How much room a NIC has: what connections leave behind takes some of it.
+//! The free resources of a NIC: what connections leave behind uses up some of them.
 
 use rackweave_base::{Block, NodeId};
 use rackweave_rack::SimulatedRack;
 use rackweave_rack::testing::SimulatedMachines;
 use rackweave_verbs::{Access, QpCapabilities, Verbs};
 
-/// What can still be made at a NIC.
+/// Objects that can still be created at a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Spare {
     queue_pairs: usize,
@@ -14,7 +14,8 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// The room of a node, found by filling it, with `block` in all regions; nothing of a dead one.
+    /// The free resources of a node, found by using them up, with `block` in all regions; zero for
+    /// a crashed node.
     pub fn of(rack: &mut SimulatedRack, node: NodeId, block: &Block) -> Self {
         let Some(mut nic) = rack.nic_mut(node) else {
             return Self::default();
@@ -43,7 +44,7 @@ impl Spare {
             regions.push(region);
         }
         spare.regions = regions.len();
-        // What has just been made is there and nobody uses it.
+        // These objects were just created and have no other user.
         for qpn in pairs {
             let _ = nic.destroy_qp(qpn);
         }

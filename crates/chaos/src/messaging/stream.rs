@@ -1,15 +1,15 @@
-//! Streams of bytes between two units, as TCP makes them: what is written comes later, in other
-//! portions, and may end or fall silent at any byte.
+//! Byte streams between two units, with the behaviour of TCP: written bytes arrive later, in other
+//! portions, and the stream may end or fall silent at any byte.
 
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_sim::checkers::messages::Unit;
 use std::collections::VecDeque;
 
-/// How a direction of a stream comes to an early end.
+/// How a direction of a stream ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cut {
-    /// Nothing more comes, and nobody says so.
+    /// Nothing more arrives, and no end is reported.
     Silent,
     /// The reader sees the end.
     End,
@@ -18,13 +18,13 @@ pub(super) enum Cut {
 /// How a stream behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StreamPlan {
-    /// How long a portion takes at most.
+    /// Maximum delay of a portion.
     pub delay_max: Duration,
-    /// Which direction is cut after how many bytes: that in which this unit writes.
+    /// The direction that is cut, given by the unit that writes, and after how many bytes.
     pub cut: Option<(Unit, usize, Cut)>,
 }
 
-/// What comes out of a stream.
+/// The result of a read from a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Came {
     Bytes(Vec<u8>),
@@ -39,7 +39,7 @@ pub(super) struct Stream {
 
 struct Inner {
     rng: Rng,
-    /// By who writes: the compute unit, the storage unit.
+    /// By the writing unit: the compute unit, the storage unit.
     pipes: [Pipe; 2],
 }
 
@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// A unit closes its direction, behind what it has written.
+    /// A unit closes its direction, after what it has written.
     pub fn end(&self, now: Instant, from: Unit) {
         let mut inner = self.inner.borrow_mut();
         let Inner { rng, pipes } = &mut *inner;
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// A unit dies. What it had sent still comes; then the peer sees the end, or nothing.
+    /// A unit crashes. What it had sent still arrives; then the peer sees the end, or nothing.
     pub fn kill(&self, now: Instant, unit: Unit, how: Cut) {
         if how == Cut::End {
             self.end(now, unit);
@@ -119,7 +119,7 @@ impl Stream {
         }
     }
 
-    /// What has come for a unit.
+    /// Bytes that have arrived for a unit.
     pub fn read(&self, now: Instant, unit: Unit) -> Option<Came> {
         let pipe = &mut self.inner.borrow_mut().pipes[at(unit.peer())];
         let due = pipe.under_way.front().is_some_and(|&(at, _)| at <= now);
@@ -127,7 +127,7 @@ impl Stream {
             .map(|(_, came)| came)
     }
 
-    /// When something comes for a unit, if anything is under way.
+    /// When the next bytes arrive for a unit, if any are in flight.
     pub fn next_at(&self, unit: Unit) -> Option<Instant> {
         let pipe = &self.inner.borrow().pipes[at(unit.peer())];
         pipe.under_way.front().map(|&(at, _)| at)

@@ -1,4 +1,4 @@
-//! A unit: it calls or is called, and talks on its connections.
+//! A unit: it makes and accepts calls, and exchanges messages on its connections.
 
 use super::forger::{Forged, Forger};
 use super::misbehaviour::{Misbehaviour, Nonsense};
@@ -17,7 +17,7 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::{Mtu, Verbs};
 use std::rc::Rc;
 
-/// How often a unit looks who has called it.
+/// Interval at which a unit looks for incoming calls.
 const LOOK: Duration = Duration::from_micros(5);
 
 /// A unit of a node.
@@ -43,11 +43,11 @@ struct Handshake {
     call: Rc<Call>,
     stream: Rc<Stream>,
     machine: Machine,
-    /// When the unit gives it up.
+    /// When the unit gives up the handshake.
     until: Option<Instant>,
 }
 
-/// What came of a handshake.
+/// The result of a handshake.
 enum Outcome {
     Waiting,
     Connected(Box<Side>),
@@ -62,7 +62,7 @@ impl UnitActor {
         let address = Address::of_node(node);
         let mtu =
             Mtu::from_bytes(shared.plan.config.nic.mtu).expect("a configuration has one of these");
-        // Every unit of a rack knows its name, or does not mind.
+        // All units of a rack know its name, or accept any.
         let fabric = shared.plan.seed | 1;
         let terms = UnitTerms::new(&config, fabric, address.ip, address.mac, mtu);
         Self {
@@ -82,7 +82,7 @@ impl UnitActor {
         }
     }
 
-    /// Makes the calls that are due and takes those that have come.
+    /// Begins the calls that are due and accepts incoming ones.
     fn meet(&mut self, now: Instant) {
         while let Some(call) = self.shared.next_call(self.node)
             && call.plan.at <= now
@@ -135,7 +135,7 @@ impl UnitActor {
         });
     }
 
-    /// Goes on with a handshake.
+    /// Advances a handshake.
     fn shake(&mut self, now: Instant, nic: &mut dyn Verbs, hands: &mut Handshake) -> Outcome {
         while let Some(came) = hands.stream.read(now, self.unit) {
             match (&mut hands.machine, came) {
@@ -214,7 +214,7 @@ impl UnitActor {
         }
     }
 
-    /// Whether a handshake of an honest unit may have failed so.
+    /// Checks whether a handshake of an honest unit may have failed with this error.
     fn judge(&self, now: Instant, call: &Call, error: &HandshakeError) {
         let (code, plan) = (error.code(), &call.plan);
         let nonsense: Option<Nonsense> = match plan.misbehaviour {
@@ -226,7 +226,7 @@ impl UnitActor {
         }
         let interrupted = match code {
             RefusalCode::TooLate | RefusalCode::Stopping => true,
-            // Who gives up says so without waiting for its turn.
+            // A unit that gives up sends its refusal without waiting for its turn.
             RefusalCode::OutOfOrder => plan.gives_up.is_some(),
             _ => false,
         };
@@ -244,7 +244,7 @@ impl UnitActor {
         }
     }
 
-    /// When it has to be stepped even if no packet comes.
+    /// When its next step is due even if no packet arrives.
     fn due(&self, now: Instant) -> Instant {
         let calls = self.shared.next_call(self.node).map(|call| call.plan.at);
         let handshakes = self.handshakes.iter().flat_map(|hands| {

@@ -1,4 +1,4 @@
-//! Those who use pages: they read, change, look again, and tell the checker everything.
+//! Users of pages: they read, change and check pages again, and report everything to the checker.
 
 use super::shared::{Next, Session, Shared};
 use crate::campaign::{ROUNDS_MAX, count};
@@ -12,15 +12,15 @@ use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What a worker is to do.
+/// The task of a worker.
 pub(super) enum Work {
-    /// So many fixes of all kinds.
+    /// This many fixes of all kinds.
     Random(u32),
     /// Reads all pages, each once.
     ReadAll,
     /// Reads these pages.
     Listed(VecDeque<u64>),
-    /// Writes home what its node has changed. It must succeed.
+    /// Writes home the changes of its node. It must succeed.
     Flush,
     Done,
 }
@@ -29,32 +29,32 @@ pub(super) enum Work {
 pub(super) struct Browser {
     shared: Rc<Shared>,
     session: Rc<Session>,
-    /// Nothing once it has ended.
+    /// `None` once it has ended.
     worker: Option<Worker<Channel>>,
     rng: Rng,
     work: Work,
     jobs: Vec<Job>,
     flush: Option<(Flush, FlushAsked)>,
     next_at: Instant,
-    /// Steps of one whose node is taken for dead.
+    /// Remaining steps while its node is presumed dead.
     steps_left: u32,
-    /// What such a one asks for after that.
+    /// The request that it makes after that.
     in_vain: Option<Fix>,
 }
 
-/// A page of the worker's.
+/// The state of a page that the worker uses.
 enum Job {
     Asked(Fix, Asked, PageId),
-    /// Fixed shared until then, and whether it is validated after that.
+    /// Fixed shared until this time, and whether it is validated afterwards.
     Reads(PageGuard, Got, Instant, bool),
     Validates(PageGuard, Got, Asked, Validation),
-    /// Fixed exclusively until then, and the change, if it is half made.
+    /// Fixed exclusively until this time, and the change, if it is half done.
     Holds(PageGuard, Instant, Option<PageStamp>),
     Over,
 }
 
 impl Browser {
-    /// A worker takes its session.
+    /// Takes the worker from its session.
     pub fn new(shared: Rc<Shared>, session: Rc<Session>, work: Work) -> Option<Self> {
         let worker = session.worker.borrow_mut().take()?;
         Some(Self {
@@ -71,7 +71,7 @@ impl Browser {
         })
     }
 
-    /// Gets on with all pages that it has asked for or has. True if anything happened.
+    /// Advances all requested and fixed pages. True if anything happened.
     fn advance(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
         let mut happened = false;
         let mut jobs = core::mem::take(&mut self.jobs);
@@ -110,7 +110,7 @@ impl Browser {
                     return Next::Wait(Job::Validates(guard, got, asked, validation));
                 };
                 self.shared.look_again(self.session.who, &guard, got);
-                // As if it had been read then.
+                // Counts as a read at that time.
                 if result == Ok(true) {
                     self.shared.history.borrow_mut().shared(now, asked, got);
                 }
@@ -176,7 +176,7 @@ impl Browser {
         }
     }
 
-    /// Begins what it is to do next. True if it did.
+    /// Begins the next operation. True if it did.
     fn begin(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
         let habits = self.shared.habits;
         if now < self.next_at || self.jobs.len() >= habits.at_once {
@@ -260,7 +260,7 @@ impl Browser {
         true
     }
 
-    /// Whether it has asked for a page or has it.
+    /// Whether it has requested or fixed a page.
     fn uses(&self, page: PageId) -> bool {
         self.jobs.iter().any(|job| match job {
             Job::Asked(_, _, other) => *other == page,
@@ -281,7 +281,7 @@ impl Browser {
         nothing_left && self.jobs.is_empty() && self.flush.is_none() && worker.is_idle()
     }
 
-    /// When something is due even if no packet comes.
+    /// When its next step is due even if no packet arrives.
     fn due(&self, worker: &Worker<Channel>, now: Instant) -> Option<Instant> {
         let jobs = self.jobs.iter().filter_map(|job| match job {
             Job::Reads(_, _, until, _) | Job::Holds(_, until, _) => Some(*until),
@@ -291,13 +291,13 @@ impl Browser {
         jobs.chain(next).chain(worker.poll_timeout()).min()
     }
 
-    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody. It asks
-    /// for pages to change, and must get none.
+    /// The node is presumed dead: it releases its fixed pages and reports nothing. It requests
+    /// pages exclusively, and must get none.
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         for job in core::mem::take(&mut self.jobs) {
             match job {
                 Job::Asked(fix, ..) => worker.abandon(fix),
-                // Half of it, which nobody must ever see.
+                // Half a change, which no reader may ever see.
                 Job::Holds(mut guard, ..) => guard.update(0..1, |bytes| bytes[0] ^= 0xff),
                 _ => {}
             }

@@ -1,15 +1,15 @@
-//! Polls those workers of a node whose actors have done their part.
+//! Polls those workers of a node whose actors are done.
 //!
-//! A directory that was made again may ask a node about pages in doubt, and holds their latches for
-//! it until it has found out. A node does that while one of its workers is polled, and no longer:
-//! as a `PageService` does with those that nobody has, while anybody waits for a page.
+//! A rebuilt directory may query a node about pages in doubt, and holds their latches for the node
+//! until the answers are in. A node answers only while one of its workers is polled. A
+//! `PageService` likewise polls workers that no thread uses, while any thread waits for a page.
 
 use super::shared::{Session, Shared};
 use crate::campaign::wait;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// The attendant. It ends when nothing is left to be done.
+/// The attendant. It ends when no work is left.
 pub(super) struct Attendant {
     pub shared: Rc<Shared>,
     pub sessions: Vec<Rc<Session>>,
@@ -24,7 +24,7 @@ impl Actor for Attendant {
                 return Step::Done;
             }
             let mut resting = session.worker.borrow_mut();
-            // One at work is polled by who has it.
+            // A worker in use is polled by its user.
             let Some(worker) = resting.as_mut() else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! What goes wrong, and what the controller does, at which time.
+//! Faults and actions of the controller, with their times.
 
 use super::plan::Indexing;
 use crate::wrong::{self, nanos};
@@ -6,46 +6,46 @@ use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
 use std::collections::BTreeMap;
 
-/// Something that happens at a certain time.
+/// An event at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Disturbance {
-    /// A node dies; nobody is told yet.
+    /// A node crashes; the controller does not know yet.
     Crash(NodeId),
-    /// The controller hears that it is dead.
+    /// The controller learns of the crash.
     Tell(NodeId),
-    /// It is there again, with empty buffer frames.
+    /// The node returns, with empty buffer frames.
     Return(NodeId),
-    /// The losses of before are accepted.
+    /// Earlier losses are accepted.
     Accept,
-    /// A node that is alive is taken for dead, and ends when it finds out.
+    /// A live node is presumed dead, and ends when it notices.
     Presume(NodeId),
-    /// The memory server dies, and the controller hears of it.
+    /// The memory server crashes, and the controller is notified.
     CrashServer(NodeId),
-    /// The switch forgets everything.
+    /// The switch loses all state.
     RestartSwitch,
-    /// The power of everything fails, the device's included.
+    /// The power fails everywhere, including the device.
     CutPower,
     CutCable(NodeId),
-    /// For so long that queue pairs give up.
+    /// So long that queue pairs give up.
     LongCut(NodeId),
     MendCable(NodeId),
     /// The NVMe target's process ends.
     StopTarget,
     /// Another takes its place, over the same medium.
     StartTarget,
-    /// The device has room for so many new blocks, and no more.
+    /// The device has space for this many new blocks, and no more.
     Fill(u64),
-    /// It has room again.
+    /// It has space again.
     Free,
-    /// The device answers nothing for so long.
+    /// The device answers nothing for this time.
     Stall(Duration),
-    /// Reads and writes of a page's home fail, and no longer.
+    /// Reads and writes of a page's home start or stop failing.
     Break(u64),
     Mend(u64),
-    /// A block of a page's home, by its number, has other bytes than were written.
+    /// A block of a page's home, given by its number, is damaged.
     Tear(u64, u64),
     Zero(u64, u64),
-    /// The controller has the switch index a page, or index it no longer.
+    /// The controller makes the switch index a page, or stop indexing it.
     Promote(u64),
     Demote(u64),
 }
@@ -55,12 +55,12 @@ pub(super) fn some_time(rng: &mut Rng) -> Instant {
     wrong::some_time(rng, 13, 22)
 }
 
-/// A time at which more has been changed.
+/// A time at which more changes have been made.
 fn later(rng: &mut Rng) -> Instant {
     some_time(rng).max(some_time(rng))
 }
 
-/// Until somebody notices that a node is dead.
+/// Time until a node's crash is noticed.
 fn unnoticed(rng: &mut Rng) -> Duration {
     let most = *rng.pick(&[0, 10_000, 1_000_000, 4_000_000]);
     nanos(rng, 0, most)
@@ -96,7 +96,7 @@ pub(super) fn plan(
     }
     if rng.chance(if outage.is_some() { 0.8 } else { 0.2 }) {
         for _ in 0..rng.between(1, 2) {
-            // While the target is away, what a page's home has cannot be asked.
+            // While the target is down, the content of a page's home cannot be read.
             let at = match outage.filter(|_| rng.chance(0.7)) {
                 Some((stop, down)) => stop + Duration::from_nanos(rng.below(down.as_nanos())),
                 None => later(rng),
@@ -144,7 +144,7 @@ pub(super) fn plan(
     all
 }
 
-/// The controller has the switch index a page, or index it no longer.
+/// The controller makes the switch index a page, or stop indexing it.
 pub(super) fn index(rng: &mut Rng, page: u64) -> Disturbance {
     match rng.chance(0.5) {
         true => Disturbance::Promote(page),
@@ -167,8 +167,8 @@ fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbanc
     }
 }
 
-/// What goes wrong in the device, beside everything else. `damage`: bytes may change, too, since
-/// pages have checksums.
+/// Faults of the device, in addition to all others. `damage`: bytes may change, too, because pages
+/// have checksums.
 pub(super) fn device(
     rng: &mut Rng,
     pages: u64,
@@ -177,7 +177,7 @@ pub(super) fn device(
 ) -> Vec<(Instant, Disturbance)> {
     let mut all = Vec::new();
     if rng.chance(0.1) {
-        // The longest are beyond the patience of a channel, too. They are rare, since workers that
+        // The longest exceed the patience of a channel, too. They are rare, because workers that
         // poll for a second make ten million events.
         let most = match rng.chance(0.02) {
             true => 1_500_000,
@@ -198,13 +198,13 @@ pub(super) fn device(
         let mut zeroes = BTreeMap::new();
         for _ in 0..rng.between(1, 12) {
             let (at, page) = (later(rng), rng.below(pages));
-            // The header is in the first.
+            // The header is in the first block.
             let block = match rng.chance(0.5) {
                 true => 0,
                 false => rng.below(blocks_per_page),
             };
-            // A home of nothing but zeroes is one that was never written, so one block of a page
-            // may become that, and no second one.
+            // A home of only zeroes was never written, so one block of a page may become zero, but
+            // not a second one.
             let zeroed = blocks_per_page > 1
                 && rng.chance(0.5)
                 && *zeroes.entry(page).or_insert(block) == block;

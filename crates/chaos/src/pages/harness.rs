@@ -1,4 +1,4 @@
-//! A rack with a store of pages on it, and those who use them.
+//! A rack with a page store on it, and its users.
 
 use super::actors::{Browser, Work};
 use super::allocators::{self, Store, StoreUser};
@@ -28,10 +28,10 @@ pub(super) const IDENTITY: u64 = 0x5eed;
 /// Drives of the storage node.
 const DRIVES: usize = 2;
 
-/// Pages that a batch of double writes may have.
+/// Maximum pages of a batch of double writes.
 const BATCH: u64 = 8;
 
-/// Blocks of the area of double writes.
+/// Blocks of the double-write area.
 pub(super) fn area_blocks(plan: &PagesPlan) -> u64 {
     2 * (1 + BATCH * u64::from(plan.config.switch.page_size / plan.store.block_size))
 }
@@ -50,12 +50,12 @@ const TARGET: TargetOptions = TargetOptions { commands: 8 };
 struct Drives {
     medium: MemoryBackend,
     stall: SsdStall,
-    /// Targets that there were.
+    /// Number of targets so far.
     targets: Cell<u64>,
 }
 
 impl Drives {
-    /// What a target has of the stores.
+    /// The namespaces of a target, one for each store.
     fn namespaces(
         &self,
         plan: &PagesPlan,
@@ -80,28 +80,28 @@ impl Drives {
     }
 }
 
-/// Numbers of nodes that come back after their death are so far apart.
+/// Distance between a node's numbers before and after a crash.
 const LIVES: u16 = 100;
 
-/// A rack at work.
+/// A running rack.
 pub(super) struct Harness<'a> {
     pub plan: &'a PagesPlan,
     pub rack: SimulatedRack,
     pages: PageService,
     pub shared: Rc<Shared>,
     drives: Drives,
-    /// Nodes that are alive and taken for dead.
+    /// Nodes that are alive and presumed dead.
     presumed: Vec<NodeId>,
-    /// By node: how often it has come back.
+    /// By node: how often it has returned.
     lives: Vec<u16>,
-    /// By node; empty while it is dead.
+    /// By node; empty while it is down.
     pub sessions: Vec<Vec<Rc<Session>>>,
-    /// Nodes that are dead without the controller knowing.
+    /// Crashed nodes of which the controller does not know.
     pub untold: Vec<NodeId>,
     pub target_stopped: bool,
     /// The power has failed.
     pub is_cut: bool,
-    /// Nothing is to go wrong any more.
+    /// No further fault is to occur.
     pub quiet: bool,
     pub report: &'a mut SeedReport,
 }
@@ -164,7 +164,7 @@ impl<'a> Harness<'a> {
         Ok(harness)
     }
 
-    /// Another target takes the place of one that ended, if it did.
+    /// Starts another target in place of one that ended, if it did.
     pub fn start_target(&mut self) -> Result<(), String> {
         if !core::mem::take(&mut self.target_stopped) {
             return Ok(());
@@ -211,7 +211,7 @@ impl<'a> Harness<'a> {
         !self.sessions[at].is_empty()
     }
 
-    /// All workers of a node that use the first store, or its first one, do this.
+    /// All workers of a node that use the first store, or only its first one, do this work.
     pub fn spawn(&mut self, at: usize, all: bool, work: impl Fn() -> Work) {
         let count = if all { self.plan.browsers() } else { 1 };
         let sessions: Vec<_> = self.sessions[at].iter().take(count).cloned().collect();
@@ -222,7 +222,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A node's user of the second store follows a script, if there is one.
+    /// The node's user of the second store, if any, runs a script.
     pub fn spawn_store_user(&mut self, at: usize, script: allocators::Script) {
         let session = self.sessions[at].last().cloned();
         if let Some(session) = session.filter(|_| self.plan.second.is_some()) {
@@ -232,7 +232,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// An actor begins, if it has a worker.
+    /// Starts an actor, if it has a worker.
     fn begin(&mut self, at: usize, who: Who, actor: Option<impl Actor + 'static>) {
         match actor {
             Some(actor) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(actor)),
@@ -251,7 +251,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A node that is alive is taken for dead.
+    /// A live node is presumed dead.
     pub fn presume(&mut self, at: usize) {
         let (now, number) = (self.rack.now(), self.number(at));
         let node = self.plan.nodes[at].node;
@@ -275,7 +275,7 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The memory server dies, and the controller hears of it.
+    /// The memory server crashes, and the controller is notified.
     pub fn crash_server(&mut self, server: NodeId) {
         let before = self.rack.lost_pages().to_vec();
         self.made_again();
@@ -284,11 +284,11 @@ impl<'a> Harness<'a> {
         self.attend();
     }
 
-    /// The directory is lost, and made again. If a node is dead that nobody has heard of, what it
-    /// had is unknown.
+    /// The directory is lost, and rebuilt. If a crashed node is still unknown to the controller,
+    /// the pages that it had are in doubt.
     fn made_again(&self) {
         let is_partial = !self.untold.is_empty();
-        // A target that is there again may not have recovered yet.
+        // A restarted target may not have recovered yet.
         let is_blind = self.report.restarts > 0;
         let mut history = self.shared.history.borrow_mut();
         let damaged = self.shared.damaged.borrow();
@@ -302,7 +302,8 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Nodes may be asked about pages in doubt: those whose workers rest, too.
+    /// Spawns attendants, so that nodes answer queries about pages in doubt even if their workers
+    /// rest.
     fn attend(&mut self) {
         for (member, sessions) in self.plan.nodes.iter().zip(&self.sessions) {
             let attendant = Attendant {
@@ -313,7 +314,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A node dies.
+    /// A node crashes.
     pub fn crash(&mut self, at: usize) {
         let (now, number) = (self.rack.now(), self.number(at));
         self.shared.crash(now, number);
@@ -321,14 +322,14 @@ impl<'a> Harness<'a> {
         self.sessions[at].clear();
     }
 
-    /// The controller hears of a node's death, and says what is lost.
+    /// The controller is notified of a node's crash, and reports the losses.
     pub fn tell(&mut self, node: NodeId) {
         let before = self.rack.lost_pages().to_vec();
         self.rack.crash_node(node);
         self.report_losses(&before);
     }
 
-    /// Tells the checker of losses that there were not `before`.
+    /// Reports losses to the checker that are not in `before`.
     fn report_losses(&self, before: &[LostPage]) {
         let mut history = self.shared.history.borrow_mut();
         for lost in self.rack.lost_pages() {
@@ -338,7 +339,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A node is there again.
+    /// A node returns.
     pub fn revive(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
         if !self.presumed.contains(&node) {
@@ -351,7 +352,7 @@ impl<'a> Harness<'a> {
         self.take_seats(at)
     }
 
-    /// Accepts all losses that there are. Pages that somebody still has latched stay lost.
+    /// Accepts all losses. Pages that are still latched stay lost.
     pub fn accept(&mut self) {
         for LostPage { page, version } in self.rack.lost_pages().to_vec() {
             if self.rack.accept_loss(page) && Store::is_judged(page) {
@@ -368,19 +369,19 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Requests may fail from now on for another reason.
+    /// From now on requests may fail for another reason.
     pub fn excuse(&self, change: impl FnOnce(&mut Excuses)) {
         let mut excuses = self.shared.excuses.get();
         change(&mut excuses);
         self.shared.excuses.set(excuses);
     }
 
-    /// The device answers nothing for so long.
+    /// The device answers nothing for this time.
     pub fn stall(&self, lasts: Duration) {
         self.drives.stall.hold_until(self.rack.now() + lasts);
     }
 
-    /// Reads and writes of a page's home fail, or no longer.
+    /// Reads and writes of a page's home start or stop failing.
     pub fn set_broken(&self, page: u64, broken: bool) {
         let (first, count) = self.home(page);
         for block in first..first + count {
@@ -388,7 +389,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A block of a page's home has other bytes than were written.
+    /// A block of a page's home is damaged: its bytes differ from those written.
     pub fn damage(&self, page: u64, block: u64, zeroed: bool) {
         let block = self.home(page).0 + block;
         match zeroed {
@@ -402,7 +403,7 @@ impl<'a> Harness<'a> {
         self.shared.damaged.borrow_mut().insert(page);
     }
 
-    /// The first block of a page's home, and how many it has.
+    /// The first block of a page's home, and its number of blocks.
     fn home(&self, page: u64) -> (u64, u64) {
         let blocks = u64::from(self.plan.config.switch.page_size / self.plan.store.block_size);
         (page * blocks, blocks)

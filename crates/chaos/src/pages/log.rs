@@ -1,4 +1,4 @@
-//! Redo logs of the nodes, which lag behind, and what pages owe to them.
+//! Redo logs of the nodes, which lag behind, and checks of pages against them.
 
 use super::shared::Shared;
 use rackweave_endpoint::page_store::{PageGuard, RedoLog};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The log of one node: what is asked for is durable some questions later.
+/// The log of one node: a requested write becomes durable some queries later.
 #[derive(Debug)]
 pub(super) struct NodeLog {
-    /// Questions for which a write takes.
+    /// Number of queries that a write takes.
     lag: u64,
     state: Mutex<Written>,
     durable: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct NodeLog {
 
 #[derive(Debug, Default)]
 struct Written {
-    /// The LSN up to which is being written, and the questions left until it is durable.
+    /// The LSN up to which the log is being written, and the remaining queries until it is durable.
     under_way: Option<(u64, u64)>,
 }
 
@@ -47,24 +47,24 @@ impl RedoLog for NodeLog {
     }
 }
 
-/// The logs of all nodes, and what was appended to them.
+/// The logs of all nodes, and all records appended to them.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     /// By the node's number in each of its lives.
     of_nodes: BTreeMap<u16, Arc<NodeLog>>,
     last_lsn: u64,
-    /// The LSN of each change. One that was lost may be made once more, byte for byte.
+    /// The LSNs of each change. A lost change may be made once more, byte for byte.
     changes: BTreeMap<PageStamp, Vec<u64>>,
 }
 
 impl Logs {
-    /// The log of a node that begins a life, or goes on with it over the same medium.
+    /// The log of a node that begins a life, or continues one over the same medium.
     pub fn open(&mut self, node: u16, lag: u64) -> Arc<NodeLog> {
         let log = self.of_nodes.entry(node);
         log.or_insert_with(|| Arc::new(NodeLog::new(lag))).clone()
     }
 
-    /// A change is appended to the log of its writer, if that has one.
+    /// Appends a change to the log of its writer, if the writer has one.
     pub fn append(&mut self, guard: &mut PageGuard, change: PageStamp) {
         if self.of_nodes.contains_key(&change.writer.node) {
             self.last_lsn += 1;
@@ -76,8 +76,8 @@ impl Logs {
 }
 
 impl Shared {
-    /// A page that somebody got bears the LSN of its last change, and whoever got it at another
-    /// node finds that change in its writer's log.
+    /// Checks that a fixed page bears the LSN of its last change, and that a reader at another node
+    /// finds this change in its writer's log.
     pub fn check_log(&self, node: u16, guard: &PageGuard, change: PageStamp) {
         let logs = self.logs.borrow();
         let Some(lsns) = logs.changes.get(&change) else {

@@ -1,23 +1,23 @@
-//! The campaign against the page store: nodes that share pages through the switch's directory and a
-//! memory server's, over an NVMe target; packet faults, cut cables, nodes that die and come back, a
-//! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts,
-//! a switch that restarts, entries that move between the two directories, logs that lag.
+//! The campaign against the page store. Nodes share pages through the switch's directory and a
+//! memory server's, over an NVMe target. Packets suffer faults, cables are cut, nodes crash and
+//! return, the target and the switch restart, the power fails. The device runs full, does not
+//! answer, fails or loses data. Entries move between the two directories, and logs lag.
 //!
-//! What must hold (docs/faults.md) is judged by the histories of pages
-//! (`rackweave_sim::checkers::page_history`): one holder at most, no lost update, no torn page,
-//! nothing stale; what dies with a node is reported lost and not served in an older version. In the
-//! end all nodes read all pages, write everything home, and a new rack over the same medium finds
-//! it.
+//! The histories of pages (`rackweave_sim::checkers::page_history`) judge the invariants
+//! (docs/faults.md): at most one holder, no lost update, no torn page, no stale page; changes that
+//! die with a node are reported lost, and the page is not served in an older version. At the end
+//! all nodes read all pages, write all changes home, and a new rack over the same medium finds
+//! them.
 //!
 //! Two of five seeds have a second store, which is formatted, opened and closed, and whose pages
-//! are allocated and freed ([`allocators`]). That no page is in use twice, whatever crashes, is
-//! judged by `rackweave_sim::checkers::PageUse`. In the end it is closed, and the new rack finds it
-//! so, or, after a power cut, open; its map has every page in use, and all others can be had but
-//! those that were leaked.
+//! are allocated and freed ([`allocators`]). `rackweave_sim::checkers::PageUse` judges that no page
+//! is in use twice, whatever crashes. At the end the store is closed, and the new rack finds it
+//! closed or, after a power cut, open; its map has every page in use, and all others can be
+//! allocated except leaked ones.
 //!
-//! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`harness`] builds it;
-//! [`actors`] use the pages, an [`attendant`] polls those that rest, a [`rogue`] misuses them;
-//! [`shared`] is what they tell each other.
+//! [`plan`] draws the rack and pages of a seed, [`disturb`] its faults; [`harness`] builds it;
+//! [`actors`] use the pages, an [`attendant`] polls idle workers, a [`rogue`] misuses the pages;
+//! [`shared`] is their common state.
 
 mod actors;
 mod allocators;
@@ -44,16 +44,16 @@ use rackweave_target::MemoryBackend;
 use shared::{Excuses, Shared};
 use std::rc::Rc;
 
-/// Within this time after a node's death its latches are others'. It includes the time until the
-/// controller hears of it, cut cables and restarts of the target.
+/// Time after a node's crash within which its latches become free. It includes the time until the
+/// controller is notified, cut cables and restarts of the target.
 const RELEASED: Duration = Duration::from_millis(100);
 
-/// How long a channel to the directory waits, and how long everything that goes wrong beside a
-/// device that does not answer takes at most.
+/// Patience of a channel to the directory, and the maximum duration of all faults except a device
+/// that does not answer.
 const CHANNEL_PATIENCE: Duration = Duration::from_secs(1);
 const OTHER_DELAYS: Duration = Duration::from_millis(25);
 
-/// How often a loss is accepted that cannot be yet.
+/// Interval at which the acceptance of a loss is retried.
 const ACCEPT_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) fn run(seed: u64) -> SeedReport {
@@ -67,7 +67,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
         Err(error) => report.violations.push(error),
     }
     if report.is_sound() {
-        // Of what was flushed nothing is lost, even if the power fails afterwards.
+        // Flushed data is not lost, even if the power fails afterwards.
         let mut rng = Rng::new(seed).fork("power");
         medium.set_room(None);
         medium.power_cut(&mut rng);
@@ -100,7 +100,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
     report
 }
 
-/// What the target has of a store.
+/// The medium that the target has for a store.
 fn medium(plan: &PagesPlan, pages: u64) -> MemoryBackend {
     let size = plan.store.block_size;
     let blocks = pages * u64::from(plan.config.switch.page_size / size);
@@ -140,8 +140,8 @@ fn shared(plan: &PagesPlan) -> Shared {
 }
 
 impl Campaign for Harness<'_> {
-    /// The longest honest phases take tens of milliseconds. With what its plan holds up, a phase
-    /// must not last 8 s, after which nodes help themselves.
+    /// The longest legitimate phases take tens of milliseconds. With the stalls of its plan, a
+    /// phase must not last 8 s, after which nodes resolve the stall on their own.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn rack(&mut self) -> &mut SimulatedRack {
@@ -175,7 +175,8 @@ impl Harness<'_> {
         self.plan.nodes.len()
     }
 
-    /// The whole story: work among disturbances, then quiet. True if the power failed before.
+    /// The whole run: work during disturbances, then a quiet phase. True if the power failed
+    /// before.
     fn play(mut self) -> bool {
         let plan = self.plan;
         campaign::schedule(&mut self.rack, &plan.disturbances);
@@ -187,7 +188,7 @@ impl Harness<'_> {
             self.quieten();
             self.read_all();
             self.flush_all();
-            // The second store is closed in an orderly way.
+            // Closes the second store cleanly.
             self.at_store(allocators::Script::Retire);
             self.one_at_store(allocators::Script::Close);
         }
@@ -195,10 +196,10 @@ impl Harness<'_> {
         self.is_cut
     }
 
-    /// What was written home is there.
+    /// Checks that everything written home is present.
     fn reopened(mut self) {
         self.read_all();
-        // The second store is open again, and everything that is free can be had.
+        // Opens the second store again and allocates all free pages.
         self.one_at_store(allocators::Script::Exhaust);
         self.report.add_rack(&self.rack);
     }
@@ -242,7 +243,7 @@ impl Harness<'_> {
             }
             Disturbance::CutCable(node) => self.rack.set_link_down(node, true),
             Disturbance::LongCut(node) => {
-                // A pool gives up after the 5 s that the switch gives a target.
+                // A pool gives up after the 5 s that the switch grants a target.
                 self.excuse(|excuses| excuses.nobody_answers = true);
                 self.rack.set_link_down(node, true);
             }
@@ -280,7 +281,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// A node that is dead, and known to be, comes back and goes on working.
+    /// A node that has crashed, as the controller knows, returns and resumes work.
     fn go_on(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
         if self.is_alive(at) || self.untold.contains(&node) {
@@ -302,7 +303,7 @@ impl Harness<'_> {
         }
     }
 
-    /// Everything is mended, everybody is told, losses are accepted.
+    /// Repairs everything, reports all crashes to the controller, and accepts the losses.
     fn quieten(&mut self) {
         self.quiet = true;
         self.mend_cables();
@@ -324,7 +325,7 @@ impl Harness<'_> {
         }
         self.accept_losses();
         self.shared.excuses.set(Excuses::default());
-        // Everybody is idle: what was given back has been taken.
+        // All workers are idle: everything released has been taken.
         for at in 0..self.nodes() {
             let number = self.number(at);
             if self.is_alive(at) {
@@ -333,8 +334,8 @@ impl Harness<'_> {
         }
     }
 
-    /// Accepts all losses, as often as it takes: not while a target works on what a dead node had
-    /// it write.
+    /// Accepts all losses, repeatedly if needed: a loss is not accepted while a target executes
+    /// writes of a crashed node.
     fn accept_losses(&mut self) {
         let end = self.rack.now() + Self::PATIENCE + self.stalls();
         loop {
@@ -349,12 +350,12 @@ impl Harness<'_> {
         }
     }
 
-    /// Lets time go by. False if nothing will ever happen again.
+    /// Lets virtual time pass. False if no further event can occur.
     fn pause(&mut self, time: Duration) -> bool {
         let until = self.rack.now() + time;
         loop {
             match self.rack.run(until) {
-                // Nothing goes wrong any more.
+                // No further fault occurs.
                 RunEnd::Done | RunEnd::Control(_) => {}
                 RunEnd::Deadline => return true,
                 RunEnd::Stalled => return false,
@@ -378,7 +379,7 @@ impl Harness<'_> {
         self.drive("writing everything home: ");
     }
 
-    /// All users of the second store do this.
+    /// All users of the second store run this script.
     fn at_store(&mut self, script: allocators::Script) {
         if self.plan.second.is_none() {
             return;

@@ -1,5 +1,5 @@
-//! What a seed makes of a rack, of a store of pages on it, and of those who use it. What goes wrong
-//! is planned in `disturb`.
+//! The rack, the page store on it, and its users, as they follow from a seed. `disturb` plans the
+//! faults.
 
 use super::allocators::StorePlan;
 use super::disturb::{self, Disturbance};
@@ -10,17 +10,17 @@ use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{IcrcMethod, NodeConfig, Role};
 
-/// A rack, its pages, who uses them, and what goes wrong.
+/// A rack, its pages, their users, and the faults.
 #[derive(Clone)]
 pub(super) struct PagesPlan {
     pub seed: u64,
     pub config: RackConfig,
     /// Nodes with buffer frames that read and change pages: the first ones.
     pub nodes: Vec<PageNode>,
-    /// A node that asks for what it must not get.
+    /// A node that requests what it must not get.
     pub rogue: Option<PageNode>,
     pub store: PageStoreSpec,
-    /// The second store, whose pages are allocated, if there is one.
+    /// The second store, whose pages are allocated, if the seed has one.
     pub second: Option<StorePlan>,
     /// The node with the entries of pages that the switch does not index.
     pub server: Option<NodeId>,
@@ -28,12 +28,12 @@ pub(super) struct PagesPlan {
     pub standby: Option<NodeId>,
     pub indexing: Indexing,
     pub habits: Habits,
-    /// What of the page stores differs from the usual.
+    /// The differences of the page stores from the defaults.
     pub checksums: bool,
     pub evict_batch: u32,
-    /// How long whoever has to answer may be gone.
+    /// How long a component that has to answer may be unavailable.
     pub patience: Duration,
-    /// How many questions the nodes' logs lag behind, if there are logs.
+    /// By how many queries the nodes' logs lag behind, if there are logs.
     pub log_lag: Option<u64>,
     pub disturbances: Vec<(Instant, Disturbance)>,
 }
@@ -42,9 +42,9 @@ pub(super) struct PagesPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Indexing {
     All,
-    /// All are in the memory server.
+    /// All entries are in the memory server.
     None,
-    /// So many from the beginning, then those that are asked for often; others have to go.
+    /// This many from the beginning, then those that are requested often; others are evicted.
     Hot(u64),
 }
 
@@ -53,42 +53,42 @@ pub(super) enum Indexing {
 pub(super) struct Habits {
     /// Fixes of one worker.
     pub fixes: u32,
-    /// Fixes and guards of one worker at a time.
+    /// Maximum concurrent fixes and guards of one worker.
     pub at_once: usize,
-    /// How many fixes are exclusive.
+    /// The share of exclusive fixes.
     pub write_share: f64,
-    /// How many of those change the page.
+    /// The share of those that change the page.
     pub change_share: f64,
-    /// How many fixes are of the first pages, and how many those are.
+    /// The share of fixes of the first pages, and how many pages those are.
     pub hot_share: f64,
     pub hot_pages: u64,
-    /// How long a page stays fixed at most.
+    /// Maximum time for which a page stays fixed.
     pub hold_max: Duration,
-    /// How long a worker rests after a fix at most.
+    /// Maximum rest of a worker after a fix.
     pub pause_max: Duration,
-    /// How often, after a fix, all that is changed is written home.
+    /// Probability that all changes are written home after a fix.
     pub flush_chance: f64,
-    /// How often a reader asks whether its version is still the newest.
+    /// Probability that a reader validates that its version is still the newest.
     pub validate_chance: f64,
     pub prefetch_chance: f64,
 }
 
-/// Bytes of a node's buffer frames at most, and of all pages.
+/// Maximum bytes of a node's buffer frames, and of all pages.
 const POOL_BYTES: u64 = 1 << 20;
 const STORE_BYTES: u64 = 4 << 20;
 
-/// The patience of pools that do not see every stall through.
+/// The patience of pools that do not outlast every stall.
 const IMPATIENT: Duration = Duration::from_millis(25);
 
-/// Until a switch gives up a target that has given up on a node, and all is well again.
+/// Time until a switch gives up a target that has given up on a node, and all is repaired.
 const LOST_TARGET: Duration = Duration::from_secs(6);
 
-/// Nodes with buffer frames at most, with the one that asks for what it must not get.
+/// Maximum number of nodes with buffer frames, including the rogue.
 const NODES_MAX: u64 = 4;
 
 pub(super) const BLOCK: u32 = 4096;
 
-/// How packets fare.
+/// Odds of packet faults.
 const ODDS: Odds = Odds {
     share: 0.5,
     rate_max: 0.02,
@@ -120,10 +120,11 @@ impl PagesPlan {
         };
         let server = server.then(|| NodeId(storage.0 + 1));
         let habits = habits(&mut rng, &nodes, pages);
-        // Another one stands by, should it die.
+        // Another one stands by in case it crashes.
         let standby = server.map(|server| NodeId(server.0 + 1));
         let mut config = config(&mut rng, others, server.is_some());
-        // With random numbers of its own: a seed without it is what it was before there was one.
+        // The second store draws from a generator of its own, so that a seed without it keeps its
+        // run.
         let mut own = Rng::new(seed).fork("allocators");
         let second = StorePlan::draw(&mut own, page_size);
         if second.is_some() {
@@ -195,8 +196,8 @@ impl PagesPlan {
         all.any(|(_, disturbance)| *disturbance == Disturbance::CutPower)
     }
 
-    /// How long the device answers nothing, or nobody hears it, in all: a switch that has lost the
-    /// connection between a node and a target gives that target 5 s.
+    /// How long the device answers nothing, or its answers do not arrive, in total: a switch that
+    /// has lost the connection between a node and a target grants that target 5 s.
     pub fn stalls(&self) -> Duration {
         let disturbances = self.disturbances.iter();
         disturbances.fold(Duration::ZERO, |sum, (_, disturbance)| match disturbance {
@@ -211,18 +212,18 @@ impl PagesPlan {
         self.patience <= IMPATIENT
     }
 
-    /// The stores by their numbers.
+    /// The specifications of the stores, by number.
     pub fn stores(&self) -> Vec<PageStoreSpec> {
         let second = self.second.map(|second| second.spec(self.store.target));
         [self.store].into_iter().chain(second).collect()
     }
 
-    /// Workers of a node that use the first store: the first ones.
+    /// Number of a node's workers that use the first store: the first ones.
     pub fn browsers(&self) -> usize {
         usize::from(self.nodes[0].workers) - usize::from(self.second.is_some())
     }
 
-    /// Whether the target writes everything twice. The area of double writes takes room that a full
+    /// Whether the target writes everything twice. The double-write area takes space that a full
     /// device does not have.
     pub fn double_writes(&self) -> bool {
         let mut all = self.disturbances.iter();
@@ -270,7 +271,7 @@ fn nodes(rng: &mut Rng, page_size: u32, pages: u64) -> Vec<PageNode> {
 
 fn habits(rng: &mut Rng, nodes: &[PageNode], pages: u64) -> Habits {
     let workers = u64::from(nodes[0].workers);
-    // Guards of all workers must leave buffer frames for what comes.
+    // The guards of all workers must leave buffer frames for new pages.
     let at_once = (u64::from(nodes[0].frames) / 2 / workers).clamp(1, 6);
     let micros = |value: u64| Duration::from_micros(value);
     Habits {

@@ -1,7 +1,7 @@
-//! A node that gives back latches which are not its own. Nothing must come of it.
+//! A node that releases latches which it does not hold. This must have no effect.
 //!
-//! If the store is not open to it, it asks for everything else as well, and must be refused
-//! whatever it asks for.
+//! If it is not a member of the store, it sends all other requests as well, and every one must be
+//! refused.
 
 use super::plan::PagesPlan;
 use super::shared::Shared;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 pub(super) struct Rogue {
     shared: Rc<Shared>,
     channel: Channel,
-    /// The store is open to it.
+    /// Whether it is a member of the store.
     is_member: bool,
     left: u32,
     asked: Option<Op>,
-    /// How often its connections had been made afresh by then.
+    /// Number of its connections' renewals at the time of the request.
     asked_in: u64,
     rng: Rng,
 }
@@ -68,15 +68,15 @@ impl Rogue {
         }
     }
 
-    /// What is wrong with an answer.
+    /// Returns what is wrong with an answer.
     fn judge(&self, answer: Answer) -> Option<&'static str> {
-        // Of a request that was made again nobody knows what came of it.
+        // The outcome of a repeated request is unknown.
         let is_renewed = self.asked_in != self.channel.renewals();
         match answer {
             Answer::Done if self.is_member && !is_renewed => {
                 Some("by a node that does not have the latch was done")
             }
-            // Nobody was there to refuse it.
+            // No peer was available to refuse it.
             Answer::NotMember | Answer::Gone => None,
             _ if !self.is_member => {
                 Some("by a node to which the store is not open was not refused")

@@ -1,4 +1,4 @@
-//! What those who use pages and the harness tell each other.
+//! State shared between the users of pages and the harness.
 
 use super::allocators::{self, Store};
 use super::log::Logs;
@@ -15,7 +15,7 @@ use rackweave_wire::fabric::page::PageId;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// What all share.
+/// The state that all users share.
 pub(super) struct Shared {
     pub seed: u64,
     pub habits: Habits,
@@ -23,31 +23,31 @@ pub(super) struct Shared {
     /// The nodes' pools wait for less time than a run may take.
     pub is_impatient: bool,
     pub history: RefCell<PageHistory>,
-    /// The second store, if there is one.
+    /// The second store, if the seed has one.
     pub store: Option<Store>,
-    /// What must not be and the history does not show.
+    /// Violations that the history does not show.
     pub wrong: Findings,
     /// Fixes that found the device full, or the newest version lost.
     pub full: Cell<u64>,
     pub lost: Cell<u64>,
-    /// Pages whose home was damaged, and how many fixes found that.
+    /// Pages whose home was damaged, and how many fixes detected that.
     pub damaged: RefCell<BTreeSet<PageId>>,
     pub damage_found: Cell<u64>,
     pub excuses: Cell<Excuses>,
     pub logs: RefCell<Logs>,
 }
 
-/// What requests may fail with while something is wrong, and no longer when it is mended.
+/// Errors that requests may return while faults last, and not after the repair.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Excuses {
     /// Blocks were broken.
     pub storage_fails: bool,
-    /// The device did not answer for longer than anybody waits.
+    /// The device did not answer for longer than any pool or channel waits.
     pub nobody_answers: bool,
 }
 
 impl Excuses {
-    /// Whether a request may fail so.
+    /// Whether a request may fail with this error.
     pub fn cover(self, error: FixError) -> bool {
         match error {
             FixError::Storage { .. } => self.storage_fails,
@@ -57,26 +57,26 @@ impl Excuses {
     }
 }
 
-/// A worker's place: it leaves its connection here when it has done its part.
+/// The slot of a worker: its actor returns the connection here when it is done.
 pub(super) struct Session {
     pub who: Who,
     pub worker: RefCell<Option<Worker<Channel>>>,
-    /// What a user of the second store goes on allocating with.
+    /// The allocator that a user of the second store continues with.
     pub allocator: RefCell<Option<Allocator>>,
-    /// Its node is taken for dead: what it does counts for nothing.
+    /// Its node is presumed dead: its actions do not count.
     pub is_presumed_dead: Cell<bool>,
     /// Since when nothing has happened.
     pub idle_since: Cell<Instant>,
 }
 
-/// What came of going on with a job.
+/// The result of advancing a job.
 pub(super) enum Next<J> {
     Wait(J),
     Go(J),
 }
 
 impl Shared {
-    /// The page with this index; those of the second store follow on those of the first.
+    /// The page with this index; pages of the second store follow those of the first.
     pub fn page(&self, index: u64) -> PageId {
         let page = match index.checked_sub(self.pages) {
             Some(index) => PageId::new(allocators::STORE, index),
@@ -85,7 +85,7 @@ impl Shared {
         page.expect("an index below the number of pages")
     }
 
-    /// A node dies or is taken for dead.
+    /// A node crashes or is presumed dead.
     pub fn crash(&self, now: Instant, node: u16) {
         self.history.borrow_mut().crash(now, node);
         if let Some(store) = &self.store {
@@ -93,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// Changes of the worker's node that were not taken.
+    /// Reports changes of the worker's node that were refused.
     pub fn tell_losses(&self, who: Who, worker: &Worker<Channel>) {
         for loss in worker.losses() {
             if Store::is_judged(loss.page) {
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// What a worker draws from as a user of this kind.
+    /// The random generator of a user of this kind.
     pub fn rng(&self, who: Who, kind: &str) -> Rng {
         let number = u64::from(who.node) << 16 | u64::from(who.worker);
         Rng::new(self.seed ^ number << 8).fork(kind)
@@ -116,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// A page that is fixed does not change, however it goes on elsewhere.
+    /// Checks that a fixed page has not changed, whatever happens elsewhere.
     pub fn look_again(&self, who: Who, guard: &PageGuard, got: Got) {
         if self.got(guard) != got {
             let page = guard.page();
@@ -125,8 +125,8 @@ impl Shared {
         }
     }
 
-    /// Writes the first half of a new version, the other before it is given back: who reads in
-    /// between is torn.
+    /// Writes the first half of a new version; the other half follows before the page is released.
+    /// A reader in between sees a torn page.
     pub fn begin_change(&self, who: Who, guard: &mut PageGuard) -> PageStamp {
         let stamp = PageStamp {
             page: guard.page().number(),
@@ -152,9 +152,10 @@ impl Shared {
 }
 
 impl Session {
-    /// How long to wait for what is due at `due` even if no packet comes: the longer nothing has
-    /// happened, the longer, or one that waits for a stalled device polls a million times a second.
-    /// But not so long that the run is over by then: what it waits for may be another actor.
+    /// How long to wait for work that is due at `due` even if no packet arrives. The wait grows
+    /// with the time in which nothing has happened; otherwise a wait for a stalled device would
+    /// poll a million times a second. It is short enough that the run is not over by then, because
+    /// the awaited event may come from another actor.
     pub fn rest(&self, now: Instant, happened: bool, due: Option<Instant>) -> Step {
         let Some(due) = due else {
             return Step::WaitForPacket;

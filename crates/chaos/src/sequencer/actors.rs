@@ -1,4 +1,5 @@
-//! Those who ask for numbers and tell the checker everything, and the server that some of them ask.
+//! Clients that request numbers and report everything to the checker, and the server that some of
+//! them use.
 
 use super::plan::{Client, Habits};
 use crate::campaign::{Findings, count as count_one, wait};
@@ -14,35 +15,35 @@ use rackweave_verbs::CompletionStatus;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// How often one who waits for a connection, or a server, looks.
+/// Polling interval of a server, and of a client that waits for a connection.
 const LOOK: Duration = Duration::from_micros(5);
 
-/// What all share.
+/// The state that all clients share.
 pub(super) struct Shared {
     pub seed: u64,
     pub habits: Habits,
     pub history: RefCell<SequenceHistory>,
-    /// What must not be and the history does not show.
+    /// Violations that the history does not show.
     pub wrong: Findings,
     /// Calls that ended in an error.
     pub failed: Cell<u64>,
-    /// Whether connections may break: not if nothing was planned that breaks them.
+    /// Whether connections may break: only if the plan has a fault that breaks them.
     pub may_break: bool,
-    /// Whether packets are lost or damaged, so that all tries of a request may be by chance.
+    /// Whether packets are lost or damaged, so that all tries of a request may be lost by chance.
     pub loses: bool,
 }
 
-/// A client's place: the harness makes its connection here.
+/// The slot of a client: the harness puts its connection here.
 pub(super) struct Session {
     pub client: Client,
-    /// By which the checker knows it: another one after each death of its node.
+    /// Its number for the checker, a new one after each crash of its node.
     pub number: u32,
     pub link: RefCell<Option<AttachedSequencer>>,
-    /// The sequencer that the connection leads to.
+    /// The sequencer at the other end of the connection.
     pub sequencer: Cell<u32>,
     /// Whether it waits for a connection.
     pub waits: Cell<bool>,
-    /// Calls that were given numbers.
+    /// Calls that returned numbers.
     pub ranges: Cell<u64>,
 }
 
@@ -65,15 +66,15 @@ pub(super) struct Asker {
     session: Rc<Session>,
     rng: Rng,
     left: u32,
-    /// Calls that failed are made again, so often.
+    /// Remaining number of failed calls that it repeats.
     again: u32,
     open: VecDeque<(Ticket, CallId, u64)>,
     next_at: Instant,
 }
 
 impl Asker {
-    /// Makes `calls` calls by the connection of a session; up to `again` of those that failed are
-    /// made again.
+    /// Makes `calls` calls over the connection of a session, and repeats up to `again` of those
+    /// that failed.
     pub fn new(shared: Rc<Shared>, session: Rc<Session>, calls: u32, again: u32) -> Self {
         let mut rng = Rng::new(shared.seed ^ u64::from(session.number) << 32);
         Self {
@@ -87,7 +88,7 @@ impl Asker {
         }
     }
 
-    /// Takes the ends of calls.
+    /// Takes the results of calls.
     fn take(&mut self, sequencer: &mut dyn Sequencer, context: &mut Context<'_>) {
         let now = context.now();
         while let Some(done) = sequencer.poll(now, context.nic()) {
@@ -144,7 +145,7 @@ impl Asker {
             }
             begun = true;
             self.left -= 1;
-            // Some calls come together.
+            // Some calls are made at the same time.
             if self.rng.chance(0.6) {
                 let pause = 1 + self.rng.below(habits.pause_max.as_nanos());
                 self.next_at = now + Duration::from_nanos(pause);
@@ -154,9 +155,9 @@ impl Asker {
     }
 }
 
-/// Whether a call was given up. A few losses in a row are enough for that: NICs double their
-/// time-outs, and a NIC that has sent a request eight times in vain breaks the connection. Where
-/// one try in five is lost, that happens to one request in some hundred thousand.
+/// Whether a call was given up. A few consecutive losses suffice: NICs double their timeouts, and a
+/// NIC that has sent a request eight times in vain breaks the connection. Where one try in five is
+/// lost, that happens to one request in some hundred thousand.
 fn took_too_long(error: SequencerError) -> bool {
     use rpc::{Cause, RpcError};
     matches!(

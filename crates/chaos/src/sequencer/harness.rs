@@ -1,4 +1,4 @@
-//! A rack with sequencers of all kinds on it, and those who ask them.
+//! A rack with sequencers of all kinds on it, and their clients.
 
 use super::actors::{Asker, Counting, Session, Shared};
 use super::plan::{Kind, SequencerPlan};
@@ -18,22 +18,22 @@ use std::rc::Rc;
 /// Bytes of a request or reply: numbers are short.
 const PAYLOAD_MAX: u32 = 64;
 
-/// A rack at work.
+/// A running rack.
 pub(super) struct Harness<'a> {
     pub plan: &'a SequencerPlan,
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     rng: Rng,
-    /// The sequencer of each kind that there is now, with its name in the history.
+    /// The current sequencer of each kind, with its name in the history.
     made: BTreeMap<Kind, (SequencerService, u32)>,
     last_name: u32,
-    /// Places of clients that are alive.
+    /// Sessions of live clients.
     pub sessions: Vec<Rc<Session>>,
     last_client: u32,
     pub dead: Vec<NodeId>,
-    /// Those of them of whom the controller does not know.
+    /// Crashed nodes of which the controller does not know.
     pub untold: Vec<NodeId>,
-    /// Nothing is to go wrong any more.
+    /// No further fault is to occur.
     pub quiet: bool,
     pub report: &'a mut SeedReport,
 }
@@ -112,7 +112,7 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The clients of a node take sessions.
+    /// Creates the sessions of a node's clients.
     fn session(&mut self, node: NodeId) {
         let clients = self.plan.clients.iter();
         for &client in clients.filter(|client| client.node == node) {
@@ -121,7 +121,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// All clients of a node make so many calls; up to `again` of those that failed again.
+    /// All clients of a node make this many calls, and repeat up to `again` of those that failed.
     pub fn spawn(&mut self, node: NodeId, calls: u32, again: u32) {
         let sessions = self.sessions.iter();
         for session in sessions.filter(|session| session.client.node == node) {
@@ -130,13 +130,13 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Nodes of clients that are alive.
+    /// Live nodes with clients.
     pub fn client_nodes(&self) -> Vec<NodeId> {
         let nodes = self.sessions.iter().map(|session| session.client.node);
         nodes.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Makes the connections that are waited for, where both ends are there.
+    /// Makes the connections that are waited for, if both ends are up.
     pub fn connect_waiting(&mut self) -> Result<(), String> {
         for session in self.sessions.clone() {
             if session.waits.get() && self.connect(&session)? {
@@ -146,7 +146,7 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// False if one end is not there.
+    /// False if one end is down.
     fn connect(&mut self, session: &Session) -> Result<bool, String> {
         let Some((made, name)) = self.made.get(&session.client.kind) else {
             return Ok(false);
@@ -172,7 +172,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// A node dies, nobody is told.
+    /// A node crashes; the controller is not notified.
     pub fn crash(&mut self, node: NodeId) {
         self.rack.crash_node_silently(node);
         self.dead.push(node);
@@ -185,7 +185,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Where sequencers are that a node's death ends.
+    /// The sequencers that a node's crash ends, with their nodes.
     fn homes(&self) -> [(Kind, NodeId); 2] {
         [
             (Kind::Memory, self.plan.memory),
@@ -193,7 +193,7 @@ impl<'a> Harness<'a> {
         ]
     }
 
-    /// A node is there again, with nothing in its memory.
+    /// A node returns with empty memory.
     pub fn revive(&mut self, node: NodeId) -> Result<(), String> {
         campaign::revive_node(&mut self.rack, node)?;
         for (kind, home) in self.homes() {
@@ -205,7 +205,8 @@ impl<'a> Harness<'a> {
         Ok(())
     }
 
-    /// The switch forgets everything; the sequencer in it goes on where it was never before.
+    /// The switch loses all state; its sequencer continues at numbers that it never returned
+    /// before.
     pub fn restart_switch(&mut self) -> Result<(), String> {
         let made = self.made.get(&Kind::Switch);
         let reserved = made.and_then(|(made, name)| Some((made.reserved()?, *name)));

@@ -1,15 +1,15 @@
 //! The campaign against sequencers of all kinds: a word in a node's memory, a counter in a server,
-//! a register of the switch, each asked by several clients; packet faults, cut cables, clients
-//! that die, a memory node and a server that die and come back with nothing, a switch that
+//! a register of the switch, each with several clients. Packets suffer faults, cables are cut,
+//! clients crash, a memory node and a server crash and return with empty memory, the switch
 //! restarts.
 //!
-//! What must hold (docs/faults.md) is judged by the history of calls
-//! (`rackweave_sim::checkers::sequence`): no number twice, ranges of the right length in real-time
-//! order, and no number missing that is not accounted for. In the end everything is mended, and
-//! every sequencer must give numbers again.
+//! The history of calls (`rackweave_sim::checkers::sequence`) judges the invariants
+//! (docs/faults.md): no number twice, ranges of the right length in real-time order, and no
+//! unexplained gap. At the end everything is repaired, and every sequencer must return numbers
+//! again.
 //!
-//! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`harness`] builds it
-//! and makes connections; [`actors`] ask.
+//! [`plan`] draws the rack, sequencers, clients and faults of a seed; [`harness`] builds it and
+//! makes connections; [`actors`] are the clients.
 
 mod actors;
 mod harness;
@@ -27,17 +27,17 @@ use rackweave_rack::testing::Faults;
 use rackweave_sim::checkers::SequenceHistory;
 use std::rc::Rc;
 
-/// How often connections that are waited for are made.
+/// Interval at which awaited connections are made.
 const ATTENTION: Duration = Duration::from_micros(20);
 
-/// What the rack calls the end of such a time.
+/// The control token of this event.
 const ATTEND: u64 = u64::MAX;
 
-/// Calls of each client when all is well again.
+/// Calls of each client after the repair.
 const LAST_CALLS: u32 = 8;
 
-/// How many of those that failed each client makes again: a connection may turn out to be broken
-/// only when it is used, and then all calls under way fail.
+/// How many failed calls each client repeats then: a broken connection may be detected only when it
+/// is used, and then all pending calls fail.
 const AGAIN: u32 = 200;
 
 pub(super) fn run(seed: u64) -> SeedReport {
@@ -65,7 +65,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
 }
 
 impl Campaign for Harness<'_> {
-    /// The longest honest runs take tens of milliseconds.
+    /// The longest legitimate runs take tens of milliseconds.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn rack(&mut self) -> &mut SimulatedRack {
@@ -93,7 +93,7 @@ impl Campaign for Harness<'_> {
 }
 
 impl Harness<'_> {
-    /// The whole story: work among disturbances, then quiet.
+    /// The whole run: work during disturbances, then a quiet phase.
     fn play(mut self) {
         let plan = self.plan;
         campaign::schedule(&mut self.rack, &plan.disturbances);
@@ -107,7 +107,7 @@ impl Harness<'_> {
         self.report.add_rack(&self.rack);
     }
 
-    /// Makes connections, now and again and again.
+    /// Makes connections, now and periodically.
     fn attend(&mut self) {
         let connected = self.connect_waiting();
         self.check(connected);
@@ -144,7 +144,7 @@ impl Harness<'_> {
         }
     }
 
-    /// A node that is dead, and known to be, comes back; its clients go on.
+    /// A node that has crashed, as the controller knows, returns; its clients resume work.
     fn go_on(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
         if !self.dead.contains(&node) || self.untold.contains(&node) {
             return Ok(());
@@ -155,7 +155,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// Everything is mended, everybody is there, and every client gets numbers.
+    /// Repairs everything, restores all nodes, and checks that every client gets numbers.
     fn quieten(&mut self) {
         self.quiet = true;
         self.mend_cables();

@@ -1,5 +1,4 @@
-//! What a seed makes of a rack, of the sequencers in it, and of those who ask them; and what goes
-//! wrong at which time.
+//! The rack, the sequencers in it, their clients and the timed faults, as they follow from a seed.
 
 use crate::wrong::{self, Odds, Wrong, nanos};
 use core::fmt;
@@ -23,27 +22,27 @@ impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Switch, Kind::Memory, Kind::Server];
 }
 
-/// A client: a connection to one sequencer, and who asks by it.
+/// A client: a connection to one sequencer, and the node that uses it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     pub node: NodeId,
     pub kind: Kind,
     pub config: SequencerConfig,
-    /// Calls that have not ended at a time.
+    /// Maximum concurrent calls.
     pub at_once: usize,
 }
 
-/// A rack, its sequencers, who asks them, and what goes wrong.
+/// A rack, its sequencers, their clients, and the faults.
 #[derive(Clone)]
 pub(super) struct SequencerPlan {
     pub seed: u64,
     pub config: RackConfig,
     pub kinds: Vec<Kind>,
     pub clients: Vec<Client>,
-    /// Where the word is, and where the server runs.
+    /// The node with the word, and the node with the server.
     pub memory: NodeId,
     pub server: NodeId,
-    /// Numbers that the controller puts on record at a time.
+    /// Numbers that the controller records at a time.
     pub block: u64,
     pub habits: Habits,
     pub disturbances: Vec<(Instant, Disturbance)>,
@@ -54,29 +53,29 @@ pub(super) struct SequencerPlan {
 pub(super) struct Habits {
     /// Calls of one client.
     pub calls: u32,
-    /// Numbers of one call at most.
+    /// Maximum numbers of one call.
     pub count_max: u64,
-    /// How long a client rests after a call at most.
+    /// Maximum rest of a client after a call.
     pub pause_max: Duration,
-    /// How long a connection waits for an answer before it asks again.
+    /// How long a connection waits for an answer before it repeats the request.
     pub timeout: Duration,
 }
 
-/// Something that happens at a certain time.
+/// An event at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Disturbance {
-    /// A node dies; nobody is told yet.
+    /// A node crashes; the controller does not know yet.
     Crash(NodeId),
-    /// The controller hears that it is dead.
+    /// The controller learns of the crash.
     Tell(NodeId),
-    /// It is there again, with nothing in its memory.
+    /// The node returns with empty memory.
     Return(NodeId),
     CutCable(NodeId),
     MendCable(NodeId),
     RestartSwitch,
 }
 
-/// How packets fare.
+/// Odds of packet faults.
 const ODDS: Odds = Odds {
     share: 0.5,
     rate_max: 0.03,
@@ -129,8 +128,8 @@ impl SequencerPlan {
 }
 
 impl SequencerPlan {
-    /// Whether connections may break other than by losses in a row, or the controller may learn too
-    /// late that a block is used up.
+    /// Whether connections may break other than by consecutive packet losses, or the controller may
+    /// learn too late that a block is used up.
     pub fn may_break(&self) -> bool {
         !self.disturbances.is_empty() || self.kinds.contains(&Kind::Switch)
     }

@@ -23,8 +23,8 @@ fn a_seed_repeats_its_run() {
     repeats(System::Sequencer, [3, 17, 99]);
 }
 
-/// A client with nothing under way learned from no packet that its connection had broken, and
-/// waited for ever for the call that it made then.
+/// A client without pending calls received no packet that showed that its connection had broken,
+/// and waited for ever for its next call.
 #[test]
 fn a_client_whose_connection_broke_while_it_was_idle_goes_on() {
     sound(System::Sequencer, Options::default(), 7_012_618..7_012_619);
@@ -35,8 +35,9 @@ fn a_client_whose_connection_broke_while_it_was_idle_goes_on() {
     );
 }
 
-/// A request was lost or damaged eight times in a row while the answers to the one behind it came:
-/// its NIC breaks the connection then, by the specification. The harness took that for impossible.
+/// A request was lost or damaged eight times in a row while the answers to the one after it
+/// arrived: its NIC then breaks the connection, as the specification requires. The harness took
+/// that for impossible.
 #[test]
 fn a_request_may_be_lost_on_every_try() {
     sound(

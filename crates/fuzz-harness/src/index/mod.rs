@@ -1,9 +1,9 @@
-//! A switch that leads queries through a B+tree, and packets from anybody.
+//! A switch that leads queries through a B+tree, and packets from arbitrary senders.
 //!
 //! Host 0 is the attacker, host 1 has queue pairs with the servers, which are hosts 2 and 3. Behind
-//! port 5 is another switch, and host 4 behind that. Whatever arrives, the switch does with it what
-//! `model` says, which walks the `tree` in plain loops: so a stranger's packet changes no table and
-//! no packet of anybody else's.
+//! port 5 is another switch, and host 4 behind that. The switch must treat every packet as `model`
+//! says, which walks the `tree` in plain loops: so a packet of an unconnected sender changes no
+//! table and no other sender's packet.
 
 mod model;
 mod tree;
@@ -31,12 +31,12 @@ const CLIENT: usize = 1;
 /// The first of two.
 const SERVER: usize = 2;
 const HOSTS: usize = 5;
-/// To the other switch.
+/// The port to the other switch.
 const TRUNK: u16 = 5;
 /// Steps, each a byte with its kind in bits 0 to 2.
 ///
 /// # Panics
-/// If the switch does anything else with a packet than the model says.
+/// If the switch treats a packet other than the model says.
 pub fn index(data: &[u8]) {
     let mut input = Input::new(data);
     let mut fuzzed = Fuzzed::new();
@@ -110,7 +110,7 @@ impl Fuzzed {
         match control & 7 {
             0 => self.honest(value >> 1, server, key(input)?),
             1 => self.activate(value & 1 != 0),
-            // The attacker, and what somebody behind the other switch sends.
+            // The attacker, and a host behind the other switch.
             2 | 3 => {
                 let base = self.packet(value >> 1, (ATTACKER, server), key(input)?);
                 let packet = self.altered(base, input)?;
@@ -129,7 +129,7 @@ impl Fuzzed {
                 let packet = self.altered(base, input)?;
                 self.check(CLIENT as u16, packet);
             }
-            // To somebody who is no server.
+            // To a host that is no server.
             6 => {
                 let target = input.below(HOSTS)?;
                 let packet = self.packet(value >> 1, (ATTACKER, target), key(input)?);
@@ -144,7 +144,7 @@ impl Fuzzed {
         Some(())
     }
 
-    /// An unharmed packet of the client's reaches its server.
+    /// An unharmed packet of the client reaches its server.
     fn honest(&mut self, kind: u8, server: usize, key: u64) {
         let port = if kind % 4 == 2 { TRUNK } else { CLIENT as u16 };
         let packet = self.packet(kind, (CLIENT, server), key);
@@ -191,7 +191,7 @@ impl Fuzzed {
         packet
     }
 
-    /// Up to three bytes changed; bit 2 of the first byte has the checksums made right again.
+    /// Changes up to three bytes; bit 2 of the first byte has the checksums corrected.
     fn altered(&self, mut packet: Packet, input: &mut Input<'_>) -> Option<Packet> {
         let changes = input.byte()?;
         packets::alter(&mut packet, usize::from(changes & 3), input)?;
@@ -204,7 +204,7 @@ impl Fuzzed {
         Some(packet)
     }
 
-    /// A query that says to have come as far as the input says.
+    /// A query with the progress that the input says.
     fn carried(&self, mut packet: Packet, input: &mut Input<'_>) -> Option<Packet> {
         let (flags, level, slot) = (input.byte()?, input.byte()?, input.byte()?);
         let progress = Progress {
@@ -218,12 +218,12 @@ impl Fuzzed {
             server: u16::from(flags >> 5 & 3),
             node: input.byte()?.into(),
         };
-        // What is carried already is damaged by another header.
+        // A second header damages a progress that is already attached.
         let _carried = query::attach(&mut packet, &progress);
         Some(packet)
     }
 
-    /// Where a query begins at this switch.
+    /// The start of a query at this switch.
     fn start(&self, server: u16, is_lookup: bool) -> Progress {
         Progress {
             is_lookup,
@@ -238,7 +238,7 @@ impl Fuzzed {
         }
     }
 
-    /// The switch gets a packet, and does with it what it should.
+    /// Passes a packet to the switch, and checks the result against the model.
     fn check(&mut self, port: u16, packet: Packet) -> Option<(u16, Packet)> {
         let expected = self.expect(port, &packet);
         let (counters, drops) = (self.counters(), self.drops());
@@ -258,7 +258,7 @@ impl Fuzzed {
                 if let [(_, out)] = &out[..] {
                     assert_eq!(self.bytes(out), self.bytes(&packet));
                 }
-                // Asked of a host that is no server.
+                // A query to a host that is no server.
                 now.unknown_server = counters.unknown_server;
                 assert_eq!(now, counters, "a packet that is no query is counted");
             }
@@ -289,7 +289,7 @@ impl Fuzzed {
         out.into_iter().next()
     }
 
-    /// A READ is for the tree node and otherwise as it was; the same for the other switch.
+    /// A READ names the tree node and is otherwise unchanged; the same for the other switch.
     fn check_led(&self, port: u16, (asked, mut led): (&Packet, Packet), progress: &Progress) {
         let mut asked = asked.clone();
         if query::sort(asked.header()) == Some(Kind::Carried) {
@@ -342,7 +342,7 @@ fn key(input: &mut Input<'_>) -> Option<u64> {
     }
 }
 
-/// The inputs that the corpus starts with.
+/// The initial inputs of the corpus.
 pub fn seeds() -> Seeds {
     let mut seeds = Vec::new();
     for (name, sender) in [("honest", 0), ("altered", 2), ("trunk", 4), ("stranger", 6)] {

@@ -1,5 +1,5 @@
-//! What the switch is to do with a packet, by the description of the index: the tree is walked in
-//! plain loops, and who may ask is looked at where the packet says it.
+//! What the switch must do with a packet, according to the description of the index: the tree is
+//! walked in plain loops, and the sender's permission is read from the packet.
 
 use super::tree::{CHILDREN, FIRST, NODE, OTHER, QPN, ROOT};
 use super::{Fuzzed, HOSTS, SERVER, TRUNK};
@@ -12,15 +12,15 @@ use rackweave_wire::fabric::query::{self, Kind, Progress};
 use rackweave_wire::icrc::{self, Verdict};
 use rackweave_wire::{Datagram, Extension, Headers, arp, ethernet};
 
-/// What becomes of a packet.
+/// The result for a packet.
 #[derive(Debug)]
 pub enum Fate {
     Dropped(DropReason),
-    /// By this port, with these bytes.
+    /// Sent on this port, with these bytes.
     Sent(u16, Vec<u8>),
-    /// By this port as a READ of a tree node, or to the other switch as a query for it.
+    /// Sent on this port as a READ of a tree node, or to the other switch as a query for it.
     Led(u16, Progress),
-    /// It is none of the index's: what goes on is the same, if anything does.
+    /// Not for the index: if it is forwarded, it is unchanged.
     Forwarded,
     /// For the switch itself.
     Own,
@@ -137,7 +137,7 @@ impl Fuzzed {
         }
     }
 
-    /// How far the one switch leads a query for `key`.
+    /// The progress of a query for `key` through this one switch.
     fn walked(&self, mut progress: Progress, key: u64) -> Progress {
         let mut descend = |node, slot| {
             progress.node = node;

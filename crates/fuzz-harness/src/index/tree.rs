@@ -8,27 +8,26 @@ use rackweave_programs::index::{
     SliceEntry,
 };
 
-/// The queue pair that the client has with each server.
+/// The client's queue pair with each server.
 pub const QPN: Qpn = Qpn(0x77);
 pub const RKEY: Rkey = Rkey(0x1234_5678);
 /// A tree node takes 1024 bytes.
 pub const SHIFT: u8 = 10;
 pub const ROOT: u32 = 1;
-/// The first server's tree node for its keys, and its place in the layer.
+/// The first server's tree node for its keys, and its position in the layer.
 pub const FIRST: u32 = 10;
 pub const NODE: u16 = 5;
-/// The last keys of its children, and the tree nodes that they are; keys above belong to the second
-/// server.
+/// The last keys of its children, and their tree nodes; keys above belong to the second server.
 pub const CHILDREN: [(u64, u32); 3] = [(99, 100), (199, 101), (999, 102)];
 /// The second server's tree node for its keys.
 pub const OTHER: u32 = 20;
 
-/// Where tree node 0 of a server is.
+/// The address of tree node 0 of a server.
 pub fn base(server: u16) -> u64 {
     0x7f00_0000_0000 + (u64::from(server) << 40)
 }
 
-/// Both servers, their queue pairs, and in bank 0 the tree.
+/// Enters both servers, their queue pairs, and, in bank 0, the tree.
 pub fn set_up(index: &mut Index) {
     for server in 0..2 {
         let ip = host(SERVER + usize::from(server)).ip;
@@ -46,7 +45,7 @@ pub fn set_up(index: &mut Index) {
     index
         .set_trusted(PortId(super::TRUNK), true)
         .expect("capacity");
-    // Key 999 and below is range 0; whatever ends in table 1 without a match is range 1.
+    // Key 999 and below is range 0; keys without a match in table 1 are range 1.
     let entry = |table, first, last, next| SliceEntry {
         table,
         first,

@@ -1,4 +1,4 @@
-//! A connection of the victim's node with a peer that keeps to the protocol.
+//! A connection between the victim's node and a peer that follows the protocol.
 
 use super::network::{HONEST, Network, VICTIM, terms};
 use rackweave_base::{Duration, KeyRng, Rng};
@@ -7,17 +7,17 @@ use rackweave_endpoint::messaging::{
 };
 use std::collections::VecDeque;
 
-/// Rounds in which all messages must have arrived.
+/// Maximum rounds until all messages must have arrived.
 const ROUNDS_MAX: usize = 1_000;
-/// Messages under way each way.
+/// Maximum messages in flight each way.
 const MESSAGES_MAX: usize = 8;
 
 pub struct Honest {
-    /// At the victim's node, then the peer's.
+    /// At the victim's node, then at the peer's.
     units: [Connection; 2],
-    /// What the victim's node has told its peer.
+    /// The keys that the victim's node has sent to its peer.
     pub keys: UnitKeys,
-    /// What is on its way from each unit.
+    /// Messages in flight from each unit.
     sent: [VecDeque<Vec<u8>>; 2],
     number: u32,
 }
@@ -52,7 +52,7 @@ impl Honest {
         }
     }
 
-    /// Sends a message from one of the units, if there is room.
+    /// Sends a message from one of the units, if a buffer is free.
     pub fn send(&mut self, from: usize, length: usize) {
         let sender = &mut self.units[from].senders[0];
         if self.sent[from].len() == MESSAGES_MAX {
@@ -76,7 +76,7 @@ impl Honest {
         network.settle();
     }
 
-    /// Receives what has come, which must be what was sent, in its order.
+    /// Receives what has arrived, which must be what was sent, in order.
     pub fn receive(&mut self) {
         for from in 0..2 {
             let receiver = &mut self.units[1 - from].receivers[0];
@@ -93,7 +93,7 @@ impl Honest {
         }
     }
 
-    /// Everything that was sent arrives.
+    /// Runs until everything that was sent has arrived.
     pub fn finish(&mut self, network: &mut Network) {
         for _ in 0..ROUNDS_MAX {
             self.poll(network);

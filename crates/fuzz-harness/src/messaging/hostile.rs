@@ -1,4 +1,5 @@
-//! The hostile peer: it holds what a compute unit gets by the handshake, and WRITEs what it likes.
+//! The hostile peer: it has the keys that a compute unit gets by the handshake, and WRITEs
+//! arbitrary data.
 
 use super::network::{HOSTILE, Network};
 use crate::fixture;
@@ -15,7 +16,7 @@ use rackweave_wire::fabric::message::{
 };
 use zerocopy::IntoBytes as _;
 
-/// Bytes of its buffer info, and of a WRITE at most.
+/// Bytes of its buffer info, and maximum bytes of a WRITE.
 const PAGE: usize = 4096;
 
 /// One of the channels on which it sends.
@@ -38,13 +39,13 @@ pub fn keyed(region: &Region) -> KeyedAddress {
 
 pub struct Hostile {
     queue_pairs: Vec<QueuePairName>,
-    /// Queue pairs that carry nothing any more.
+    /// Queue pairs that are broken.
     dead: Vec<bool>,
     cq: CqId,
     buffer_info: Region,
     receive: Region,
     source: Region,
-    /// What the victim has told it.
+    /// The keys that the victim has sent.
     pub victim: UnitKeys,
     pub agreed: Agreed,
     /// What it has written into the victim's receive buffers.
@@ -52,14 +53,14 @@ pub struct Hostile {
     pub channels: Vec<Outgoing>,
     /// WRITEs that it has posted.
     written: u64,
-    /// Words that it has written where the victim's sender looks for free buffers.
+    /// Number of words written where the victim's sender looks for free buffers.
     pub frees: u64,
-    /// It has closed the connection, or done what no unit does.
+    /// It has closed the connection, or violated the protocol.
     pub has_lied: bool,
 }
 
 impl Hostile {
-    /// Makes what a unit makes. `agreed` is its own view.
+    /// Creates the resources of a unit. `agreed` is its own view.
     pub fn new(network: &mut Network, agreed: &Agreed) -> Self {
         let (memory, nic) = (network.memory.clone(), &mut network.nics[HOSTILE]);
         let pd = nic.create_pd();
@@ -104,7 +105,7 @@ impl Hostile {
         }
     }
 
-    /// What it tells the victim.
+    /// The keys that it sends to the victim.
     pub fn keys(&self) -> UnitKeys {
         UnitKeys {
             queue_pairs: self.queue_pairs.clone(),
@@ -113,7 +114,7 @@ impl Hostile {
         }
     }
 
-    /// Joins its queue pairs with the victim's.
+    /// Connects its queue pairs with the victim's.
     pub fn connect(&mut self, network: &mut Network, victim: UnitKeys) {
         let theirs = self.agreed.theirs;
         for (mine, their) in self.queue_pairs.iter().zip(&victim.queue_pairs) {
@@ -141,7 +142,7 @@ impl Hostile {
         self.victim = victim;
     }
 
-    /// WRITEs by the first queue pair that carries it. Whether the victim's NIC has executed it.
+    /// WRITEs on the first intact queue pair. Returns whether the victim's NIC has executed it.
     fn write_at(&mut self, network: &mut Network, to: KeyedAddress, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             return false;
@@ -175,7 +176,7 @@ impl Hostile {
         false
     }
 
-    /// Any bytes into the receive buffers, as far as they reach.
+    /// Writes arbitrary bytes into the receive buffers, up to their end.
     pub fn write_buffers(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
         let offset = offset % self.mirror.len();
         let bytes = &bytes[..bytes.len().min(self.mirror.len() - offset)];
@@ -185,13 +186,13 @@ impl Hostile {
         }
     }
 
-    /// Any bytes into the buffer info, as far as it reaches.
+    /// Writes arbitrary bytes into the buffer info, up to its end.
     pub fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
         let len = BUFFER_INFO_LEN as usize;
         let offset = offset % len;
         let bytes = &bytes[..bytes.len().min(len - offset)];
         let to = self.victim.buffer_info.at(offset as u64);
-        // A WRITE may reach into one word more than it has bytes for.
+        // A WRITE may touch one word more than it has bytes for.
         self.frees += bytes.len() as u64 / 8 + 2;
         self.write_at(network, to, bytes);
     }
@@ -200,7 +201,7 @@ impl Hostile {
         self.write_info(network, entry * ENTRY_LEN as usize, &word.to_le_bytes());
     }
 
-    /// A WRITE to where it has no right to write.
+    /// A WRITE without permission.
     ///
     /// # Panics
     /// If it is executed.
@@ -215,7 +216,7 @@ impl Hostile {
         channel + channels * (package % count) as usize
     }
 
-    /// The receive buffers of a channel.
+    /// Number of receive buffers of a channel.
     pub fn count(&self, channel: usize) -> u64 {
         let buffers = usize::from(self.agreed.theirs.receive_buffers);
         (channel..buffers).step_by(self.channels.len()).count() as u64
@@ -225,7 +226,7 @@ impl Hostile {
         self.agreed.theirs.receive_bytes as usize
     }
 
-    /// Whether the victim has said that the buffer of the next package is free.
+    /// Whether the victim has marked the buffer of the next package as free.
     pub fn may_send(&self, channel: usize) -> bool {
         let package = self.channels[channel].package;
         let buffer = self.buffer_of(channel, package) as u8;
@@ -278,7 +279,7 @@ impl Hostile {
         package
     }
 
-    /// Writes a package and the word that tells of it.
+    /// Writes a package and the word that announces it.
     pub fn send(&mut self, network: &mut Network, channel: usize, package: &[u8]) {
         let number = self.channels[channel].package;
         let buffer = self.buffer_of(channel, number);
@@ -291,7 +292,7 @@ impl Hostile {
         self.channels[channel].package += 1;
     }
 
-    /// Tells the victim's sender that a buffer is free which holds a package, if one does.
+    /// Marks a buffer that holds a package, if one does, as free for the victim's sender.
     pub fn free(&mut self, network: &mut Network, buffer: u8) {
         let buffer = buffer % self.agreed.mine.receive_buffers;
         if let Ok(Word::Filled { sequence, .. }) = Word::try_from(self.told(own_entry(buffer))) {
@@ -304,7 +305,7 @@ impl Hostile {
         }
     }
 
-    /// Breaks a queue pair, or takes a region away.
+    /// Breaks a queue pair, or deregisters a region.
     pub fn withdraw(&mut self, network: &mut Network, what: usize) {
         let nic = &mut network.nics[HOSTILE];
         match what {

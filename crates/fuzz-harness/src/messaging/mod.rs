@@ -1,8 +1,8 @@
-//! A messaging connection whose other end is hostile, and one beside it whose other end is not.
+//! A messaging connection with a hostile peer, and another one with an honest peer beside it.
 //!
-//! The hostile peer holds what a compute unit gets by the handshake: queue pairs, and keys to the
-//! receive buffers and the buffer info of its own connection. It writes there what it likes, at any
-//! time.
+//! The hostile peer has what a compute unit gets by the handshake: queue pairs, and keys to the
+//! receive buffers and the buffer info of its own connection. It writes arbitrary data there, at
+//! any time.
 
 mod honest;
 mod hostile;
@@ -27,13 +27,13 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 pub use seeds::seeds;
 
-/// Bytes of a block that nobody has a key to.
+/// Bytes of a block whose key no peer has.
 const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xa5;
-/// Steps of the clock within which everything under way must have ended.
+/// Maximum steps of the clock until everything in flight must have ended.
 const ROUNDS_MAX: usize = 10_000;
 
-/// Stories in one input; none of them goes on when the connection is closed.
+/// Maximum stories in one input; a story ends when its connection is closed.
 const STORIES_MAX: usize = 16;
 
 /// Stories. The first byte of each: `victim::config`, and in bit 5 whether the victim copies
@@ -41,7 +41,7 @@ const STORIES_MAX: usize = 16;
 /// of which bit 7 is the channel where that matters.
 ///
 /// # Panics
-/// If the victim takes what it must not take, or what is beside it is disturbed.
+/// If the victim accepts what it must not accept, or the honest connection is disturbed.
 pub fn messaging(data: &[u8]) {
     let mut input = Input::new(data);
     for _ in 0..STORIES_MAX {
@@ -61,12 +61,12 @@ struct Story {
     victim: Victim,
     hostile: Hostile,
     honest: Honest,
-    /// Registered at the victim's node, for nobody.
+    /// Registered at the victim's node; no peer has its key.
     guard: Block,
     guard_key: KeyedAddress,
-    /// Bytes of memory that are nobody's of the connections.
+    /// Bytes of memory that belong to neither connection.
     others: usize,
-    /// Another story follows.
+    /// This story is over, and another one follows.
     is_over: bool,
 }
 
@@ -81,7 +81,7 @@ impl Story {
         let prepared = Prepared::new(nic, &network.memory, &config, &agreed, &mut keys);
         let prepared = prepared.expect("capacity");
         let before = network.memory.bytes_in_use();
-        // Right behind it in memory.
+        // Directly after it in memory.
         let pd = nic.create_pd();
         let guard = fixture::region(nic, &network.memory, pd, GUARD, Access::all());
         guard.block.write(0, &[GUARD_BYTE; GUARD]);
@@ -141,7 +141,7 @@ impl Story {
         Some(())
     }
 
-    /// A package as a unit sends it, if there is a buffer for it.
+    /// Sends a valid package, if a buffer is free.
     fn send_sound(&mut self, channel: usize, value: u8, input: &mut Input<'_>) -> Option<()> {
         let length = u64::from(input.half()?) % 5_000;
         let length = length.min(self.hostile.agreed.message_max);
@@ -155,7 +155,7 @@ impl Story {
         Some(())
     }
 
-    /// A package with something else in the header of one of its pieces, or one that is not due.
+    /// Sends a package with a changed header in one of its pieces, or one that is not due.
     fn send_altered(&mut self, channel: usize, value: u8, input: &mut Input<'_>) -> Option<()> {
         let (at, number) = (input.byte()?, input.signed_half()?);
         self.hostile.has_lied = true;
@@ -171,7 +171,7 @@ impl Story {
         Some(())
     }
 
-    /// Something that no unit writes.
+    /// Writes something that no unit writes.
     fn write(&mut self, kind: u8, channel: usize, value: u8, input: &mut Input<'_>) -> Option<()> {
         let Self {
             network, hostile, ..
@@ -185,7 +185,7 @@ impl Story {
                 let (offset, len) = (input.half()?, usize::from(input.byte()?));
                 hostile.write_info(network, offset.into(), input.bytes(len));
             }
-            // A word that is one, near the right one.
+            // A valid word, near the right one.
             10 => {
                 let (near, length) = (input.byte()? as i8, input.half()?);
                 let package = hostile.channels[channel].package;
@@ -229,7 +229,7 @@ impl Story {
         Some(())
     }
 
-    /// What ends a connection, for the most part.
+    /// Rare actions, most of which end a connection.
     fn seldom(&mut self, channel: usize, value: u8, input: &mut Input<'_>) -> Option<()> {
         let number = input.byte()?;
         let Self {
@@ -264,8 +264,8 @@ impl Story {
         Some(())
     }
 
-    /// An address that the hostile peer has no right to: before or behind what its keys are for, or
-    /// another's with any key that it can know.
+    /// An address for which the hostile peer has no permission: before or after the range of its
+    /// keys, or foreign memory with any key that it can know.
     fn elsewhere(&self, number: u8, offset: u16) -> KeyedAddress {
         let mine = &self.hostile.victim;
         let beside = &self.honest.keys;
@@ -288,7 +288,7 @@ impl Story {
         }
     }
 
-    /// Lets time pass in which all machines do their work.
+    /// Lets time pass in which all nodes do their work.
     fn pass(&mut self, time: Duration) {
         let end = self.network.now + time;
         for _ in 0..ROUNDS_MAX {
@@ -307,14 +307,15 @@ impl Story {
         panic!("time does not pass");
     }
 
-    /// Whatever has happened: honest messages arrive, the connection ends and leaves nothing.
+    /// Whatever has happened, honest messages arrive, and the connection ends and leaves no
+    /// resources.
     fn end(mut self) {
         self.honest.finish(&mut self.network);
         for channel in 0..self.victim.channels() {
             self.victim.drain(&self.hostile, channel);
         }
         self.victim.close(&mut self.network);
-        // The NIC gives up by then, if the peer does not answer.
+        // The NIC gives up within this time, if the peer does not answer.
         self.pass(Duration::from_millis(5));
         assert!(self.victim.unit.is_settled(), "it does not come to an end");
         let guard = self.guard.bytes(0, GUARD);
@@ -326,7 +327,7 @@ impl Story {
     }
 }
 
-/// Something else in a field of a header.
+/// Changes a field of a header.
 fn alter(header: &mut PieceHeader, field: u8, number: i64) {
     let (length, message) = (header.length.get(), header.message.get());
     match field {

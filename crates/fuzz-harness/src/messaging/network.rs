@@ -1,4 +1,4 @@
-//! Three NICs whose packets arrive at once: what a hostile peer writes is there before the next
+//! Three NICs whose packets arrive at once: what a hostile peer writes arrives before the next
 //! step, so that the harness knows the victim's memory.
 
 use crate::fixture::{self, Host};
@@ -11,12 +11,12 @@ use rackweave_wire::{Headers, Opcode};
 
 /// The node whose units are judged.
 pub const VICTIM: usize = 0;
-/// The node that writes what it likes.
+/// The node that writes arbitrary data.
 pub const HOSTILE: usize = 1;
-/// A node that keeps to the protocol.
+/// A node that follows the protocol.
 pub const HONEST: usize = 2;
 
-/// Rounds in which NICs must run out of packets.
+/// Maximum rounds until NICs must run out of packets.
 const ROUNDS_MAX: usize = 10_000;
 
 pub struct Network {
@@ -27,7 +27,7 @@ pub struct Network {
     pub mute: bool,
 }
 
-/// What the unit at a node says of itself.
+/// The terms of the unit at a node.
 pub fn terms(node: usize, config: &MessagingConfig) -> UnitTerms {
     let Host { mac, ip } = rack::host(node);
     UnitTerms::new(config, 7, ip, mac, Mtu::B1024)
@@ -54,10 +54,10 @@ impl Network {
         }
     }
 
-    /// Delivers what the NICs send until none sends any more.
+    /// Delivers what the NICs send until none has a packet left.
     ///
     /// # Panics
-    /// If they never come to rest.
+    /// If they never stop sending.
     pub fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let mut any = false;
@@ -80,8 +80,8 @@ impl Network {
         panic!("the NICs do not come to rest");
     }
 
-    /// Moves on to the next timer, be it a NIC's or one of these, but not beyond the limit. False
-    /// if there is none.
+    /// Advances to the next timer of a NIC or among `timers`, but not beyond the limit. False if
+    /// there is none.
     pub fn advance(&mut self, limit: Instant, timers: impl IntoIterator<Item = Instant>) -> bool {
         let nics = self.nics.iter().filter_map(Nic::poll_timeout);
         let next = nics.chain(timers).min().filter(|&next| next <= limit);

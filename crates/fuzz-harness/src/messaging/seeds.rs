@@ -1,8 +1,8 @@
-//! The inputs that the corpus starts with.
+//! The initial inputs of the corpus.
 
 use crate::fixture::{Seeds, named};
 
-/// Steps: `messaging` says what their bytes mean.
+/// Kinds of steps: `messaging` defines the meaning of their bytes.
 const PEEK: u8 = 0;
 const RELEASE: u8 = 1;
 const DRAIN: u8 = 2;
@@ -25,14 +25,14 @@ const fn of(kind: u8, value: u8) -> u8 {
     kind | value << 4
 }
 
-/// Two receive buffers, three, the same copied out, three for two channels, seven.
+/// Two receive buffers, three, three with messages copied out, three for two channels, seven.
 const TWO: u8 = 1;
 const THREE: u8 = 2;
 const COPIES: u8 = 2 | 32;
 const CHANNELS: u8 = 2 | 4;
 const SEVEN: u8 = 3;
 
-/// Takes what is there, and tells of free buffers.
+/// Takes what has arrived, and reports free buffers.
 const TAKE: [u8; 2] = [DRAIN, POLL];
 
 /// The inputs by name.
@@ -56,7 +56,7 @@ const LONG: [u8; 3] = [SOUND, 0x88, 0x13];
 /// Only its opcode is altered, and it does not wait for a buffer.
 const EARLY: [u8; 5] = [ALTERED, 0, 77, 0, DRAIN];
 
-/// Units that keep to the protocol.
+/// Units that follow the protocol.
 fn sound() -> Vec<Vec<u8>> {
     let on_second = [of(SOUND, 9), 70, 1, of(DRAIN, 8)];
     let piecewise = [PEEK, PEEK, RELEASE, PEEK, RELEASE, POLL];
@@ -78,7 +78,7 @@ fn sound() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Packages with one field of a header that is wrong, before or while they are read.
+/// Packages with one wrong field in a header, before or while they are read.
 fn altered() -> Vec<Vec<u8>> {
     let mut stories = Vec::new();
     for field in 0..8 {
@@ -93,7 +93,7 @@ fn altered() -> Vec<Vec<u8>> {
     stories
 }
 
-/// Words and bytes that do not belong where they are.
+/// Words and bytes in wrong positions.
 fn words() -> Vec<Vec<u8>> {
     let noise = [0xff, 7, 1, 0, 0, 0, 96, 0, 0, 0, 3, 9];
     let mut stories = vec![
@@ -111,7 +111,7 @@ fn words() -> Vec<Vec<u8>> {
     stories
 }
 
-/// Floods, keys for elsewhere, and what ends a connection.
+/// Floods, foreign keys, and actions that end a connection.
 fn ends() -> Vec<Vec<u8>> {
     let polled = [&EARLY[..], &[POLL]].concat();
     let mut stories = vec![

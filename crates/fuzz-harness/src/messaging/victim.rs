@@ -1,4 +1,4 @@
-//! The unit that is judged: its two connections, and what it must do whatever the peer writes.
+//! The unit under test: its two connections, and its invariants for whatever the peer writes.
 
 use super::hostile::Hostile;
 use super::network::{Network, VICTIM};
@@ -9,10 +9,10 @@ use rackweave_endpoint::messaging::{
 use rackweave_wire::fabric::message::{PIECE_HEADER_LEN, PieceHeader, piece_span};
 use zerocopy::FromBytes as _;
 
-/// Bytes by which a vector may be longer than what has come: 1 MiB ahead, doubled.
+/// Bytes by which a vector's capacity may exceed what has arrived: 1 MiB ahead, doubled.
 const AHEAD: usize = 4 << 20;
 
-/// What a peer can be found to have done.
+/// Close reasons for a misbehaving peer.
 const LIES: [CloseReason; 5] = [
     CloseReason::ForeignState,
     CloseReason::BadSequence,
@@ -21,8 +21,8 @@ const LIES: [CloseReason; 5] = [
     CloseReason::MessageTooLong,
 ];
 
-/// How the units of a run are: bits 0 and 1 the receive buffers, bit 2 two channels each way, bit
-/// 3 short messages only, bit 4 no keepalive.
+/// The configuration of the units: bits 0 and 1 the receive buffers, bit 2 two channels each way,
+/// bit 3 short messages only, bit 4 no keepalive.
 pub fn config(setup: u8) -> MessagingConfig {
     let receive_buffers = [1, 2, 3, 7][usize::from(setup & 3)];
     let channels = 1 + u8::from(setup & 4 != 0 && receive_buffers > 1);
@@ -39,20 +39,20 @@ pub fn config(setup: u8) -> MessagingConfig {
     }
 }
 
-/// What a receiver has taken, as the harness sees it.
+/// What a receiver has taken, as the harness tracks it.
 #[derive(Default)]
 struct Reading {
-    /// How far the package is released.
+    /// How many bytes of the package are released.
     read: usize,
     /// Messages taken.
     number: u32,
-    /// What, how long and how far the message is that has begun.
+    /// Opcode, length and progress of the message that has begun.
     begun: Option<(u32, u64, u64)>,
-    /// The piece last peeked at: its bytes and whether it ends the message.
+    /// The piece last peeked at: its length, and whether it ends the message.
     peeked: Option<(usize, bool)>,
-    /// What it has said of the end.
+    /// The end that it has reported.
     ended: Option<Closed>,
-    /// Packages taken when it was last polled.
+    /// Packages taken at the last poll.
     polled: u64,
     /// What has been copied out of the message that has begun.
     copied: Vec<u8>,
@@ -63,7 +63,7 @@ pub struct Victim {
     readings: Vec<Reading>,
     /// Its user copies messages out, and does not read them in place.
     copies: bool,
-    /// Why it is closed, as first said.
+    /// Why it is closed, as first reported.
     closed: Option<Closed>,
     /// Its own user has closed it.
     has_closed: bool,
@@ -128,7 +128,7 @@ impl Victim {
         }
     }
 
-    /// Takes what has come of a channel, piece by piece.
+    /// Takes what has arrived on a channel, piece by piece.
     pub fn drain(&mut self, hostile: &Hostile, channel: usize) {
         loop {
             self.peek(hostile, channel);
@@ -139,7 +139,7 @@ impl Victim {
         }
     }
 
-    /// Copies out what has come of the next message of a channel.
+    /// Copies out what has arrived of the next message of a channel.
     fn copy_out(&mut self, channel: usize) {
         let reading = &mut self.readings[channel];
         let receiver = &mut self.unit.receivers[channel];
@@ -166,7 +166,7 @@ impl Victim {
         }
     }
 
-    /// Sends on a channel what there is room for.
+    /// Sends on a channel what fits into free buffers.
     pub fn send(&mut self, channel: usize, length: usize) {
         let sender = &mut self.unit.senders[channel];
         let rest = sender.remaining();
@@ -187,7 +187,7 @@ impl Victim {
         }
     }
 
-    /// Says that nothing follows on a channel.
+    /// Marks the end of a channel.
     pub fn finish(&mut self, channel: usize) {
         let sender = &mut self.unit.senders[channel];
         if let Err(SendError::Closed(closed)) = sender.finish() {
@@ -205,7 +205,7 @@ impl Victim {
     pub fn poll(&mut self, network: &mut Network) {
         let polled = self.unit.poll(network.now, &mut network.nics[VICTIM]);
         match polled {
-            // Its peer may have been told of all buffers.
+            // Its peer may have been notified of all buffers.
             Ok(_) => {
                 for (reading, receiver) in self.readings.iter_mut().zip(&self.unit.receivers) {
                     reading.polled = receiver.counters().packages;
@@ -216,7 +216,7 @@ impl Victim {
         network.settle();
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     pub fn check(&mut self, hostile: &Hostile) {
         let closed = self.unit.closed();
         match (self.closed, closed) {
@@ -254,7 +254,7 @@ impl Victim {
 }
 
 impl Reading {
-    /// A piece is what the peer has written there, as far as it can be.
+    /// Checks that a piece is what the peer has written there, as far as it is known.
     fn check(&mut self, piece: &Piece<'_>, hostile: &Hostile, buffer: usize) {
         let at = buffer * hostile.receive_bytes() + self.read;
         let (header, rest) = PieceHeader::read_from_prefix(&hostile.mirror[at..])

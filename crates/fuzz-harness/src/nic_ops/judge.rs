@@ -1,4 +1,4 @@
-//! What must hold: of every completion when it comes, and of both memories in the end.
+//! The invariants: of every completion when it arrives, and of both memories at the end.
 
 use super::World;
 use super::side::{Kind, PLACE, RECEIVED, RESULTS, Request, WORD, WRITTEN, pattern};

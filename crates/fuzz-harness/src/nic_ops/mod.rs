@@ -1,8 +1,8 @@
-//! Two connected NICs: what their owners do and what the channel does to their packets.
+//! Two connected NICs: operations of their owners, and faults of the channel between them.
 //!
-//! Every request has a place of its own in the memory of both sides, so that whatever the faults, a
-//! request that completes with success must have brought its bytes there, and a failed one may have
-//! brought some.
+//! Every request has its own range in the memory of both sides. Whatever the faults, a request that
+//! completes with success must have written its bytes there, and a failed one may have written
+//! some.
 
 mod judge;
 mod side;
@@ -16,7 +16,7 @@ use side::{Kind, PLACE, RECEIVED, REQUESTS_MAX, RESULTS, Request, Side, WORD, WR
 use std::collections::BTreeMap;
 
 const LATENCY: Duration = Duration::from_micros(1);
-/// Rounds until everything posted must have ended, one way or another.
+/// Maximum rounds until everything posted must have ended, with success or not.
 const ROUNDS_MAX: usize = 200_000;
 
 struct World {
@@ -27,7 +27,7 @@ struct World {
     sent: u64,
 }
 
-/// Takes `data` for a list of operations and faults; then lets the two come to rest and looks.
+/// Reads `data` as a list of operations and faults; then lets both sides finish, and checks.
 ///
 /// # Panics
 /// If a NIC is wrong.
@@ -152,7 +152,7 @@ impl World {
         side.receives_posted += usize::from(side.nic.post_receive(side.qpn, request).is_ok());
     }
 
-    /// A request that no NIC may carry out. It ends the connection if it is posted at all.
+    /// Posts a request that no NIC may execute. It ends the connection if it is posted at all.
     fn post_wrongly(&mut self, at: usize, input: &mut Input<'_>) -> Option<()> {
         let (kind, value) = (input.byte()?, input.word()?);
         if kind & 0x80 == 0 {
@@ -201,7 +201,7 @@ impl World {
         let _ = side.nic.modify_qp(side.qpn, QpModify::Error);
     }
 
-    /// Does something to the packet that would arrive next.
+    /// Applies a fault to the packet that would arrive next.
     fn fault(&mut self, input: &mut Input<'_>) -> Option<()> {
         let (kind, value) = (input.byte()?, input.half()?);
         let nth = usize::from(kind >> 4) % self.flight.len().max(1);
@@ -236,7 +236,8 @@ impl World {
     }
 
     fn send(&mut self, to: usize, mut packet: Packet, arrival: Instant) {
-        // A link that leaves the process serialises: what is sent again later is what it was.
+        // A link that leaves the process serialises: a packet that is sent again later is
+        // unchanged.
         if let Payload::Region(_) = packet.payload {
             packet = packets::copied(&packet, &self.memory);
             if packet.check.is_none() {
@@ -247,7 +248,7 @@ impl World {
         self.flight.insert((arrival, self.sent), (to, packet));
     }
 
-    /// Moves to what comes next. False if nothing will.
+    /// Advances to the next event. False if there is none.
     fn move_time(&mut self) -> bool {
         let arrival = self.flight.keys().next().map(|key| key.0);
         let timers = self.sides.iter().map(|side| side.nic.poll_timeout());

@@ -1,4 +1,4 @@
-//! One side: a NIC, its memory, and what its owner has asked for.
+//! One side: a NIC, its memory, and the requests of its owner.
 
 use crate::fixture::{self, Host};
 use rackweave_base::{Block, Duration, Memory, Psn, Qpn, Rng};
@@ -8,11 +8,11 @@ use rackweave_verbs::{
 };
 use std::collections::VecDeque;
 
-/// Requests of one side at most.
+/// Maximum requests of one side.
 pub const REQUESTS_MAX: usize = 60;
-/// Bytes of a request's place.
+/// Bytes of a request's range.
 pub const PLACE: usize = 4096;
-/// Where the places of requests lie: results of the requester's own, then what it WRITEs at the
+/// Offsets of the requests' ranges: results of the requester's own, then what it WRITEs at the
 /// peer, then what receives take in, then the word that all FetchAdds go to.
 pub const RESULTS: usize = 0;
 pub const WRITTEN: usize = RESULTS + REQUESTS_MAX * PLACE;
@@ -20,7 +20,7 @@ pub const RECEIVED: usize = WRITTEN + REQUESTS_MAX * PLACE;
 pub const WORD: usize = RECEIVED + REQUESTS_MAX * PLACE;
 pub const REGION_LEN: usize = WORD + 64;
 
-/// What a request does, and what success means.
+/// The kind of a request, with what success means.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Send,
@@ -31,7 +31,7 @@ pub enum Kind {
 
 pub struct Request {
     pub kind: Kind,
-    /// Where in the source's pattern the bytes come from, and how many.
+    /// Offset of the bytes in the source's pattern, and their number.
     pub offset: usize,
     pub len: usize,
 }
@@ -42,16 +42,16 @@ pub struct Side {
     pub qpn: Qpn,
     pub send_cq: CqId,
     pub receive_cq: CqId,
-    /// Bytes that nobody changes; all data comes from here.
+    /// Bytes that never change; all data comes from here.
     pub source: Region,
     pub target: Region,
     pub guard: Block,
     pub requests: Vec<Request>,
-    /// Requests not complete, oldest first.
+    /// Incomplete requests, oldest first.
     pub open: VecDeque<usize>,
     pub receives_posted: usize,
     pub receives_completed: usize,
-    /// SENDs to this side in the order posted, and which comes next.
+    /// SENDs to this side in the order posted, and the index of the next one.
     pub messages: Vec<(usize, usize)>,
     pub adds_posted: u64,
     pub adds_succeeded: u64,
@@ -131,7 +131,7 @@ impl Side {
     }
 }
 
-/// What a side's source holds: no two windows of both are alike.
+/// The content of a side's source: no two windows of both sides are alike.
 pub fn pattern(side: u8) -> Vec<u8> {
     let scattered = (0..2 * PLACE as u32).map(|at| at.wrapping_mul(0x9e37_79b1));
     let turned = scattered.map(|word| word.rotate_left(8 * u32::from(side)) as u8);

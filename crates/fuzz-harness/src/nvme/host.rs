@@ -1,4 +1,4 @@
-//! A host of the target, and the NIC between them: what is posted is carried out at once.
+//! A host of the target, and the NIC between them: posted requests are executed at once.
 
 use rackweave_base::{Qpn, Rkey};
 use rackweave_verbs::scripted::{ScriptedNic, Tables};
@@ -9,15 +9,15 @@ use rackweave_verbs::{
 use rackweave_wire::nvme::{Cqe, Sgl, Sqe, Status, cqe, sqe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Where the host's memory is for the target, and the only key of it.
+/// The address of the host's memory for the target, and its only key.
 pub const ADDRESS: u64 = 0x4000_0000;
 pub const KEY: Rkey = Rkey(5);
 pub const BYTES: usize = 16 << 10;
 
-/// The command that may be held for ever: Asynchronous Event Request (Base 5.2).
+/// The command that may stay pending for ever: Asynchronous Event Request (Base 5.2).
 const EVENT_REQUEST: u8 = 0x0c;
-/// Set in the ids of such commands and in no others, so that an id says whether a missing response
-/// is one to wait for.
+/// Set in the ids of such commands and in no others, so that an id says whether a response is
+/// required.
 const EVENT_ID: u16 = 1 << 8;
 
 /// A command that has no response yet.
@@ -50,7 +50,7 @@ impl Host {
         }
     }
 
-    /// Sends a capsule, as far as it fits the target's buffers. False if there is none for it.
+    /// Sends a capsule, cut to the size of the target's buffers. False if no buffer is free.
     pub fn send(&mut self, qpn: Qpn, capsule: &[u8]) -> bool {
         let Some(queue) = self.queues.get_mut(&qpn.0) else {
             return false;
@@ -97,7 +97,7 @@ impl Host {
         true
     }
 
-    /// The connection fails: what is posted comes back.
+    /// The connection fails: posted requests are flushed.
     pub fn break_off(&mut self, qpn: Qpn) {
         let Some(queue) = self.queues.get_mut(&qpn.0).filter(|queue| !queue.broken) else {
             return;
@@ -110,7 +110,8 @@ impl Host {
         }
     }
 
-    /// Every command of a queue that works has its response, but for those that may be held.
+    /// Checks that every command of a working queue has its response, except those that may stay
+    /// pending.
     pub fn check_answered(&self) {
         for queue in self.queues.values().filter(|queue| !queue.broken) {
             let mut held = BTreeSet::new();
@@ -121,8 +122,8 @@ impl Host {
         }
     }
 
-    /// The place of an access to the host's memory, which a command of the queue must have named.
-    /// Nothing if there is no such memory.
+    /// The offset of an access to the host's memory, which a command of the queue must have named.
+    /// `None` if there is no such memory.
     fn remote(&self, qpn: Qpn, address: u64, rkey: Rkey, len: usize) -> Option<usize> {
         let named = |(from, length, key): (u64, u32, Rkey)| {
             let offset = address.checked_sub(from);

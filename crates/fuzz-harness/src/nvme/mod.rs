@@ -15,8 +15,8 @@ use rackweave_wire::nvme::{ConnectData, FabricsCommand, Property, Sgl, Sqe};
 const QUEUES: usize = 3;
 const NOW: Instant = Instant::from_nanos(1_000);
 
-/// Bit 0 of the first byte: two queues are connected already, one for commands of the
-/// administrator and one for blocks. Then steps: see `Story::step`.
+/// Bit 0 of the first byte: two queues are connected already, one for admin commands and one for
+/// blocks. Then steps: see `Story::step`.
 ///
 /// # Panics
 /// If the target is wrong.
@@ -44,7 +44,7 @@ pub fn nvme(data: &[u8]) {
 struct Story {
     host: Host,
     target: Target,
-    /// The queue pairs; there may be fewer than there could be.
+    /// The queue pairs; `None` where none is open.
     queues: [Option<Qpn>; QUEUES],
     buffers: usize,
 }
@@ -82,7 +82,7 @@ impl Story {
 
     fn open(&mut self, queue: usize) {
         let opened = self.target.open_queue(&mut self.host);
-        // One that has been closed may still wait for its backend.
+        // A closed queue may still wait for its backend.
         self.queues[queue] = opened.ok();
         if let Some(qpn) = self.queues[queue] {
             let connected = self.target.queue_connected(&mut self.host, qpn);
@@ -132,7 +132,7 @@ impl Story {
     }
 
     /// One step: its kind in bits 0 to 2 of its first byte, the queue in bits 4 and 5; with bit 7
-    /// the target does all that it can before the next step.
+    /// the target does all pending work before the next step.
     fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
         let what = input.byte()?;
         let queue = usize::from(what >> 4 & 3) % QUEUES;
@@ -196,7 +196,7 @@ impl Story {
         panic!("the target does not come to rest");
     }
 
-    /// Nothing is owed, and nothing is held when the queues are gone.
+    /// Checks that no response is missing, and that no resource is held once the queues are closed.
     fn end(mut self) {
         self.settle();
         self.host.check_answered();
@@ -215,7 +215,8 @@ impl Story {
     }
 }
 
-/// A command: opcode, id, namespace, the first block and their number, and where its data is.
+/// A command: opcode, id, namespace, the first block and their number, and the location of its
+/// data.
 fn command(input: &mut Input<'_>) -> Option<(Sqe, Vec<u8>)> {
     let (opcode, id, nsid) = (input.byte()?, input.byte()?, input.byte()?);
     let mut sqe = Sqe::new(opcode, u16::from(id), u32::from(nsid));
@@ -226,7 +227,7 @@ fn command(input: &mut Input<'_>) -> Option<(Sqe, Vec<u8>)> {
     sqe.dwords[2] = input.byte()?.into();
     let kind = input.byte()?;
     if kind & 0x40 != 0 {
-        // Flags, and what lies above the first 32 bits.
+        // Flags, and the bits above the first 32.
         sqe.dwords[1] = input.byte()?.into();
         sqe.dwords[2] |= u32::from(input.byte()?) << 24;
     }
@@ -247,8 +248,8 @@ fn command(input: &mut Input<'_>) -> Option<(Sqe, Vec<u8>)> {
     Some((sqe.with_data(sgl), data))
 }
 
-/// The inputs that the corpus starts with: every command there is, from memory and in its capsule,
-/// and every way in which queues come and go.
+/// The initial inputs of the corpus: every command, with data from memory and in its capsule, and
+/// every way in which queues open and close.
 pub fn seeds() -> Seeds {
     let io = |opcode: u8, kind: u8, blocks: u8, nsid: u8| {
         let length = ((u16::from(blocks) + 1) * 512).to_le_bytes();

@@ -12,7 +12,7 @@ type Model = BTreeMap<u64, Vec<u8>>;
 
 pub struct Index {
     server: IndexServer,
-    /// The server's entries; none once a range of keys has been moved.
+    /// The server's entries; `None` once a range of keys has been moved.
     model: Option<Model>,
 }
 
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Applies to the model what the server says that it has done.
+    /// Applies to the model what the server reports as done.
     fn apply(&mut self, request: &Request<'_>, outcome: Option<Outcome>) {
         let Some(model) = &mut self.model else {
             return;
@@ -138,7 +138,7 @@ impl Index {
         }
     }
 
-    /// The tree is valid, and its entries are those of the model.
+    /// Checks that the tree is valid, and that its entries are those of the model.
     pub fn check(&self) {
         let tree = self.server.shard().tree();
         let summary = tree.check().expect("the tree is sound");
@@ -156,7 +156,7 @@ impl Index {
     }
 }
 
-/// A page has the next entries of the range, without a gap, up to where it says to go on.
+/// A page has the next entries of the range, without a gap, up to the key at which to continue.
 fn check_page(
     model: &Model,
     (low, last): (u64, u64),

@@ -1,5 +1,5 @@
-//! Messages above the transport: their parsers on arbitrary bytes, and an index server that gets
-//! arbitrary requests.
+//! Messages above the transport: their parsers get arbitrary bytes, and an index server arbitrary
+//! requests.
 
 mod index;
 mod parsers;
@@ -42,7 +42,7 @@ fn request(of: &Request<'_>) -> Vec<u8> {
     [&[of.method() as u8, len, 64], &bytes[..]].concat()
 }
 
-/// The inputs that the corpus starts with: a message of every kind, and stories of an index.
+/// The initial inputs of the corpus: a message of every kind, and sequences of index requests.
 pub fn seeds() -> Seeds {
     let messages = messages().into_iter();
     let mut seeds: Seeds = messages

@@ -1,4 +1,4 @@
-//! What a parser takes says the same when it is written again.
+//! An accepted message is unchanged when it is written again.
 
 use rackweave_endpoint::index::PartitionMap;
 use rackweave_endpoint::index::message::{Entries, Page, Request};
@@ -120,7 +120,7 @@ fn columns(data: &[u8]) {
     }
 }
 
-/// The header of a column, and bytes behind it.
+/// The header of a column, and the bytes after it.
 fn column(data: &[u8]) {
     let Some((head, rest)) = data.split_at_checked(COLUMN_HEADER_LEN) else {
         return;
@@ -142,7 +142,7 @@ fn column(data: &[u8]) {
     assert_eq!(end + COLUMN_HEADER_LEN as u64, total);
     let first = header.version_of(rest);
     assert_eq!(header.version_of(rest), first);
-    // What travels again under another request's number is the same column.
+    // A column sent again under another request's number is the same column.
     let other = ColumnHeader {
         request: !header.request,
         version: !header.version,

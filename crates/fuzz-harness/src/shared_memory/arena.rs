@@ -1,4 +1,4 @@
-//! An arena that a hostile process offers to be read, and what its bytes say by its layout.
+//! An arena that a hostile process offers for reading, and the meaning of its bytes by its layout.
 
 use super::segment::{bytes_of, file};
 use crate::input::Input;
@@ -6,14 +6,14 @@ use rackweave_base::memory::BLOCKS_MAX;
 use rustix::fs::SealFlags;
 use std::os::fd::OwnedFd;
 
-/// Where blocks begin.
+/// Offset of the first block.
 const DATA_AT: u64 = 2 << 20;
 const LEN: u64 = DATA_AT + 2 * BLOCK;
 const BLOCK: u64 = 4096;
 const TABLE_AT: u64 = 4096;
 const ENTRY: u64 = 24;
 
-/// A reference as it travels, in the order of its bytes.
+/// A reference as it is transmitted, in byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub offset: u64,
@@ -24,7 +24,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// From 24 bytes.
+    /// Decodes 24 bytes.
     pub fn decode(bytes: &[u8]) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
         Self {
@@ -53,7 +53,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// A sound one with a block in slot 0, of generation 1; `shorter` bytes shorter than that.
+    /// A valid arena with a block in slot 0, of generation 1; its file is `shorter` bytes shorter.
     pub fn new(shorter: u64, seals: SealFlags) -> Self {
         let len = LEN - shorter;
         let fd = file(len, seals);
@@ -68,7 +68,7 @@ impl Arena {
         arena
     }
 
-    /// The same file once more.
+    /// A second handle to the same file.
     pub fn again(&self) -> Self {
         Self {
             fd: self.fd.try_clone().expect("a descriptor is free"),
@@ -76,7 +76,7 @@ impl Arena {
         }
     }
 
-    /// Writes where the file has room.
+    /// Writes within the file.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let _sealed = rustix::io::pwrite(&self.fd, bytes, at);
     }
@@ -88,7 +88,7 @@ impl Arena {
         self.write(at + 16, &generation.to_le_bytes());
     }
 
-    /// One of the first four entries, or a byte of the header, becomes what the input says.
+    /// Overwrites one of the first four entries, or a byte of the header, from the input.
     pub fn tamper(&self, value: u8, input: &mut Input<'_>) -> Option<()> {
         if value & 8 != 0 {
             let (at, byte) = (input.byte()?, input.byte()?);
@@ -97,7 +97,7 @@ impl Arena {
         }
         let offset = input.signed_half()?;
         let capacity = input.signed_half()?;
-        // Near the start of the blocks, near the end of the segment, and near that of all numbers.
+        // Near the start of the blocks, near the end of the segment, and near the maximum number.
         let base = [DATA_AT, self.len, 0, DATA_AT][usize::from(value & 3)];
         let generation = u32::from(input.byte()?);
         self.set_entry(
@@ -109,7 +109,7 @@ impl Arena {
         Some(())
     }
 
-    /// Whether this is an arena by its header, its length and its seals.
+    /// Whether header, length and seals are those of an arena.
     pub fn is_sound(&self) -> bool {
         let header: [u8; 24] = bytes_of(&self.fd, 0);
         let seals = rustix::fs::fcntl_get_seals(&self.fd).expect("it is an anonymous file");

@@ -1,4 +1,4 @@
-//! What a process sends where a link's descriptors are handed over.
+//! What a process sends when a link's descriptors are handed over.
 
 use crate::fixture::{Seeds, check_line, hex, named};
 use crate::input::Input;
@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 const DESCRIPTORS: usize = DESCRIPTORS_MAX + 4;
 
 /// The first byte says how many descriptors go with the first piece, the second how long that piece
-/// is. Behind the two are the bytes of the stream, which then ends.
+/// is. The bytes after these two are the stream, which then ends.
 ///
 /// # Panics
 /// If anything else arrives than what the stream says, or a descriptor is left open.
@@ -38,7 +38,7 @@ pub fn handover(data: &[u8]) {
     drop(hostile);
     check(&victim, stream, descriptors);
     drop(victim);
-    // While somebody has a descriptor of the other end, this would wait and not end.
+    // While any process has a descriptor of the other end, a blocking read would never end.
     rustix::io::ioctl_fionbio(&open, true).expect("it is a pipe");
     let left = open.read(&mut [0]);
     assert!(matches!(left, Ok(0)), "a descriptor stays open");
@@ -60,7 +60,7 @@ fn send_with(stream: &UnixStream, piece: &[u8], descriptors: &[BorrowedFd<'_>]) 
     assert_eq!(sent, Ok(piece.len()), "the socket has room");
 }
 
-/// The first message is what the stream says, or refused; what is taken can be sent again.
+/// The first message is what the stream says, or refused; an accepted one can be sent again.
 fn check(victim: &UnixStream, stream: &[u8], found: usize) {
     let received = receive(victim);
     let Some((prefix, behind)) = stream.split_first_chunk::<4>() else {

@@ -1,4 +1,5 @@
-//! A link in shared memory whose other end is hostile, and one beside it whose other end is not.
+//! A link in shared memory with a hostile process at the other end, and another one with an honest
+//! process beside it.
 
 mod arena;
 mod handover;
@@ -15,7 +16,7 @@ use victim::{OWN_NAME, Victim};
 
 use handover::handover;
 
-/// By which the victim knows the hostile process's arena.
+/// The victim's name for the hostile process's arena.
 const PEER_NAME: u16 = 2;
 
 /// Bit 0 of the first byte: the rest goes to `handover`. Bit 1: the victim attaches to a segment
@@ -23,7 +24,7 @@ const PEER_NAME: u16 = 2;
 /// capacity. Then steps, each a byte with its kind in bits 0 to 3.
 ///
 /// # Panics
-/// If the link hands on anything else than what the segment says, or the other link is disturbed.
+/// If the link delivers anything else than what the segment says, or the other link is disturbed.
 pub fn shared_memory(data: &[u8]) {
     let mut input = Input::new(data);
     let Some(choice) = input.byte() else {
@@ -52,7 +53,7 @@ pub fn shared_memory(data: &[u8]) {
     story.victim.check_beside();
 }
 
-/// A segment that is not as a maker makes it in what the next byte says.
+/// A segment that deviates from a valid one as the next byte says.
 fn hostile_segment(capacity: u32, input: &mut Input<'_>) -> Option<Segment> {
     let wrong = input.byte()?;
     let seals = match wrong & 1 {
@@ -113,7 +114,7 @@ impl Story {
                 let fragment = input.half()?;
                 self.push_reference(&reference, fragment);
             }
-            // A counter near what it was, or any word anything.
+            // A counter near its former value, or an arbitrary value in any word.
             8 => {
                 let word = WORDS[usize::from(value & 1)];
                 let near = input.signed_half()?;
@@ -165,13 +166,13 @@ impl Story {
         let imported = self.victim.memory.import(Origin(PEER_NAME), fd);
         assert_eq!(imported.is_ok(), self.arena.is_sound(), "{imported:?}");
         match imported {
-            // It maps the same file, so that what is written later is seen too.
+            // It maps the same file, so that later writes are visible too.
             Ok(()) => self.victim.imported = Some(self.arena.again()),
             Err(error) => check_line(&error.to_string()),
         }
     }
 
-    /// Announces a packet with these first bytes of its descriptor; the others stay.
+    /// Announces a packet with these first bytes of its descriptor; the others are unchanged.
     fn push(&mut self, descriptor: &[u8]) {
         let (ring, segment) = (self.victim.ring_in(), &self.victim.segment);
         segment.write(segment.descriptor_at(ring, self.pushed), descriptor);
@@ -179,7 +180,7 @@ impl Story {
         segment.set_word(ring, Word::Head, self.pushed);
     }
 
-    /// A packet that can be: inline, or copied if its length is above 32.
+    /// Announces a valid packet: inline, or copied if its length is above 32.
     fn push_sound(&mut self, value: u8) {
         let len = [0, 1, 32, 33, 1000, 4096][usize::from(value) % 6];
         let (ring, segment) = (self.victim.ring_in(), &self.victim.segment);
@@ -230,7 +231,7 @@ impl Story {
     }
 }
 
-/// The inputs that the corpus starts with, in hexadecimal.
+/// The initial inputs of the corpus, in hexadecimal.
 pub fn seeds() -> Seeds {
     let mut seeds = handover::seeds();
     let stories = [

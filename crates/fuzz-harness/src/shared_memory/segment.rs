@@ -1,5 +1,5 @@
-//! A link's segment as the process at the other end sees it: bytes that it may write as it likes,
-//! and what these bytes say by the layouts that the link describes.
+//! A link's segment as the process at the other end sees it: bytes that it may overwrite at will,
+//! and their meaning by the layouts that the link describes.
 
 use super::arena::Reference;
 use rackweave_base::packet::{HEADER_MAX, INLINE_MAX, PAYLOAD_MAX};
@@ -19,7 +19,7 @@ pub enum Ring {
     Back,
 }
 
-/// Where a ring's words are, in bytes from its page.
+/// Offsets of a ring's words, in bytes from its page.
 #[derive(Clone, Copy)]
 pub enum Word {
     Head = 0,
@@ -37,7 +37,7 @@ pub const WORDS: [Word; 5] = [
     Word::Closed,
 ];
 
-/// What a descriptor says, if it can be a packet.
+/// The content of a descriptor, if it can be a packet.
 #[derive(Debug, PartialEq)]
 pub struct Described {
     pub header: Vec<u8>,
@@ -75,7 +75,7 @@ pub fn file(len: u64, seals: SealFlags) -> OwnedFd {
     fd
 }
 
-/// The bytes of `fd` from `at` on; zero behind its end.
+/// The bytes of `fd` from `at` on; zero beyond its end.
 pub fn bytes_of<const N: usize>(fd: &OwnedFd, at: u64) -> [u8; N] {
     let mut bytes = [0; N];
     let _short = rustix::io::pread(fd, &mut bytes[..], at).expect("it can be read");
@@ -83,7 +83,7 @@ pub fn bytes_of<const N: usize>(fd: &OwnedFd, at: u64) -> [u8; N] {
 }
 
 impl Segment {
-    /// A segment such as a maker makes, with `beyond` more bytes than its header says.
+    /// A segment as a maker makes it, with `beyond` more bytes than its header says.
     pub fn make(capacity: u32, beyond: u64, seals: SealFlags) -> Self {
         let len = len(capacity as usize) as u64;
         let fd = file(len + beyond, seals);
@@ -95,7 +95,7 @@ impl Segment {
         segment
     }
 
-    /// How many packets a ring holds, if this is the segment of a fresh link.
+    /// The number of packets that a ring holds, if this is the segment of a fresh link.
     pub fn sound_capacity(&self) -> Option<u32> {
         let seals = rustix::fs::fcntl_get_seals(&self.fd).expect("it is an anonymous file");
         let found = rustix::fs::fstat(&self.fd).expect("it is open").st_size as u64;
@@ -115,7 +115,7 @@ impl Segment {
         is_sound.then_some(capacity)
     }
 
-    /// Writes where the file has room.
+    /// Writes within the file.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let _sealed = rustix::io::pwrite(&self.fd, bytes, at as u64);
     }
@@ -132,7 +132,7 @@ impl Segment {
         PAGE + ring as usize * PAGE + word as usize
     }
 
-    /// Where the descriptor of the slot of `counter` is.
+    /// Offset of the descriptor in the slot of `counter`.
     pub fn descriptor_at(&self, ring: Ring, counter: u32) -> usize {
         DESCRIPTORS_AT + self.slot(ring, counter) * STRIDE
     }
@@ -145,7 +145,7 @@ impl Segment {
         (ring as u32 * self.capacity + (counter & (self.capacity - 1))) as usize
     }
 
-    /// All that is in slots of `ring`.
+    /// The bytes of all slots of `ring`.
     pub fn slots(&self, ring: Ring) -> Vec<u8> {
         let capacity = self.capacity as usize;
         let (descriptors, payloads) = (capacity * STRIDE, capacity * PAYLOAD_MAX);
@@ -159,7 +159,7 @@ impl Segment {
         bytes
     }
 
-    /// What the slot of `counter` says, if a packet can be like that.
+    /// The content of the slot of `counter`, if it can be a packet.
     pub fn described(&self, ring: Ring, counter: u32) -> Option<Described> {
         let at = self.descriptor_at(ring, counter) as u64;
         let bytes: [u8; DESCRIPTOR_LEN] = bytes_of(&self.fd, at);

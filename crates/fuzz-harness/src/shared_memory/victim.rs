@@ -1,4 +1,4 @@
-//! The end of a link that is attacked, beside a model of what it may do by the segment's bytes.
+//! The attacked end of a link, and a model of what it may do according to the segment's bytes.
 
 use super::arena::{Arena, Reference};
 use super::segment::{Content, Described, Ring, Segment, Word};
@@ -10,12 +10,12 @@ use rackweave_link::shared_memory::protocol::Nonsense;
 use rackweave_link::{Link, SharedMemory, wait};
 use std::os::unix::net::UnixDatagram;
 
-/// By which others know the victim's arena.
+/// The name of the victim's arena for other processes.
 pub const OWN_NAME: u16 = 1;
 
 const NOW: Instant = Instant::ZERO;
 const BLOCK: usize = 4096;
-/// What the honest link holds each way.
+/// Capacity of the honest link each way.
 const BESIDE: usize = 2;
 
 pub struct Victim {
@@ -56,7 +56,7 @@ impl Victim {
         Self::new(memory, segment, link, true)
     }
 
-    /// A victim that attaches; none if it refuses to, as it should.
+    /// A victim that attaches; `None` if it correctly refuses to.
     pub fn attacher(mut segment: Segment) -> Option<Self> {
         let memory = arena();
         let fd = segment.fd.try_clone().expect("a descriptor is free");
@@ -118,20 +118,20 @@ impl Victim {
         rings(self.makes)[1]
     }
 
-    /// The whole of the victim's block as it passes to others.
+    /// A reference to the victim's whole block.
     pub fn own_reference(&self) -> Reference {
         let reference = self.own.reference(0, 64).expect("it is in the block");
         Reference::decode(&reference.exported(&self.memory).encode())
     }
 
-    /// Receives what waits; whatever that is, it ends.
+    /// Receives all waiting packets; this ends, whatever they are.
     pub fn receive_all(&mut self) {
         for _ in 0..=self.segment.capacity {
             self.receive();
         }
     }
 
-    /// One packet, and exactly what its slot says, or nothing.
+    /// Receives one packet, exactly as its slot says, or nothing.
     pub fn receive(&mut self) {
         let expected = self.expect_packet();
         let found = self.link.receive(NOW);
@@ -177,7 +177,7 @@ impl Victim {
             Content::Reference(reference) => {
                 let bytes = self.resolve(reference);
                 assert_eq!(found.payload.to_vec(&self.memory), bytes, "{reference:?}");
-                // The first word is what a switch looks at; the others may be nowhere.
+                // A switch reads only the first word; the others may name no block.
                 let first = Reference {
                     len: 8,
                     ..*reference
@@ -190,7 +190,7 @@ impl Victim {
         }
     }
 
-    /// The bytes that a reference of the hostile process's names, if it names any.
+    /// The bytes that a reference of the hostile process names, if it names any.
     fn resolve(&self, reference: &Reference) -> Option<Vec<u8>> {
         if reference.origin != OWN_NAME {
             let is_peers = reference.origin == super::PEER_NAME;
@@ -204,7 +204,7 @@ impl Victim {
         is_there.then(|| content()[reference.offset as usize..end as usize].to_vec())
     }
 
-    /// Sends a packet; the slot says it, and no other slot changes.
+    /// Sends a packet; its slot describes it, and no other slot changes.
     pub fn send(&mut self, kind: u8) {
         let reference = |len| self.own.reference(0, len).expect("it is in the block");
         let payload = match kind % 8 {
@@ -244,7 +244,8 @@ impl Victim {
         self.check_state();
     }
 
-    /// Whether the ring takes a packet; none if a packet goes nowhere, because nobody is there.
+    /// Whether the ring accepts a packet; `None` if packets are discarded, because no peer is
+    /// attached.
     fn expect_room(&mut self) -> Option<bool> {
         let capacity = self.segment.capacity;
         if self.is_gone() {
@@ -294,7 +295,7 @@ impl Victim {
         is_gone || !self.looks_full() || self.expect_room() == Some(false)
     }
 
-    /// What the link says of itself is what the segment says.
+    /// The reported state of the link is that of the segment.
     fn check_state(&self) {
         let (model, capacity) = (&self.model, self.segment.capacity);
         assert_eq!(self.link.nonsense().is_some(), model.is_nonsense);
@@ -316,7 +317,7 @@ impl Victim {
         let _shown = format!("{:?}", self.link);
     }
 
-    /// The link whose other end is honest carries packets both ways.
+    /// The honest link carries packets both ways.
     pub fn check_beside(&mut self) {
         for _ in 0..2 {
             let [from, to] = &mut self.beside;
@@ -353,7 +354,7 @@ fn arena() -> Memory {
     memory
 }
 
-/// What is in the victim's block.
+/// The content of the victim's block.
 fn content() -> Vec<u8> {
     (0..BLOCK).map(|at| (at / 3) as u8).collect()
 }

@@ -14,14 +14,14 @@ const TREE_ADDRESS: u64 = 0x1_0000_0000;
 const TREE_KEY: Rkey = Rkey(1);
 const VERSION_ADDRESS: u64 = 0x2_0000_0000;
 const VERSION_KEY: Rkey = Rkey(2);
-/// No walk takes as many READs: every leaf of the tree, by ways that begin anew as often as they
-/// may.
+/// No walk takes this many READs: every leaf of the tree, on paths that start again as often as
+/// they may.
 const READS_MAX: u32 = 50_000;
 
 /// The NIC, and the memory of the other side.
 pub struct Fabric {
     pub bytes: Vec<u8>,
-    /// The tree node that the network answers with.
+    /// The tree node to which the network leads.
     leads: u32,
     tables: Tables,
     version: u64,
@@ -77,12 +77,12 @@ impl Fabric {
         panic!("a walk without end");
     }
 
-    /// What lies at an address of the other side; nothing outside of its regions.
+    /// The bytes at an address of the other side; `None` outside of its regions.
     fn remote(&self, address: u64, rkey: Rkey, len: usize) -> Option<Vec<u8>> {
         let (bytes, base) = match rkey {
             TREE_KEY => (&self.bytes[..], TREE_ADDRESS),
             VERSION_KEY => (&self.version.to_le_bytes()[..], VERSION_ADDRESS),
-            // The key is in the place of the address.
+            // The address field holds the key.
             Rkey(0) => (&self.bytes[self.leads as usize * NODE_BYTES..], address),
             _ => return None,
         };

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 pub const NODE_BYTES: usize = 512;
 pub const VALUE_MAX: u32 = 100;
-/// Keys of the sound tree: every third number.
+/// Number of keys of the valid tree: every third number.
 const KEYS: u64 = 120;
 const STEP: u64 = 3;
 pub const LAST: u64 = 1000;
@@ -57,7 +57,7 @@ pub static SOUND: LazyLock<Sound> = LazyLock::new(|| {
     }
 });
 
-/// The value of a key in the sound tree: in its leaf or in the heap.
+/// The value of a key in the valid tree: in its leaf or in the heap.
 pub fn value_of(key: u64) -> Option<Vec<u8>> {
     let len = match key / STEP % 4 {
         0 => 0,
@@ -83,52 +83,52 @@ fn set_word(bytes: &mut [u8], at: usize, word: u64) {
     bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
-/// One change. Bits 0 to 2 of its first byte: which; bit 7: the check of the tree node or record
-/// is made to fit.
+/// Makes one change. Bits 0 to 2 of its first byte: which; bit 7: the check of the tree node or
+/// record is corrected.
 pub fn change(input: &mut Input<'_>, bytes: &mut [u8]) -> Option<()> {
     let what = input.byte()?;
     let nodes = SOUND.superblock.tree_nodes as usize;
     let node = input.below(nodes.min(256))?;
     let at = node * NODE_BYTES;
     match what & 7 {
-        // A word becomes any other.
+        // Overwrites a word.
         0 => {
             let to = at + input.below(NODE_BYTES / 8)? * 8;
             let new = u64::from(input.word()?) | u64::from(input.word()?) << 32;
             set_word(bytes, to, new);
         }
-        // A byte of it does.
+        // Overwrites a byte of it.
         1 => {
             let to = at + usize::from(input.half()?) % NODE_BYTES;
             bytes[to] = input.byte()?;
         }
-        // A cache line is that of another tree node.
+        // Overwrites a cache line with that of another tree node.
         2 => {
             let line = input.below(NODE_BYTES / 64)? * 64;
             let from = input.below(nodes.min(256))? * NODE_BYTES + line;
             bytes.copy_within(from..from + 64, at + line);
         }
-        // A word leads to a tree node.
+        // Makes a word point to a tree node.
         3 => {
             let to = at + input.below(NODE_BYTES / 8)? * 8;
             let (index, epoch) = (u32::from(input.byte()?), u32::from(input.byte()?));
             set_word(bytes, to, NodePointer { index, epoch }.to_word());
         }
-        // Anything from there on.
+        // Overwrites arbitrary bytes from there on.
         4 => {
             let len = usize::from(input.byte()?);
             let new = input.bytes(len);
             bytes[at..at + new.len()].copy_from_slice(new);
         }
-        // A record for a key.
+        // Writes a record for a key.
         5 => return record(input, bytes, what),
-        // A little more or less in the header.
+        // Changes the header by a small number.
         6 => {
             let to = at + (input.below(5)? + META_WORD) * 8;
             let by = i64::from(input.byte()? as i8);
             set_word(bytes, to, word(bytes, to).wrapping_add_signed(by));
         }
-        // The name of the tree node.
+        // Overwrites the name of the tree node.
         _ => set_word(bytes, at + TREE_WORD * 8, identity(0x7ee, node as u32)),
     }
     if what & 0x80 != 0 {
@@ -160,7 +160,7 @@ fn record(input: &mut Input<'_>, bytes: &mut [u8], what: u8) -> Option<()> {
     Some(())
 }
 
-/// Makes the check of a tree node fit, or that of the superblock.
+/// Corrects the check of a tree node, or that of the superblock.
 fn seal(bytes: &mut [u8], node: usize) {
     let of_node = &mut bytes[node * NODE_BYTES..][..NODE_BYTES];
     if node == 0 {

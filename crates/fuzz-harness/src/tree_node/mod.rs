@@ -11,8 +11,8 @@ use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{Found, Query};
 use rackweave_wire::fabric::tree::{Image, LATCH_WORD, LOW_WORD, NodePointer, ROOT, Value};
 
-/// The first byte says how the tree is read, three more what is looked for, another where the
-/// network leads. Then changes of the memory follow: see `memory::change`.
+/// The first byte says how the tree is read, three more which keys are looked for, another where
+/// the network leads. Then changes of the memory follow: see `memory::change`.
 ///
 /// # Panics
 /// If a parser, the reader or the tree is wrong.
@@ -50,16 +50,16 @@ pub fn tree_node(data: &[u8]) {
     if !changed {
         check_sound(query, &found, false);
     }
-    // Whatever was read before, and may be in the cache: a reader of a sound tree finds what is
-    // there, gives up, or says that it cannot tell.
+    // Whatever was read before, and may be in the cache: a reader of a valid tree finds what it
+    // holds, gives up, or reports that it cannot decide.
     fabric.bytes.clone_from(&SOUND.bytes);
     let found = fabric.walk(&mut reader, query);
     check_sound(query, &found, changed);
     reader.destroy(&mut fabric);
 }
 
-/// Every tree node by itself: what is accepted is in order and within its fences, and says so in
-/// every way; what names it is checked; no flipped bit passes unseen.
+/// Checks every changed tree node by itself: an accepted one is in order and within its fences, by
+/// every function that reads it; its pointers are checked; every flipped bit is detected.
 fn images(bytes: &[u8]) {
     let (layout, superblock) = (SOUND.layout, SOUND.superblock);
     let (tree, nodes) = (superblock.tree, superblock.tree_nodes);
@@ -104,7 +104,7 @@ fn check_entries(image: &Image<'_>) {
     assert_eq!(image.entry(image.count()), None);
 }
 
-/// A flipped bit is seen, or is of nothing that counts: the latch, and what is behind the entries.
+/// A flipped bit is detected, or is in an unused part: the latch, or the bytes after the entries.
 fn check_flips(node: &[u8], tree: u64, pointer: NodePointer) {
     let view = |image: Image<'_>| {
         let entries: Vec<_> = image.entries().collect();
@@ -118,7 +118,7 @@ fn check_flips(node: &[u8], tree: u64, pointer: NodePointer) {
     };
     let before = Image::verify(SOUND.layout, node, tree, pointer).map(view);
     let mut flipped = node.to_vec();
-    // One bit of every word, and not the same in each: all of them are many.
+    // One bit of every word, and not the same in each: all of them would be too many.
     for at in (0..NODE_BYTES / 8).filter(|at| *at != LATCH_WORD) {
         let bit = (at * 11 + usize::from(node[LOW_WORD * 8])) % 64;
         flipped[at * 8 + bit / 8] ^= 1 << (bit % 8);
@@ -128,7 +128,7 @@ fn check_flips(node: &[u8], tree: u64, pointer: NodePointer) {
     }
 }
 
-/// What the owner opens is sound in all its parts, or it is refused.
+/// A tree that the owner opens is valid in all its parts; otherwise it is refused.
 fn opened(bytes: &[u8], changed: bool) {
     let block = allocate(bytes.len());
     block.write(0, bytes);
@@ -153,7 +153,7 @@ fn opened(bytes: &[u8], changed: bool) {
         assert!(tree.lookup(*key, &mut value));
         assert_eq!(value, *expected, "key {key}");
     }
-    // It goes on as any other.
+    // It works like any other.
     let (low, last) = tree.bounds();
     for key in [low, last, low.midpoint(last)] {
         if tree.put(key, b"after it was opened").is_ok() {
@@ -164,7 +164,7 @@ fn opened(bytes: &[u8], changed: bool) {
     tree.check().expect("a change leaves it sound");
 }
 
-/// What a walk may say of any memory at all.
+/// The results that a walk may return on arbitrary memory.
 fn check_shape(query: Query, found: &Found) {
     match (query, found) {
         (Query::Get { .. }, Found::Value(value)) => {
@@ -195,7 +195,8 @@ fn check_shape(query: Query, found: &Found) {
     }
 }
 
-/// What a walk says of the sound tree. With a past, what is in the cache may be what stops it.
+/// The results of a walk on the valid tree. With earlier reads (`past`), cached tree nodes may stop
+/// it.
 fn check_sound(query: Query, found: &Found, past: bool) {
     check_shape(query, found);
     match (query, found) {
@@ -229,8 +230,8 @@ fn check_sound(query: Query, found: &Found, past: bool) {
     }
 }
 
-/// The inputs that the corpus starts with: every way to read the sound tree, and every change with
-/// and without a check that fits.
+/// The initial inputs of the corpus: every way to read the valid tree, and every change with and
+/// without a correct check.
 pub fn seeds() -> Seeds {
     let mut seeds = Vec::new();
     for choice in [0, 2, 3, 6, 7, 12, 14, 15] {

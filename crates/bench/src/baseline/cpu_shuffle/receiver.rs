@@ -1,4 +1,4 @@
-//! The receiving side: rings whose footers are looked at in turn.
+//! The receiving side: rings whose footers are polled in turn.
 
 use super::{LINE, PHASE_END, Shape, Station};
 use crate::baseline::cores;
@@ -13,7 +13,7 @@ pub struct Receiver {
     shape: Shape,
     pub(super) station: Station,
     rings: Vec<Ring>,
-    /// The ring to look at next.
+    /// The ring to poll next.
     cursor: usize,
     /// Rings whose phase has ended.
     ended: usize,
@@ -48,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the next segment of a ring has come; if so, its tuple bytes and flags.
+    /// If the next segment of a ring has arrived, returns its tuple bytes and flags.
     fn look(&self, ring: &Ring) -> Option<(usize, u32)> {
         let slot = (ring.taken % u64::from(self.shape.segments)) as usize;
         let footer = ring.offset + LINE + slot * self.shape.stride() + self.shape.segment_bytes;

@@ -2,16 +2,16 @@
 //! produce into and consume from the same kind of ring as in a zero-sided flow, and cores of the
 //! producers' node find the items and post the WRITEs.
 //!
-//! A core serves its flows in turn. A visit looks at the ring's head, posts one WRITE for an item
-//! (or for neighbouring items, if it batches) and behind it, on the same queue pair, a WRITE of the
-//! consumer's head; only that one is signalled. When it completes the core moves the producer's
-//! tail. A window of WRITEs is under way, so that no core waits for an answer. How much room there
-//! is at the consumer a core knows from a copy of the consumer's tail, which it refreshes by a READ
-//! when half the ring is used up: the consumer's CPU has no part, as in the paper.
+//! A core serves its flows in turn. For each it reads the ring's head, posts one WRITE for an item
+//! (or for neighbouring items, if it batches) and after it, on the same queue pair, a WRITE of the
+//! consumer's head; only that one is signalled. When it completes, the core moves the producer's
+//! tail. A window of WRITEs is in flight, so that no core waits for an answer. A core computes the
+//! consumer's free slots from a copy of the consumer's tail, which it refreshes by a READ when half
+//! the ring is used up: the consumer's CPU has no part, as in the paper.
 //!
-//! What this takes on the core is charged: looking at the head, posting, polling for completions
-//! and moving the tail. The rings and the kernels are those of zero-sided flows, with the core in
-//! place of the switch; `server` has the cores.
+//! The core is charged for reading the head, posting, polling for completions and moving the tail.
+//! The rings and the kernels are those of zero-sided flows, with the core in place of the switch;
+//! `server` has the cores.
 
 mod server;
 
@@ -28,20 +28,20 @@ use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::{ByteOrder, region_bytes};
 use server::{Link, Server};
 
-/// WRITEs of items that one flow has under way.
+/// WRITEs of items that one flow has in flight.
 const WINDOW: u32 = 32;
 
-/// Completions that wait for a core at most.
+/// Maximum number of completions that wait for a core.
 const COMPLETIONS: u32 = 4096;
 
-/// Where head and tail of the producers' rings lie.
+/// The memory with head and tail of the producers' rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
-    /// In the device's memory, beside the items, as the paper has it ("the same buffer abstraction
-    /// on the GPUs"): looking at a head is an uncached load over PCIe.
+    /// In the device's memory, beside the items, as in the paper ("the same buffer abstraction on
+    /// the GPUs"): reading a head is an uncached load over PCIe.
     Device,
-    /// In the host's memory, where the device puts them: looking at a head is a load from the last
-    /// level cache. The paper's kernels do not do this.
+    /// In the host's memory, to which the device writes them: reading a head is a load from the
+    /// last level cache. The paper's kernels do not do this.
     Host,
 }
 
@@ -50,16 +50,16 @@ pub enum Words {
 pub struct Driving {
     /// Cores that serve the flows.
     pub cores: u32,
-    /// Where heads and tails are.
+    /// The memory with heads and tails.
     pub words: Words,
 }
 
 impl Words {
-    /// What looking at a head costs a core.
+    /// The cost of reading a head for a core.
     fn look(self, cpu: &CpuModel) -> Duration {
         match self {
-            // No measurement of this direction at hand: the way of a read is the same as when the
-            // device reads from the host.
+            // No measurement of this direction is available: assumed equal to a read by the device
+            // from the host.
             Words::Device => NicModel::default().memory_read_latency,
             Words::Host => cpu.cache_latency,
         }
@@ -67,10 +67,10 @@ impl Words {
 }
 
 /// Runs flows that cores drive and returns the bytes per second that arrive. `flows.batch_bytes` is
-/// the size of one WRITE at most; `flows.transfers` is not used.
+/// the maximum size of one WRITE; `flows.transfers` is not used.
 ///
 /// # Errors
-/// If the rack or a queue pair cannot be set up, the run goes wrong, or the user wishes to stop.
+/// If the rack or a queue pair cannot be set up, the run fails, or the user stops it.
 pub fn run(
     run: &mut Run<'_>,
     flows: Flows,
@@ -125,7 +125,8 @@ pub fn run(
     tally.borrow_mut().bytes_per_second()
 }
 
-/// Rings of as many slots as fit the bytes of a ring, rounded down to a power of two, two at least.
+/// Rings with as many slots as fit into the bytes of a ring, rounded down to a power of two, at
+/// least two.
 fn layout(flows: Flows) -> RingLayout {
     let slots = (flows.ring_bytes() / flows.item_size).max(2);
     RingLayout {

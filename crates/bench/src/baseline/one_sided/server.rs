@@ -16,17 +16,17 @@ use rackweave_wire::fabric::ring::{
 };
 use std::collections::VecDeque;
 
-/// Completions taken in one round over the flows, for each flow: more than a round can bring, so
-/// that none pile up.
+/// Completions taken per flow in one round over the flows: more than a round can produce, so that
+/// none accumulate.
 const POLL: usize = 4;
 
-/// Bytes of the host's memory that one flow needs: a word that READs of the consumer's tail bring,
-/// and a word for each head that may be under way. What is under way must not change.
+/// Bytes of the host's memory that one flow needs: a word for the result of READs of the consumer's
+/// tail, and a word for each head that may be in flight. A word in flight must not change.
 pub fn scratch_bytes(layout: RingLayout) -> u64 {
     8 + 8 * u64::from(layout.slots)
 }
 
-/// One flow as its core knows it. Items are counted modulo 2^32, as in the rings' words.
+/// One flow as its core tracks it. Items are counted modulo 2^32, as in the rings' words.
 pub struct Link {
     /// The producer's ring.
     ring: Region,
@@ -37,15 +37,15 @@ pub struct Link {
     /// The consumer's tail when last read.
     tail_seen: u32,
     reading: bool,
-    /// Up to which item each WRITE under way goes, oldest first.
+    /// The last item of each WRITE in flight, oldest first.
     under_way: VecDeque<u32>,
-    /// Where its words in the host's memory begin.
+    /// The offset of its words in the host's memory.
     scratch: u64,
 }
 
 impl Link {
-    /// The how many-th flow of its core, from the ring in `from` to the one in `to`, which `qpn`
-    /// leads to. Opens both, as the controller does for zero-sided flows.
+    /// Flow number `at` of its core, from the ring in `from` to the one in `to`, over `qpn`. Opens
+    /// both rings, as the controller does for zero-sided flows.
     pub fn new(qpn: Qpn, (from, to): (&Region, &Region), at: usize, layout: RingLayout) -> Self {
         store(from, SWITCH_WORD, 0);
         store(to, SWITCH_WORD, 0);
@@ -64,15 +64,15 @@ impl Link {
 /// A core with its flows.
 pub struct Server {
     pub layout: RingLayout,
-    /// Items of one WRITE at most.
+    /// Maximum items of one WRITE.
     pub batch: u32,
     pub words: Words,
-    /// WRITEs of items under way at most, per flow.
+    /// Maximum WRITEs of items in flight, per flow.
     pub window: u32,
     /// Its completions, and its memory: see [`scratch_bytes`].
     pub station: Station,
     pub links: Vec<Link>,
-    /// Which flow is next.
+    /// The flow to visit next.
     pub turn: usize,
     pub tally: Shared,
 }
@@ -92,7 +92,7 @@ impl Actor for Server {
 }
 
 impl Server {
-    /// Takes completions: WRITEs free slots of the producer, READs bring the consumer's tail.
+    /// Takes completions: WRITEs free slots of the producer, READs return the consumer's tail.
     fn complete(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let limit = POLL * self.links.len();
         for completion in poll(context, self.station.cq, limit)? {
@@ -104,8 +104,8 @@ impl Server {
             }
             let done = link.under_way.pop_front().ok_or("a completion too many")?;
             store(&link.ring, SWITCH_WORD, done);
-            // A store to another memory than the core's own goes out without an answer; what it
-            // takes to issue it is about a cache's latency.
+            // A store to memory other than the core's own needs no answer; issuing it takes about a
+            // cache's latency.
             let cost = context.cpu().cache_latency;
             context.charge(Category::Communication, cost);
             // The producing kernels spin on their tails.
@@ -114,7 +114,7 @@ impl Server {
         Ok(())
     }
 
-    /// Looks at one flow and posts what can be posted.
+    /// Visits one flow and posts what can be posted.
     fn visit(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let look = self.words.look(context.cpu());
         context.charge(Category::Communication, look);
@@ -156,7 +156,7 @@ fn counter(region: &Region, offset: u64) -> u32 {
     UnitWord::try_from(u64::from_le(word)).map_or(0, |word| word.counter)
 }
 
-/// Writes the word that is the switch's in a zero-sided flow.
+/// Writes the word that the switch writes in a zero-sided flow.
 fn store(region: &Region, offset: u64, counter: u32) {
     let state = SwitchState::Open;
     let word = u64::from(SwitchWord { counter, state }).to_le();

@@ -9,7 +9,7 @@ fn goodput(flows: Flows, driving: Driving) -> f64 {
         warm_up: Duration::from_micros(200),
         counted: Duration::from_micros(500),
     };
-    // The consumers look at the number of every item, so a rate means that all came in order.
+    // The consumers check the number of every item, so a rate means that all arrived in order.
     super::run(&mut run, flows, driving, span).unwrap()
 }
 
@@ -24,13 +24,13 @@ const SMALL: Flows = Flows {
 fn a_core_takes_the_time_that_it_is_charged() {
     let one = |words| goodput(SMALL, Driving { cores: 1, words });
     let cpu = CpuModel::default();
-    // Two posts, one completion, one store to the tail, the look at the head.
+    // Two posts, one completion, one store to the tail, one load of the head.
     let fixed = cpu.post_cost * 2 + cpu.poll_cost + cpu.cache_latency;
     for words in [Words::Device, Words::Host] {
         let item = fixed + words.look(&cpu);
         let bound = (4096.0 / item.as_secs_f64()).min(one_to_one::line_rate());
         let share = one(words) / bound;
-        // READs of tails come on top: one for half a ring of items, at most.
+        // READs of tails are added: at most one for half a ring of items.
         assert!(
             (0.9..1.002).contains(&share),
             "{words:?}: {share} of {bound}"

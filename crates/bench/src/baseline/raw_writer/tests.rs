@@ -1,4 +1,4 @@
-//! A writer between two NICs, and what it leaves at the other.
+//! A writer between two NICs, and what it writes at the other.
 
 use super::*;
 use crate::baseline::tests::two_nics::TwoNics;
@@ -82,7 +82,7 @@ fn a_part_is_not_filled_again_before_its_write_has_ended() {
     nics.settle();
     assert_eq!(writer.poll(&mut nics.nics[0]), Ok(true));
     assert!(writer.has_room() && writer.is_idle());
-    // A target that is no longer there.
+    // A target that no longer exists.
     assert!(nics.nics[1].deregister(&made[1].region));
     writer.fill(header(b"y"), [&b"y"[..]]);
     writer.post(&mut nics.nics[0]).expect("there is room");

@@ -1,15 +1,15 @@
-//! A compute node's cache: what lies in its frames, and what its workers wait for.
+//! A compute node's cache: the pages in its frames, and the accesses of its workers that wait.
 //!
-//! A machine without input or output of its own, shared by the node's workers and its housekeeper.
-//! Copies are used without asking anybody. A page that is being fetched is fetched once; others who
-//! want it join.
+//! A state machine without input or output of its own, shared by the node's workers and its
+//! housekeeper. Copies are used without a request to the owner. A page that is being fetched is
+//! fetched once; other accesses to it join.
 
 use super::frames::Frames;
 use super::message::{DROPS_MAX, Fetch, Message};
 use crate::baseline::ends::Failure;
 use std::collections::VecDeque;
 
-/// Frames that the hand passes at most before others may use the cache.
+/// Maximum frames that the hand passes before other threads may use the cache.
 const LOOKS_MAX: u32 = 256;
 
 const NONE: u32 = u32::MAX;
@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 pub struct Waiter {
     /// The worker.
     pub worker: u16,
-    /// Which of its accesses.
+    /// The number of its access.
     pub slot: u16,
 }
 
@@ -28,7 +28,7 @@ pub struct Waiter {
 pub enum Source {
     /// In the node's own frame.
     Local,
-    /// It was being fetched for another access already.
+    /// It was already being fetched for another access.
     Joined,
     /// In another node's frame.
     Remote,
@@ -36,24 +36,24 @@ pub enum Source {
     Storage,
 }
 
-/// What became of an access.
+/// The result of an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attempt {
     /// It is done.
     Hit,
-    /// It waits for what another access has started.
+    /// It waits for a fetch that another access has started.
     Waits,
-    /// It waits; this has to be sent to the owner under the tag of its slot.
+    /// It waits; this request has to be sent to the owner under the tag of its slot.
     Ask(Fetch),
-    /// There is no free frame; the housekeeper makes some.
+    /// No frame is free; the housekeeper frees some.
     NoFrame,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
-    /// Reserved for what is being fetched; what the header of the frame that it is read from has to
-    /// say, if another node has the page.
+    /// Reserved for a page that is being fetched, with the required header of the frame that it is
+    /// read from, if another node has the page.
     Fetching {
         remote_id: u64,
     },
@@ -63,10 +63,10 @@ enum State {
 #[derive(Debug)]
 struct Frame {
     page: u64,
-    /// Of the request by which the page came, or is coming.
+    /// Of the request by which the page was or is being fetched.
     id: u64,
     state: State,
-    /// Whether it was used since the hand passed it last.
+    /// Whether it was used since the hand last passed it.
     referenced: bool,
     waiters: Vec<Waiter>,
 }
@@ -80,15 +80,15 @@ pub struct Cache {
     /// The frame of each page.
     table: Vec<u32>,
     free: Vec<u32>,
-    /// As many free frames as the housekeeper provides.
+    /// The number of free frames that the housekeeper provides.
     free_low: usize,
-    /// The frame that is looked at next when one is to be freed (second chance).
+    /// The frame that is checked next when one is to be freed (second chance).
     hand: u32,
     ids: u64,
-    /// Accesses of each worker that have waited and are done.
+    /// Accesses of each worker that waited and are done.
     done: Vec<VecDeque<(u16, Source)>>,
     stirred: bool,
-    /// Redirections that came too late.
+    /// Redirections that were outdated.
     pub redirects_stale: u64,
 }
 
@@ -118,12 +118,12 @@ impl Cache {
         }
     }
 
-    /// An access of a worker that has waited and is done: its slot, and where the page was.
+    /// An access of a worker that waited and is done: its slot, and where the page was.
     pub fn poll_done(&mut self, worker: u16) -> Option<(u16, Source)> {
         self.done[usize::from(worker)].pop_front()
     }
 
-    /// Whether there is news, since the last call, for others than the one who made it.
+    /// Whether there is news for other threads than the caller since the last call.
     pub fn take_stirred(&mut self) -> bool {
         core::mem::take(&mut self.stirred)
     }
@@ -158,27 +158,29 @@ impl Cache {
         Ok(Attempt::Waits)
     }
 
-    /// The page that `worker` has fetched into a frame is there.
+    /// Reports that the page that `worker` fetched into a frame has been written there.
     ///
     /// # Errors
-    /// If nothing was asked, or the page is damaged.
+    /// If no fetch was pending, or the page is damaged.
     pub fn handle_loaded(&mut self, at: u32, worker: u16) -> Result<(), Failure> {
         self.fetching(at)?;
         self.install(at, worker, Source::Storage)
     }
 
-    /// The page that is fetched into a frame lies in a frame whose header has to bear this id. That
-    /// is to be read: header and page into our frame, then its header again.
+    /// Reports that the page to fetch into a frame is in another node's frame, whose header must
+    /// bear this id. The caller must read header and page into the local frame, then the header
+    /// again.
     ///
     /// # Errors
-    /// If nothing was asked.
+    /// If no fetch was pending.
     pub fn handle_redirect(&mut self, at: u32, id: u64) -> Result<(), Failure> {
         *self.fetching(at)? = id;
         Ok(())
     }
 
-    /// A frame of another node has been read into one of ours for `worker`; its header was `before`
-    /// and `after`. If the page had gone meanwhile, returns what has to be sent to the owner.
+    /// Reports that a frame of another node has been read into a local one for `worker`; its header
+    /// was `before` and `after`. If the page had been evicted meanwhile, returns the request to the
+    /// owner.
     ///
     /// # Errors
     /// As for [`Cache::handle_loaded`].
@@ -197,8 +199,8 @@ impl Cache {
         Ok(Some(self.fetch(at, true)))
     }
 
-    /// Makes free frames, if there are few. Says at how many frames it had to look, and what the
-    /// owner is to be told of.
+    /// Frees frames, if few are free. Returns how many frames it had to check, and the message to
+    /// the owner.
     pub fn evict(&mut self) -> (u32, Option<Message>) {
         let (mut looks, mut dropped) = (0, Vec::new());
         while self.free.len() < self.free_low && dropped.len() < DROPS_MAX && looks < LOOKS_MAX {
@@ -222,7 +224,7 @@ impl Cache {
         )
     }
 
-    /// The pages that are here, with their frames and ids; for tests. All other frames are free.
+    /// The cached pages, with their frames and ids; for tests. All other frames are free.
     #[cfg(test)]
     pub fn held(&self) -> Vec<(u64, u32, u64)> {
         let frames = (0..).zip(&self.frames);
@@ -248,7 +250,7 @@ impl Cache {
         }
     }
 
-    /// Begins to fetch the page of a frame; returns what to send.
+    /// Starts to fetch the page of a frame; returns the request.
     fn fetch(&mut self, at: u32, from_storage: bool) -> Fetch {
         self.ids += 1;
         let frame = &mut self.frames[at as usize];
@@ -261,7 +263,7 @@ impl Cache {
         }
     }
 
-    /// What was fetched is here: everybody who waited gets at it.
+    /// A fetched page is present: all accesses that waited for it are done.
     fn install(&mut self, at: u32, worker: u16, source: Source) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
         frame.state = State::Here;
@@ -276,7 +278,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Reads a page that is here.
+    /// Reads a cached page.
     fn touch(&mut self, at: u32) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
         frame.referenced = true;

@@ -1,8 +1,7 @@
 //! One end of a connection over which messages are sent.
 //!
-//! Every tag has a buffer to send from and a buffer to receive into at either end. As nobody uses a
-//! tag again before its answer is there, no SEND ever finds no receive, and no buffer is written
-//! while it is sent.
+//! Every tag has a send buffer and a receive buffer at either end. As no tag is reused before its
+//! answer has arrived, every SEND finds a receive, and no buffer is written while it is sent.
 
 use super::message::{Message, WORDS_MAX};
 use crate::baseline::ends::Failure;
@@ -17,13 +16,13 @@ use rackweave_verbs::{Completion, Operation, ReceiveRequest, Region, Verbs, Work
 /// Bytes of a message's buffer.
 const BUFFER: u64 = 256;
 
-/// What a completion is about, in the top byte of its id: a message has come.
+/// The subject of a completion, in the top byte of its id: a message has arrived.
 pub const RECEIVED: u64 = 1 << 56;
 /// A page was read from another node.
 pub const READ: u64 = 2 << 56;
 /// A page was written to another node.
 pub const WRITTEN: u64 = 3 << 56;
-/// A message was sent; only heard of if it was not.
+/// A message was sent; only failures complete.
 const SENT: u64 = 4 << 56;
 
 /// The top byte of a completion's id.
@@ -31,28 +30,28 @@ pub fn kind(id: u64) -> u64 {
     id & (0xff << 56)
 }
 
-/// What is below it: the number of a channel in the upper half, a buffer, tag or slot in the lower.
+/// The lower bytes: the number of a channel in the upper half, a buffer, tag or slot in the lower.
 pub fn parts(id: u64) -> (u32, u32) {
     ((id >> 32) as u32 & 0x00ff_ffff, id as u32)
 }
 
-/// One end.
+/// One end of a connection.
 #[derive(Clone, Debug)]
 pub struct Channel {
     /// The queue pair.
     pub qpn: Qpn,
     number: u32,
-    /// Its buffers: to receive, then to send.
+    /// Its buffers: receive buffers, then send buffers.
     region: Region,
     tags: u32,
 }
 
 impl Channel {
-    /// A channel with so many tags over `qpn` of `station`, with a receive posted for each.
-    /// `number` is what its completions call it.
+    /// A channel with this many tags over `qpn` of `station`, with a receive posted for each. Its
+    /// completions bear `number`.
     ///
     /// # Errors
-    /// If the node or the rack lacks room.
+    /// If the node or the rack lacks resources.
     pub fn open(
         rack: &mut SimulatedRack,
         station: &Station,
@@ -82,7 +81,7 @@ impl Channel {
     /// Sends a message from the buffer of `tag`.
     ///
     /// # Errors
-    /// If the queue pair does not take it.
+    /// If the queue pair does not accept it.
     pub fn send(
         &self,
         context: &mut Context<'_>,
@@ -101,10 +100,10 @@ impl Channel {
         post(context, self.qpn, request)
     }
 
-    /// Takes the message that has come into a buffer, with its tag, and posts the buffer again.
+    /// Takes the message that has arrived in a buffer, with its tag, and posts the buffer again.
     ///
     /// # Errors
-    /// If it is none, or the queue pair does not take the buffer.
+    /// If the message is invalid, or the queue pair does not accept the buffer.
     pub fn receive(
         &self,
         context: &mut Context<'_>,

@@ -1,13 +1,14 @@
 //! The owner's directory: which nodes have which page.
 //!
-//! A machine without input or output of its own. Nobody changes pages, so any number of nodes may
-//! have one. A page that nobody has is loaded for who asks first, and whoever asks meanwhile waits.
+//! A state machine without input or output of its own. Pages never change, so any number of nodes
+//! may have one. A page that no node has is loaded for the first requester, and later requesters
+//! wait meanwhile.
 
 use super::message::{Fetch, Holder, Message};
 use crate::baseline::ends::Failure;
 use std::collections::VecDeque;
 
-/// Whom to answer: the connection that a request came over, its node, and its tag.
+/// The destination of an answer: the connection of the request, its node, and its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
     /// The node.
@@ -18,15 +19,15 @@ pub struct Asker {
     pub tag: u16,
 }
 
-/// A page to be read from storage and written into a frame of the asker, who then is to be told;
-/// then [`Directory::handle_loaded`].
+/// A page to be read from storage and written into a frame of the requester, which then is to be
+/// notified; then [`Directory::handle_loaded`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     /// The page.
     pub page: u64,
-    /// For whom.
+    /// The requester.
     pub to: Asker,
-    /// Into which frame.
+    /// The requester's frame.
     pub frame: u32,
 }
 
@@ -41,14 +42,15 @@ struct Entry {
 #[derive(Debug)]
 pub struct Directory {
     entries: Vec<Entry>,
-    /// What is to be sent.
+    /// Answers to be sent.
     pub answers: VecDeque<(Asker, Message)>,
-    /// What is to be loaded.
+    /// Pages to be loaded.
     pub loads: VecDeque<Load>,
 }
 
 impl Entry {
-    /// A node holds the page no more; if an id is given, only what it held by that request.
+    /// A node no longer holds the page; if an id is given, only the copy of that request is
+    /// dropped.
     fn forget(&mut self, node: u16, id: Option<u64>) {
         let is_it = |holder: &Holder| holder.node == node && id.is_none_or(|id| holder.id == id);
         if let Some(at) = self.holders.iter().position(is_it) {
@@ -58,7 +60,7 @@ impl Entry {
 }
 
 impl Directory {
-    /// A directory of `pages` pages that nobody holds.
+    /// A directory of `pages` pages that no node holds.
     pub fn new(pages: u64) -> Self {
         Self {
             entries: vec![Entry::default(); pages as usize],
@@ -67,10 +69,10 @@ impl Directory {
         }
     }
 
-    /// A request has come.
+    /// Handles a request.
     ///
     /// # Errors
-    /// If it is none, or about a page that does not exist.
+    /// If the request is invalid, or about a page that does not exist.
     pub fn handle_request(&mut self, asker: Asker, message: Message) -> Result<(), Failure> {
         match message {
             Message::Fetch(fetch) => {
@@ -89,10 +91,10 @@ impl Directory {
         }
     }
 
-    /// A page lies in the frame that it was loaded for.
+    /// Handles the completed load of a page into a frame.
     ///
     /// # Errors
-    /// If none was to be loaded.
+    /// If no load was pending.
     pub fn handle_loaded(&mut self, page: u64) -> Result<(), Failure> {
         let entry = self.entry(page)?;
         if !core::mem::take(&mut entry.is_loading) {
@@ -106,13 +108,14 @@ impl Directory {
         entry.ok_or_else(|| format!("page {page} does not exist"))
     }
 
-    /// Works on the requests that wait until one of them has to.
+    /// Handles the waiting requests until one of them has to wait.
     fn go_on(&mut self, page: u64) -> Result<(), Failure> {
         let entry = &mut self.entries[page as usize];
         while !entry.is_loading
             && let Some((asker, fetch)) = entry.waiting.pop_front()
         {
-            // It asks because it has none: a drop of what it had is still on its way.
+            // It requests the page because it has none: a drop of its former copy is still in
+            // flight.
             entry.forget(asker.node, None);
             let first = entry.holders.first().copied();
             let holder = first.filter(|_| !fetch.from_storage);
@@ -137,7 +140,7 @@ impl Directory {
         Ok(())
     }
 
-    /// What each node holds, as page, frame and id, when nothing is under way; for tests.
+    /// What each node holds, as page, frame and id, when no request is in flight; for tests.
     #[cfg(test)]
     pub fn held(&self, node: u16) -> Vec<(u64, u32, u64)> {
         let is_idle = |entry: &Entry| !entry.is_loading && entry.waiting.is_empty();

@@ -1,9 +1,9 @@
 //! A node's buffer frames in its region, and the pages in them.
 //!
 //! A frame is a header of 64 bytes, which only its node writes, and a page. The header names the
-//! page and the request by which the node holds it, or is void. Whoever reads a frame from outside
-//! reads the header, the page, and the header again: if both headers name what it was told, the
-//! page was whole and valid all the while, since no id is ever used again.
+//! page and the request by which the node holds it, or is void. A remote reader reads the header,
+//! the page, and the header again: if both headers have the expected content, the page was complete
+//! and valid all the while, because ids are never reused.
 //!
 //! A page begins with its number. The last word of every sector and the first of every sector but
 //! the first are seals, which show whether all its parts belong together.
@@ -15,10 +15,10 @@ use rackweave_verbs::{Region, Segment};
 /// Bytes in front of a page.
 pub const HEADER: u64 = 64;
 
-/// Bytes of a header that say something.
+/// Used bytes of a header.
 pub const HEADER_WORDS: u32 = 16;
 
-/// Bytes of a sector: the least that a drive writes at once.
+/// Bytes of a sector: the smallest write of a drive.
 pub const SECTOR: usize = 4096;
 
 /// The frames of a node.
@@ -39,7 +39,7 @@ impl Frames {
         Self { region, page_size }
     }
 
-    /// Where the header of a frame lies in its region, at this node or another.
+    /// The offset of a frame's header in its region, at any node.
     pub fn offset(&self, frame: u32) -> u64 {
         u64::from(frame) * (HEADER + u64::from(self.page_size))
     }
@@ -50,22 +50,22 @@ impl Frames {
         self.region.segment(at, self.page_size)
     }
 
-    /// Says in the header that the frame holds `page` by request `id`.
+    /// Writes into the header that the frame holds `page` by request `id`.
     pub fn name(&self, frame: u32, page: u64, id: u64) {
         let at = self.offset(frame) as usize;
         let word = |at| self.region.block.word(at);
-        // The id comes last: until then it is void.
+        // The id is written last: until then it is void.
         word(at).store(page, Ordering::Release);
         word(at + 8).store(id, Ordering::Release);
     }
 
-    /// Says in the header that the frame holds nothing.
+    /// Writes into the header that the frame holds nothing.
     pub fn void(&self, frame: u32) {
         let at = self.offset(frame) as usize + 8;
         self.region.block.word(at).store(0, Ordering::SeqCst);
     }
 
-    /// The number of the page in a frame; nothing if its parts do not belong together.
+    /// The number of the page in a frame; `None` if its parts do not belong together.
     pub fn read(&self, frame: u32) -> Option<u64> {
         let at = (self.offset(frame) + HEADER) as usize;
         read_page(&self.region.block, at, self.page_size as usize)
@@ -79,7 +79,7 @@ impl Frames {
     }
 }
 
-/// Writes a page of `bytes` bytes at `offset`. What is between its seals stays as it is.
+/// Writes a page of `bytes` bytes at `offset`. The bytes between its seals are unchanged.
 ///
 /// # Panics
 /// If the page is not in the block.
@@ -90,8 +90,7 @@ pub fn write_page(block: &Block, offset: usize, bytes: usize, page: u64) {
     }
 }
 
-/// The number of the page of `bytes` bytes at `offset`; nothing if its parts do not belong
-/// together.
+/// The number of the page of `bytes` bytes at `offset`; `None` if its parts do not belong together.
 ///
 /// # Panics
 /// As [`write_page`].
@@ -102,12 +101,12 @@ pub fn read_page(block: &Block, offset: usize, bytes: usize) -> Option<u64> {
     is_whole.then_some(page)
 }
 
-/// The word at a place of a page: the number itself at its beginning.
+/// The word at an offset of a page: the number itself at its beginning.
 fn seal(page: u64, at: usize) -> u64 {
     page.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(at as u64))
 }
 
-/// Where seals are.
+/// The offsets of seals.
 fn seals(bytes: usize) -> impl Iterator<Item = usize> {
     let sectors = (0..bytes).step_by(SECTOR);
     sectors.flat_map(|start| {

@@ -1,5 +1,5 @@
-//! A compute node's housekeeper: a thread that makes free frames and tells the owner which pages
-//! are gone.
+//! A compute node's housekeeper: a thread that frees frames and notifies the owner of evicted
+//! pages.
 
 use super::cache::Cache;
 use super::channel::{Channel, RECEIVED, kind};
@@ -14,7 +14,7 @@ use rackweave_verbs::CqId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Requests to the owner under way at a time.
+/// Maximum requests to the owner in flight.
 pub const TAGS: u32 = 64;
 
 /// Completions taken in one step.
@@ -24,15 +24,15 @@ const POLL: usize = 8;
 pub struct Housekeeper {
     /// Its node's cache.
     pub cache: Rc<RefCell<Cache>>,
-    /// Where its work completes.
+    /// The completion queue of its requests.
     pub cq: CqId,
-    /// To the owner.
+    /// The connection to the owner.
     pub channel: Channel,
-    /// Tags that no request is under way with.
+    /// Tags without a request in flight.
     pub free: Vec<u16>,
     /// Drops that wait for a free tag.
     pub waiting: VecDeque<Message>,
-    /// What all threads tell.
+    /// Results of all threads.
     pub seen: Shared,
 }
 

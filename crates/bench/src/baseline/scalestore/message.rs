@@ -1,16 +1,16 @@
-//! What the nodes tell each other, and how it lies in a SEND: words of eight bytes.
+//! Messages between the nodes, and their layout in a SEND: words of eight bytes.
 //!
 //! ```text
 //! kind (upper half) and tag (lower half) | four words of the message, those that it lacks zero
 //! ```
-//! [`Message::Drop`] has as many pairs of page and id behind the first word as it names pages.
-//! Every request is answered once, under its tag, so that nobody has more messages under way than
-//! it has tags.
+//! [`Message::Drop`] has as many pairs of page and id after the first word as it names pages. Every
+//! request is answered once, under its tag, so that no node has more messages in flight than it has
+//! tags.
 
-/// Words of the longest message, which are few enough to travel inside a work request.
+/// Words of the longest message, few enough to be inline in a work request.
 pub const WORDS_MAX: usize = 1 + 2 * DROPS_MAX;
 
-/// Pages that one message drops at most.
+/// Maximum pages that one message drops.
 pub const DROPS_MAX: usize = 14;
 
 const FETCH: u64 = 1;
@@ -19,14 +19,15 @@ const LOADED: u64 = 3;
 const REDIRECT: u64 = 4;
 const DROPPED: u64 = 5;
 
-/// A page wanted in a frame.
+/// A request for a page in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetch {
     /// The page.
     pub page: u64,
-    /// The number of this request at its node: whoever holds the page because of it is known by it.
+    /// The number of this request at its node; it identifies the copy that the node holds because
+    /// of it.
     pub id: u64,
-    /// Where the page shall go.
+    /// The frame for the page.
     pub frame: u32,
     /// Whether the page is to come from storage: a redirection has failed before.
     pub from_storage: bool,
@@ -39,16 +40,16 @@ pub struct Holder {
     pub node: u16,
     /// The number of its frame.
     pub frame: u32,
-    /// The id of the request by which it has it.
+    /// The id of the request by which the node has it.
     pub id: u64,
 }
 
-/// What is said.
+/// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// To the owner: a page is wanted.
+    /// To the owner: request for a page.
     Fetch(Fetch),
-    /// To the owner: copies that are gone, as pairs of page and id.
+    /// To the owner: evicted copies, as pairs of page and id.
     Drop(Vec<(u64, u64)>),
     /// Answer to a fetch: the page has been written into the frame.
     Loaded,
@@ -59,7 +60,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message as words, with the tag that its answer will bear or that it answers.
+    /// The message as words, with the tag of its request.
     pub fn words(&self, tag: u16) -> Vec<u64> {
         let (kind, body) = match self {
             Self::Fetch(fetch) => {
@@ -81,7 +82,7 @@ impl Message {
         words
     }
 
-    /// The tag and the message that `words` are; nothing if they are none.
+    /// The tag and the message in `words`; `None` if they are invalid.
     pub fn read(words: &[u64]) -> Option<(u16, Self)> {
         let (&head, body) = words.split_first()?;
         let message = match (head >> 32, body) {

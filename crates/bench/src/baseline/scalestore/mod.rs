@@ -1,47 +1,47 @@
-//! A page cache in software, as ScaleStore has it: the baseline of figure 3 of Seamless.
+//! A page cache in software, as in ScaleStore: the baseline of figure 3 of Seamless.
 //!
 //! ScaleStore (Ziegler, Binnig, Leis, SIGMOD 2022) keeps pages in the memory of several nodes
-//! coherent by messages between CPUs. Every page has an owner, who knows which nodes have it
-//! ([`directory`]). A node that lacks a page asks the owner ([`cache`], `worker`). If no node has
-//! it, the owner reads it from a drive and writes it into the asker's frame (`server`); if one has,
-//! the asker is redirected and reads that node's frame by a one-sided READ ([`frames`]). Nodes use
-//! their copies without asking again. A `housekeeper` per node drops pages by second chance before
-//! frames run out, and tells the owner.
+//! coherent by messages between CPUs. Every page has an owner, which knows the nodes that have it
+//! ([`directory`]). A node that lacks a page sends a request to the owner ([`cache`], `worker`). If
+//! no node has the page, the owner reads it from a drive and writes it into the requester's frame
+//! (`server`); if one has, the requester is redirected and reads that node's frame by a one-sided
+//! READ ([`frames`]). Nodes use their copies without further requests. A `housekeeper` per node
+//! drops pages by second chance before frames run out, and notifies the owner.
 //!
 //! # What is left out
 //!
 //! The figure runs lookups only, so nothing here changes a page: there is no exclusive ownership,
 //! no order to give a page up, and no writing back. None of these costs a lookup anything in
-//! ScaleStore, except that its messages and its latches have to provide for them; to leave them out
-//! is the better case for the baseline.
+//! ScaleStore, except that its messages and its latches have to provide for them. Leaving them out
+//! favours the baseline.
 //!
 //! # What is chosen here
 //!
 //! Seamless (section 3) does not say how ScaleStore was given its storage. Here the storage node
-//! owns the directory and the drives, with a handler on each of its cores. A page that nobody has
-//! crosses the network once and costs one message each way. Had the compute nodes owned the pages
-//! and read the drives by NVMe-oF, half of them would have crossed it twice, or have taken one more
-//! round trip. So this is the better case for the baseline.
+//! owns the directory and the drives, with a handler on each of its cores. A page that no node has
+//! crosses the network once and costs one message each way. If the compute nodes owned the pages
+//! and read the drives by NVMe-oF, half of them would cross it twice, or take one more round trip.
+//! So this choice favours the baseline.
 //!
 //! # What differs from ScaleStore
 //!
-//! * Its workers have one fault at a time; ours have [`Config::depth`], as in Seamless.
-//! * Its messages are WRITEs into mailboxes that are polled; ours are SENDs with a receive each.
+//! * Its workers have one fault at a time; these have [`Config::depth`], as in Seamless.
+//! * Its messages are WRITEs into mailboxes that are polled; these are SENDs with a receive each.
 //!   They do not use the project's RPC, whose services answer at once: an answer here waits for a
-//!   drive, or for a page that another node is being sent.
-//! * Its nodes copy pages by a message to the holder's handler, which writes the page; ours READ
-//!   the frame and spare that CPU. The frame's header shows whether the page was there.
+//!   drive, or for a page that is being sent to another node.
+//! * Its nodes copy pages by a message to the holder's handler, which writes the page; these READ
+//!   the frame and spare that CPU. The frame's header shows whether the page was present.
 //! * It has two page providers and four message handlers per node by default and evicts by epochs;
 //!   here one thread per compute node evicts by second chance. One in a hundred frames is kept
 //!   free, as by its default.
-//! * Its owners cache pages, being compute nodes; ours does not.
+//! * Its owners cache pages, being compute nodes; this one does not.
 //! * Latches between threads are not modelled: an access happens at one instant.
 //!
-//! The drives are the ones that the page store's target has in the same figure, and take as many
-//! commands as there are staging buffers; the target carries out 128 at a time. That, too, is the
-//! better case for the baseline.
+//! The drives are the ones that the page store's target has in the same figure, and accept as many
+//! commands as there are staging buffers; the target executes 128 at a time. That, too, favours the
+//! baseline.
 //!
-//! CPU time is charged for every work request, completion, look and cache miss as for the other
+//! CPU time is charged for every work request, completion, poll and cache miss as for the other
 //! baselines; an access itself costs [`Config::work`].
 
 pub mod cache;
@@ -65,23 +65,23 @@ use rackweave_sim::world::Step;
 use std::rc::Rc;
 use store::Store;
 
-/// The pages that one worker reads, one after the other; nothing when it has read all.
+/// The pages that one worker reads, one after the other; `None` when it has read all.
 pub type Pages = Box<dyn FnMut() -> Option<u64>>;
 
-/// What is run.
+/// The configuration of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Bytes of a page, a multiple of 4096.
     pub page_size: u32,
-    /// Pages that there are.
+    /// Number of pages.
     pub pages: u64,
     /// Buffer frames of each compute node.
     pub frames_per_node: u32,
     /// Nodes with workers.
     pub compute_nodes: u16,
-    /// Workers of each.
+    /// Workers per compute node.
     pub workers: u16,
-    /// Accesses that a worker has under way at a time.
+    /// Concurrent accesses of a worker.
     pub depth: u16,
     /// Handlers of the storage node.
     pub handlers: u16,
@@ -89,16 +89,16 @@ pub struct Config {
     pub ssds: u32,
     /// Whether NICs control their rate (DCQCN). The fabric drops what its queues cannot hold.
     pub congestion_control: bool,
-    /// What an access costs a worker once the page is there, finding it included.
+    /// The cost of an access for a worker once the page is present, including finding it.
     pub work: Duration,
-    /// How long it runs before anything is counted.
+    /// Duration of the run before counting starts.
     pub warm_up: Duration,
-    /// How long is counted.
+    /// Duration of counting.
     pub window: Duration,
 }
 
 impl Config {
-    /// Whether every setting makes sense.
+    /// Checks that every setting is valid.
     fn check(&self) -> Result<(), ExperimentError> {
         let (size, frames) = (self.page_size.into(), self.frames_per_node.into());
         let nodes = self.compute_nodes.into();
@@ -113,7 +113,7 @@ impl Config {
         ])?)
     }
 
-    /// Since when and until when what is done is counted.
+    /// Start and end of counting.
     fn window(&self) -> (Instant, Instant) {
         let from = Instant::ZERO + self.warm_up;
         (from, from + self.window)
@@ -123,18 +123,18 @@ impl Config {
 /// Accesses by where their page was found, in the order of [`Source`].
 pub type Found = [u64; 4];
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
     /// Accesses done per second of the window.
     pub per_second: f64,
-    /// Where their pages were found.
+    /// Accesses by where their pages were found.
     pub found: Found,
     /// Packets that full queues dropped, over the whole run.
     pub packets_dropped: u64,
 }
 
-/// What the threads of a run tell the outside.
+/// Results of the threads of a run.
 #[derive(Default, Debug)]
 struct Seen {
     found: Found,
@@ -143,7 +143,7 @@ struct Seen {
 
 type Shared = Rc<RefCell<Seen>>;
 
-/// What a thread does next: it looks again at once if anything happened.
+/// The next step of a thread: it polls again at once if anything happened.
 fn next(happened: bool) -> Step {
     match happened {
         true => Step::Compute(Duration::from_nanos(1)),
@@ -151,11 +151,11 @@ fn next(happened: bool) -> Step {
     }
 }
 
-/// Runs in virtual time; `pages` gives what each of all workers reads, by its number.
+/// Runs in virtual time; `pages` returns the pages of each worker, by its number among all workers.
 ///
 /// # Errors
-/// If the configuration makes no sense, the rack cannot be built, a page is lost or damaged, or the
-/// user wishes to stop.
+/// If the configuration is invalid, the rack cannot be built, a page is lost or damaged, or the
+/// user stops the run.
 pub fn run(
     run: &mut Run<'_>,
     config: &Config,

@@ -1,8 +1,8 @@
 //! The storage node: its cores own the directory and the drives.
 //!
 //! All its handlers share one [`Owner`]; each has a completion queue and the connections of some
-//! threads. A page that nobody holds is read from a drive into a staging buffer and written from
-//! there into the asker's frame, and the answer follows on the same connection.
+//! threads. A page that no node holds is read from a drive into a staging buffer and written from
+//! there into the requester's frame, and the answer follows on the same connection.
 
 use super::channel::{Channel, RECEIVED, WRITTEN, kind, parts};
 use super::directory::{Asker, Directory, Load};
@@ -28,7 +28,7 @@ const POLL: usize = 8;
 /// A connection to a thread.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Our end.
+    /// The local end.
     pub channel: Channel,
     /// The thread's node.
     pub node: u16,
@@ -36,7 +36,7 @@ pub struct Line {
     pub frames: Remote,
 }
 
-/// What all handlers share.
+/// State shared by all handlers.
 pub struct Owner {
     /// Bytes of a page.
     page_size: u32,
@@ -46,10 +46,10 @@ pub struct Owner {
     pub lines: Vec<Line>,
     /// Staging buffers of a page each.
     staging: Region,
-    /// What each of them is used for.
+    /// The load that uses each of them.
     loads: Vec<Option<Load>>,
     free: Vec<u32>,
-    /// The drives, which take their time and do not know what pages hold.
+    /// The drives, which model time and do not store the pages' content.
     drives: Box<dyn Backend>,
 }
 
@@ -68,7 +68,7 @@ impl Owner {
         }
     }
 
-    /// Whether no staging buffer is used; for tests.
+    /// Whether no staging buffer is in use; for tests.
     #[cfg(test)]
     pub fn is_idle(&self) -> bool {
         self.free.len() == self.loads.len()
@@ -89,7 +89,7 @@ impl Owner {
         self.directory.handle_request(asker, message)
     }
 
-    /// A page has been written into the frame that it was loaded for: the staging buffer is free.
+    /// A page has been written into its frame: the staging buffer is free.
     fn written(&mut self, slot: u32) -> Result<(), Failure> {
         let load = self.loads[slot as usize].take();
         let load = load.ok_or("a page was written that was not loaded")?;
@@ -97,7 +97,7 @@ impl Owner {
         self.directory.handle_loaded(load.page)
     }
 
-    /// Sends answers, and begins loads as long as there are staging buffers.
+    /// Sends answers, and starts loads as long as staging buffers are free.
     fn work(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         while let Some((to, message)) = self.directory.answers.pop_front() {
             let channel = &self.lines[to.channel as usize].channel;
@@ -107,7 +107,7 @@ impl Owner {
             self.directory.loads.pop_front();
             self.free.pop();
             self.loads[slot as usize] = Some(load);
-            // A command goes into a queue in memory and a doorbell is rung, as for a NIC.
+            // A command is written to a queue in memory and a doorbell is rung, as for a NIC.
             context.charge(Category::Communication, context.cpu().post_cost);
             let blocks = self.page_size / self.drives.block_size();
             let read = Io {
@@ -123,7 +123,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Takes the ends of the drives' commands, and sends the pages that were read.
+    /// Takes completions of the drives' commands, and sends the pages that were read.
     fn take_pages(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
         context.charge(Category::Communication, context.cpu().cache_latency);
         let mut ended = Vec::new();
@@ -150,11 +150,11 @@ impl Owner {
 
 /// A core that serves its connections and the drives.
 pub struct Handler {
-    /// What it shares with the others.
+    /// State shared with the other handlers.
     pub owner: Rc<RefCell<Owner>>,
-    /// Where its work completes.
+    /// The completion queue of its requests.
     pub cq: CqId,
-    /// What all threads tell.
+    /// Results of all threads.
     pub seen: Shared,
 }
 
@@ -173,7 +173,7 @@ impl Handler {
         owner.work(context)?;
         let step = next(has_read || !completions.is_empty());
         Ok(match (step, owner.drives.poll_timeout()) {
-            // It spins on the drives' queue, too.
+            // It polls the drives' queue, too.
             (Step::WaitForPacket, Some(due)) => Step::WaitUntil(due),
             _ => step,
         })

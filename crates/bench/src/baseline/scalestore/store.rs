@@ -1,4 +1,4 @@
-//! Makes the rack, its connections and its threads.
+//! Builds the rack, its connections and its threads.
 
 use super::cache::Cache;
 use super::channel::Channel;
@@ -20,10 +20,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Staging buffers of the storage node, per drive: a queue depth of 128 (seamless, section 3), and
-/// as many that are on their way over the network.
+/// as many in flight over the network.
 const STAGING_PER_DRIVE: u32 = 2 * 128;
 
-/// A run in the making: all threads have been started, and no time has passed.
+/// A prepared run: all threads have been started, and no time has passed.
 pub struct Store {
     pub rack: SimulatedRack,
     pub caches: Vec<Rc<RefCell<Cache>>>,
@@ -55,10 +55,10 @@ fn rack_config(config: &Config, seed: u64) -> RackConfig {
 }
 
 impl Store {
-    /// Makes everything; `pages` says what worker so-and-so of all accesses.
+    /// Builds everything; `pages` returns the pages of a worker by its number among all workers.
     ///
     /// # Errors
-    /// If the configuration makes no sense, or a node lacks room.
+    /// If the configuration is invalid, or a node lacks resources.
     pub fn new(
         config: &Config,
         seed: u64,
@@ -148,8 +148,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a thread's part of a NIC, with so many bytes for each tag, beside the frames of its
-    /// node, and connects it with its handler at the owner.
+    /// Creates a thread's part of a NIC, with this many bytes for each tag, beside the frames of
+    /// its node, and connects it with its handler at the owner.
     fn thread(
         &mut self,
         own: &Station,
@@ -161,7 +161,7 @@ impl Store {
         let station = Station::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;
         let lines = &mut self.owner.borrow_mut().lines;
         let handler = &self.handlers[lines.len() % self.handlers.len()];
-        // A page and an answer per tag; what is answered may not be acknowledged yet.
+        // A page and an answer per tag; an earlier answer may not be acknowledged yet.
         let (near, far) = connect(rack, &station, handler, (4 * tags + 64, tags))?;
         lines.push(Line {
             channel: Channel::open(rack, handler, far, lines.len() as u32, tags)?,

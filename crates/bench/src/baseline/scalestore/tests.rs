@@ -1,4 +1,4 @@
-//! The baseline as a whole: no page lost or damaged, by whatever way it comes.
+//! The baseline as a whole: no page is lost or damaged, whatever its source.
 
 use super::frames::{SECTOR, read_page, write_page};
 use super::*;
@@ -22,7 +22,7 @@ fn small() -> Config {
     }
 }
 
-/// So many random pages for each worker.
+/// This many random pages for each worker.
 fn random(config: &Config, seed: u64, each: u64) -> impl FnMut(usize) -> Pages + use<> {
     let (pages, mut rng) = (config.pages, Rng::new(seed));
     move |worker| {
@@ -35,16 +35,16 @@ fn random(config: &Config, seed: u64, each: u64) -> impl FnMut(usize) -> Pages +
     }
 }
 
-/// Has every worker read `each` pages, each of which is looked at, and compares what is left at the
-/// nodes with what the owner knows. Returns where the pages were found, how many redirections came
-/// too late, and the trace's hash.
+/// Has every worker read `each` pages, checks every page, and compares the frames of the nodes with
+/// the owner's directory at the end. Returns where the pages were found, how many redirections were
+/// outdated, and the trace's hash.
 fn read(config: &Config, seed: u64, each: u64) -> (Found, u64, u64) {
     eprintln!("seed {seed}");
     let mut store = Store::new(config, seed, &mut random(config, seed, each)).unwrap();
     let failure = || store.seen.borrow().failure.clone();
     let until = Until::Done(config.window);
     drive(&mut Run::quick(seed), &mut store.rack, until, &failure).unwrap();
-    // The last drops are still on their way.
+    // The last drops are still in flight.
     let settled = store.rack.now() + Duration::from_millis(1);
     store.rack.run(settled);
     assert_eq!(failure(), None);
@@ -116,7 +116,7 @@ fn a_page_that_is_not_what_it_should_be_ends_the_run() {
         store
             .rack
             .run(Instant::ZERO + Duration::from_micros(50) * slice);
-        // Behind the cache's back, a frame gets a page that nobody asks for.
+        // Overwrites a frame behind the cache's back with a page that no worker requests.
         store.caches[0].borrow().bytes.write(0, config.pages);
         store.seen.borrow().failure.clone()
     });

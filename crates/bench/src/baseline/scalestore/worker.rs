@@ -1,4 +1,4 @@
-//! A worker: a thread of a compute node that accesses pages, several of them at a time.
+//! A worker: a thread of a compute node with several concurrent accesses to pages.
 
 use super::cache::{Attempt, Cache, Source, Waiter};
 use super::channel::{Channel, READ, RECEIVED, kind, parts};
@@ -16,7 +16,7 @@ use rackweave_verbs::{CqId, Region, Verbs};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes in which headers read from other nodes land, per slot: one before the page, one after.
+/// Bytes per slot for headers read from other nodes: one header before the page, one after.
 pub const SCRATCH: u64 = 2 * HEADER;
 
 /// Completions taken in one step.
@@ -28,42 +28,42 @@ pub struct Worker {
     pub number: u16,
     /// Its node's cache.
     pub cache: Rc<RefCell<Cache>>,
-    /// Where its work completes.
+    /// The completion queue of its requests.
     pub cq: CqId,
-    /// To the owner.
+    /// The connection to the owner.
     pub channel: Channel,
-    /// To the frames of the other nodes, by their number; its own is not used.
+    /// Connections to the frames of the other nodes, by their number; its own is not used.
     pub remotes: Vec<Option<Remote>>,
-    /// Where headers land that are read from other nodes: [`SCRATCH`] bytes for each slot.
+    /// Memory for headers that are read from other nodes: [`SCRATCH`] bytes for each slot.
     pub scratch: Region,
-    /// What it accesses.
+    /// The pages that it accesses.
     pub pages: Pages,
-    /// What one access costs.
+    /// The cost of one access.
     pub work: Duration,
-    /// Since when and until when what it does is counted.
+    /// Start and end of counting.
     pub window: (Instant, Instant),
-    /// What all threads tell.
+    /// Results of all threads.
     pub seen: Shared,
-    /// The accesses under way, each in a slot of its own.
+    /// The pending accesses, each in a slot of its own.
     pub slots: Vec<Slot>,
-    /// Slots that are free.
+    /// Free slots.
     pub free: Vec<u16>,
-    /// Accesses for which there was no frame.
+    /// Accesses for which no frame was free.
     pub blocked: VecDeque<u16>,
     /// Whether all accesses have been begun.
     pub is_exhausted: bool,
 }
 
-/// An access under way.
+/// A pending access.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Slot {
     page: u64,
-    /// The frame into which it fetches the page, if it is the one that does.
+    /// The frame into which it fetches the page, if it is the access that does.
     frame: u32,
 }
 
 impl Worker {
-    /// Takes what has come, then begins one access if it may.
+    /// Takes completions, then begins one access if possible.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
         let cache = Rc::clone(&self.cache);
         let cache = &mut *cache.borrow_mut();
@@ -117,10 +117,10 @@ impl Worker {
         }
     }
 
-    /// Begins an access, or tries one again that found no frame.
+    /// Begins an access, or retries one that found no free frame.
     fn begin(&mut self, context: &mut Context<'_>, cache: &mut Cache) -> Result<bool, Failure> {
         if !self.blocked.is_empty() {
-            // Its other slots wait, too: pages come in the order in which they were wanted.
+            // Its other slots wait, too: pages are fetched in the order of the accesses.
             if !cache.has_room() {
                 return Ok(false);
             }
@@ -168,8 +168,8 @@ impl Worker {
         self.channel.send(context, slot, &message)
     }
 
-    /// Reads a frame of another node: its header beside ours, its page into ours, then once more
-    /// its header, all in this order.
+    /// Reads a frame of another node: its header to the scratch memory, its page into the local
+    /// frame, then its header once more, all in this order.
     fn read(
         &mut self,
         context: &mut Context<'_>,
@@ -187,7 +187,7 @@ impl Worker {
         let page = cache.bytes.segment(self.slots[usize::from(slot)].frame);
         let mut all = remote.read(id, there, &[header, page]);
         all.signaled = false;
-        // Both go with one doorbell, which is charged for the second.
+        // Both share one doorbell, which is charged for the second.
         let posted = context.nic().post_send(remote.qpn, all);
         posted.map_err(|error| format!("queue pair {}: {error}", remote.qpn))?;
         let again = self.scratch.segment(scratch + HEADER, HEADER_WORDS);

@@ -14,7 +14,7 @@ fn ends(nics: &mut TwoNics) -> [SingleBuffer; 2] {
         .map(|(end, peer)| SingleBuffer::new(end.region.clone(), HALF, (end.qpn, end.cq), peer))
 }
 
-/// Sends `message` from `ends[from]` as far as it goes and receives what has come.
+/// Sends `message` from `ends[from]` as far as possible and receives what has arrived.
 struct Transfer {
     from: usize,
     message: Vec<u8>,
@@ -149,7 +149,7 @@ fn a_notice_that_is_none_is_named() {
     ends[0].region.block.write(0, &9_u64.to_le_bytes());
     let found = ends[0].poll(&mut nics.nics[0]);
     assert_eq!(found, Err(SingleBufferError::Notice(9)));
-    // Notice of a package that is only filled in.
+    // Notice of a package that is only filled.
     let [_, end] = &mut ends;
     let header = PackageHeader {
         code: 2,

@@ -1,3 +1,3 @@
-//! What tests of the baselines share.
+//! Helpers shared by tests of the baselines.
 
 pub mod two_nics;

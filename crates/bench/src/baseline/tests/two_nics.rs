@@ -1,4 +1,4 @@
-//! Two NICs with nothing between them: what tests of the baselines' machines run on.
+//! Two directly connected NICs, on which tests of the baselines' state machines run.
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Psn, Qpn, Rng};
@@ -16,7 +16,7 @@ pub struct TwoNics {
     now: Instant,
 }
 
-/// What a test has at one of them.
+/// A test's resources at one of them.
 pub struct NicEnd {
     pub region: Region,
     pub qpn: Qpn,
@@ -24,7 +24,7 @@ pub struct NicEnd {
 }
 
 impl NicEnd {
-    /// Where a peer finds the region.
+    /// The address and key of the region for a peer.
     pub fn keyed(&self) -> KeyedAddress {
         KeyedAddress {
             address: self.region.address,
@@ -61,7 +61,7 @@ impl TwoNics {
         }
     }
 
-    /// A region of `bytes` bytes at each, and a queue pair that joins them.
+    /// A region of `bytes` bytes at each, and a queue pair that connects them.
     pub fn pair(&mut self, bytes: usize, sends: u32) -> [NicEnd; 2] {
         let made = [0, 1].map(|node| {
             let nic = &mut self.nics[node];
@@ -109,7 +109,7 @@ impl TwoNics {
         made
     }
 
-    /// Carries packets to and fro until there are none.
+    /// Carries packets in both directions until there are none.
     pub fn settle(&mut self) {
         loop {
             let mut any = false;

@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// Completions taken in one step.
 const POLL: usize = 4;
 
-/// What is the same for all cores.
+/// State that all cores share.
 #[derive(Clone)]
 pub struct Common {
     pub cq: CqId,
@@ -29,20 +29,20 @@ pub struct Common {
 }
 
 impl Common {
-    /// How long the cores together take to stream some bytes.
+    /// How long the cores together take to stream this many bytes.
     fn stream_time(&self, context: &Context<'_>, bytes: u64) -> Duration {
         stream_time(context.cpu(), bytes.div_ceil(u64::from(self.cores)))
     }
 }
 
-/// Where sequence numbers come from: a word at a node, raised by fetch-and-add. Some are asked for
+/// The source of sequence numbers: a word at a node, raised by fetch-and-add. Some are requested
 /// ahead, while earlier messages are being sent.
 pub struct Sequencer {
     /// The word.
     pub word: Remote,
-    /// Where each answer under way lands: a word each.
+    /// Memory for each answer in flight: a word each.
     pub answers: Region,
-    /// Numbers asked for and answered so far. Answers come in the order of the questions.
+    /// Numbers requested and answered so far. Answers arrive in the order of the requests.
     pub asked: u64,
     pub answered: u64,
     /// Answers not yet used.
@@ -50,7 +50,7 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Answers that may be under way.
+    /// Maximum answers in flight.
     fn ahead(&self) -> u64 {
         self.answers.block.len() as u64 / 8
     }
@@ -75,7 +75,7 @@ impl Sequencer {
         self.answered += 1;
     }
 
-    /// Whether one more may be asked for: numbers under way and numbers that wait count alike.
+    /// Whether one more may be requested: numbers in flight and unused numbers count alike.
     fn has_room(&self) -> bool {
         let ahead = self.asked - self.answered + self.numbers.len() as u64;
         ahead < self.ahead()
@@ -90,7 +90,7 @@ pub struct Producer {
     pub sequencer: Option<Sequencer>,
     /// Its message buffers.
     pub buffers: Region,
-    /// SENDs under way per buffer.
+    /// SENDs in flight per buffer.
     pub pending: [u32; WINDOW as usize],
     pub next: u64,
     pub total: u64,
@@ -128,7 +128,7 @@ impl Producer {
         let sequence = match &mut self.sequencer {
             Some(sequencer) => {
                 let number = may_send.then(|| sequencer.numbers.pop_front()).flatten();
-                // A number that is asked for and not used would hold everybody up.
+                // A number that is requested and not used would block all consumers.
                 while sequencer.asked < self.total && sequencer.has_room() {
                     sequencer.ask(context)?;
                 }
@@ -161,7 +161,7 @@ impl Producer {
         let mut content = vec![0; bytes as usize];
         message::write(&mut content, stamp, sequence, seed);
         self.buffers.block.write(offset as usize, &content);
-        // The message is made in its buffer: its bytes go to memory once.
+        // The message is made in its buffer: its bytes are written to memory once.
         let made = self.common.stream_time(context, u64::from(bytes));
         context.charge(Category::Compute, made);
         for outlet in &mut self.outlets {
@@ -184,7 +184,7 @@ pub struct Consumer {
     /// Sent on and not yet acknowledged.
     pub forwarded: u64,
     pub ordered: bool,
-    /// Messages that came before one with a lower number.
+    /// Messages that arrived before one with a lower number.
     pub held: BTreeMap<u64, Stamp>,
     pub next_sequence: u64,
     pub total: u64,
@@ -245,7 +245,7 @@ impl Consumer {
         let now = context.now();
         let mut log = self.log.borrow_mut();
         if !self.ordered {
-            // It is consumed where it lies.
+            // It is consumed in place.
             let read = self.common.stream_time(context, bytes);
             context.charge(Category::Compute, read);
             log.note(now, stamp);

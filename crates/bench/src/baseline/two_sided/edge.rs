@@ -1,7 +1,7 @@
 //! Edges between nodes: a queue pair, receive buffers at the one end, credit at the other.
 //!
-//! A receiver has [`WINDOW`] receive requests posted per edge. It tells the sender how many it has
-//! posted again by WRITEs of a counter, so that no SEND ever finds none.
+//! A receiver has [`WINDOW`] receive requests posted per edge. It reports to the sender how many it
+//! has posted again by WRITEs of a counter, so that every SEND finds one.
 
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, post, post_receive};
@@ -12,7 +12,7 @@ use rackweave_rack::SimulatedRack;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{Operation, ReceiveRequest, Region, Segment, Verbs, WorkRequest};
 
-/// Messages that may be under way on an edge.
+/// Messages that may be in flight on an edge.
 pub const WINDOW: u64 = 64;
 
 /// Requests to send, and receives, that a queue pair holds.
@@ -21,7 +21,7 @@ pub const ROOM: (u32, u32) = (2 * WINDOW as u32, WINDOW as u32);
 /// Receives posted again between two updates of the credit.
 const CREDIT_EVERY: u64 = WINDOW / 4;
 
-/// What a completion is about, in the upper half of its id; the lower half is a slot.
+/// The subject of a completion, in the upper half of its id; the lower half is a slot.
 pub const SENT: u64 = 1 << 32;
 pub const FETCHED: u64 = 2 << 32;
 pub const CREDITED: u64 = 3 << 32;
@@ -31,18 +31,18 @@ pub const RECEIVED: u64 = 4 << 32;
 /// The sending end of an edge.
 pub struct Outlet {
     qpn: Qpn,
-    /// Where the receiver writes how many receives it has posted again.
+    /// The word to which the receiver writes how many receives it has posted again.
     credit: Region,
     sent: u64,
 }
 
 /// The receiving end of an edge.
 pub struct Inlet {
-    /// Its buffers; behind them, the counter that is written to the sender.
+    /// Its buffers; after them, the counter that is written to the sender.
     region: Region,
     index: u64,
     message: u32,
-    /// Receives posted again, and how many of them the sender was told of.
+    /// Receives posted again, and how many of them were reported to the sender.
     freed: u64,
     told: u64,
     /// The sender's credit.
@@ -81,7 +81,7 @@ pub fn edge(
 }
 
 impl Outlet {
-    /// Whether the receiver has room for one more message.
+    /// Whether the receiver has a receive posted for one more message.
     pub fn has_credit(&self) -> bool {
         let freed = self.credit.block.word(0).load(Ordering::Acquire);
         self.sent < freed + WINDOW
@@ -123,7 +123,7 @@ impl Inlet {
         bytes
     }
 
-    /// Posts the receive of a slot again and, now and then, tells the sender.
+    /// Posts the receive of a slot again and reports it to the sender from time to time.
     pub fn free(&mut self, context: &mut Context<'_>, slot: u64) -> Result<(), Failure> {
         post_receive(context, self.credit.qpn, self.receive(slot))?;
         self.freed += 1;

@@ -1,4 +1,4 @@
-//! What a consumer delivered, and when: the same notes for every system that replicates.
+//! The messages that a consumer delivered, and when; the same log for every system that replicates.
 
 use super::message::Stamp;
 use rackweave_base::Instant;
@@ -12,7 +12,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A message was delivered.
+    /// Records a delivered message.
     pub fn note(&mut self, at: Instant, stamp: Stamp) {
         self.order.push(stamp);
         self.times.push(at);
@@ -63,7 +63,7 @@ impl Log {
         (0..producers).map(rate).collect()
     }
 
-    /// Whether every producer's messages came from number zero on, none left out and none twice.
+    /// Whether every producer's messages arrived from number zero on, without gaps and duplicates.
     pub fn is_in_order_per_producer(&self) -> bool {
         let mut next: BTreeMap<u32, u64> = BTreeMap::new();
         self.order.iter().all(|stamp| {
@@ -74,8 +74,8 @@ impl Log {
     }
 }
 
-/// Instants per second. They come in bursts, so it is the time between the *means* of the first
-/// half and of the second that counts: a burst at the window's edge hardly moves those.
+/// Instants per second. They come in bursts, so it is computed from the time between the *means* of
+/// the first half and of the second: a burst at the window's edge hardly moves those.
 fn per_second(times: &[Instant]) -> f64 {
     let half = times.len() / 2;
     let sum = |times: &[Instant]| -> u128 {

@@ -1,10 +1,10 @@
-//! What is replicated: messages whose bytes say who sent them, as the how many-th, and differ
+//! The replicated messages. Their bytes depend on the producer and the number, and differ
 //! everywhere.
 //!
 //! ```text
 //! sequence (8) | producer (4), zero (4) | number (8) | words that follow from all but the sequence
 //! ```
-//! All little-endian. The sequence is what a sequencer gave, or zero.
+//! All little-endian. The sequence comes from a sequencer, or is zero.
 
 use crate::baseline::tuples;
 use rackweave_endpoint::flow::hash_key;
@@ -12,7 +12,7 @@ use rackweave_endpoint::flow::hash_key;
 /// Bytes in front of the words.
 pub const HEADER: usize = 24;
 
-/// A message's name: who sent it, and the how many-th of that producer it is, from zero.
+/// A message's name: its producer, and its number at that producer, from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stamp {
     /// The producer.
@@ -33,7 +33,7 @@ pub fn write(bytes: &mut [u8], stamp: Stamp, sequence: u64, seed: u64) {
     tuples::write(key(stamp, seed), words);
 }
 
-/// Reads a whole message: its name and sequence, or nothing if a byte is not as it was written.
+/// Reads a whole message: its name and sequence, or `None` if a byte differs from what was written.
 pub fn read(bytes: &[u8], seed: u64) -> Option<(Stamp, u64)> {
     let (header, words) = bytes.split_at_checked(HEADER)?;
     let word = |at| -> Option<u64> {
@@ -48,7 +48,7 @@ pub fn read(bytes: &[u8], seed: u64) -> Option<(Stamp, u64)> {
     Some((stamp, word(0)?)).filter(|_| is_whole)
 }
 
-/// What the words behind the header follow from.
+/// The key from which the words after the header follow.
 fn key(stamp: Stamp, seed: u64) -> u64 {
     hash_key(hash_key(seed ^ u64::from(stamp.producer)) ^ stamp.number)
 }

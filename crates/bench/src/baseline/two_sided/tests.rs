@@ -1,4 +1,4 @@
-//! The two-sided baseline: contents, orders, and what loss does to them.
+//! The two-sided baseline: contents, orders, and the effect of losses.
 
 use super::*;
 

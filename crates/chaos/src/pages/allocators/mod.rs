@@ -1,11 +1,11 @@
-//! A second store, whose pages are allocated and freed: its plan, and what its users and the
-//! harness tell each other.
+//! A second store, whose pages are allocated and freed: its plan, and the state shared between its
+//! users and the harness.
 //!
 //! One worker of each node is a [`user`] of the store. The first formats it, the others open it.
-//! They allocate pages, read and change them, also those of others, and free them; they flush,
-//! leave the store and open it again, and at times all together close it. What must hold is judged
-//! by `rackweave_sim::checkers::PageUse`; what is in the pages, with those of the first store, by
-//! `PageHistory`.
+//! They allocate pages, read and change them, including those of others, and free them; they flush,
+//! leave the store and open it again, and sometimes all of them close it together.
+//! `rackweave_sim::checkers::PageUse` judges the allocations; `PageHistory` judges the content of
+//! the pages, with those of the first store.
 
 mod user;
 
@@ -23,17 +23,17 @@ use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::PageId;
 use std::collections::BTreeMap;
 
-/// The number of the store. That of the other pages is 0.
+/// The number of the store. The other store is number 0.
 pub(super) const STORE: u8 = 1;
 
-/// How often a seed has the store.
+/// The share of seeds with this store.
 const SHARE: f64 = 0.4;
 
 /// Page 0 is the superblock and page 1 the only map: these stores are not large.
 const MAP: u64 = 1;
 const FIRST: u64 = 2;
 
-/// Bytes of the store at most.
+/// Maximum bytes of the store.
 const BYTES: u64 = 4 << 20;
 
 /// Buffer frames that a node has for the store.
@@ -42,25 +42,25 @@ const FRAMES: u32 = 5;
 /// The store, and what its users do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StorePlan {
-    /// Pages, superblock and map included.
+    /// Pages, including superblock and map.
     pub pages: u64,
-    /// What a user does one after the other.
+    /// Number of successive operations of a user.
     pub operations: u32,
-    /// How many pages its users keep in use, about.
+    /// Approximate number of pages that its users keep in use.
     pub in_use: u64,
     pub pause_max: Duration,
     pub hold_max: Duration,
     pub flush_chance: f64,
-    /// How often a user leaves the store and opens it again.
+    /// Probability that a user leaves the store and opens it again.
     pub reopen_chance: f64,
-    /// How often a user wants the store closed by all.
+    /// Probability that a user requests the closing of the store.
     pub close_chance: f64,
-    /// How often a user gives nothing back when it leaves the store.
+    /// Probability that a user gives nothing back when it leaves the store.
     pub leak_chance: f64,
 }
 
 impl StorePlan {
-    /// The store that a seed has, if it has one. Of `page_size` bytes each.
+    /// Draws the store of a seed, if it has one, with pages of `page_size` bytes.
     pub fn draw(rng: &mut Rng, page_size: u32) -> Option<Self> {
         if !rng.chance(SHARE) {
             return None;
@@ -81,7 +81,7 @@ impl StorePlan {
         })
     }
 
-    /// A worker and some buffer frames more at each node.
+    /// Adds a worker and some buffer frames at each node.
     pub fn enlarge(nodes: &mut [PageNode]) {
         for node in nodes {
             node.workers += 1;
@@ -99,9 +99,9 @@ impl StorePlan {
         }
     }
 
-    /// What goes wrong besides. Most of what is planned for the other pages is over before the
-    /// store is formatted, so that there are crashes later, too. If the store's entries move, those
-    /// of superblock and map do so often. `first` is the index of the store's first page.
+    /// Additional faults. Most of the faults planned for the other pages are over before the store
+    /// is formatted; these ensure later crashes, too. If the store's entries move, those of
+    /// superblock and map move often. `first` is the index of the store's first page.
     pub fn disturb(
         rng: &mut Rng,
         nodes: &[PageNode],
@@ -151,28 +151,28 @@ impl fmt::Display for StorePlan {
     }
 }
 
-/// The store as its users and the harness know it.
+/// The store as its users and the harness see it.
 pub(super) struct Store {
     pub plan: StorePlan,
-    /// What the target has of it.
+    /// The medium that the target has for it.
     pub medium: MemoryBackend,
     pub page_use: RefCell<PageUse>,
     users: RefCell<Users>,
 }
 
-/// Who uses the store, by the number of the node in its present life.
+/// The users of the store, by the number of the node in its present life.
 #[derive(Default)]
 struct Users {
     all: BTreeMap<u16, User>,
-    /// Who formats it, until it is formatted.
+    /// The user that formats the store, until it is formatted.
     formatter: Option<u16>,
     is_formatted: bool,
-    /// All are to leave the store so that this one closes it, once it is known which.
+    /// All users are to leave the store so that this user can close it, once it is chosen.
     closing: Option<Closer>,
-    /// A user left the store without giving back or flushing everything: it is not closed any more.
+    /// A user left the store without giving back or flushing everything: it is never closed then.
     is_left: bool,
-    /// A node has died, or was taken for dead, or homes were damaged when the directory was made
-    /// again, so that pages may be lost.
+    /// A node has crashed, or was presumed dead, or homes were damaged when the directory was
+    /// rebuilt, so that pages may be lost.
     may_lose: bool,
 }
 
@@ -202,18 +202,17 @@ impl Store {
         store
     }
 
-    /// Whether the history of pages has this page of the store: superblock and map it does not
-    /// have.
+    /// Whether the history of pages has this page of the store: it has neither superblock nor map.
     pub fn is_judged(page: PageId) -> bool {
         page.store() != STORE || page.index() >= FIRST
     }
 
-    /// Pages may be lost from now on.
+    /// From now on pages may be lost.
     pub fn may_lose(&self) {
         self.users.borrow_mut().may_lose = true;
     }
 
-    /// A node dies or is taken for dead.
+    /// A node crashes or is presumed dead.
     pub fn crash(&self, node: u16) {
         let mut users = self.users.borrow_mut();
         users.all.remove(&node);
@@ -224,7 +223,7 @@ impl Store {
         self.page_use.borrow_mut().may_leak();
     }
 
-    /// The power fails, the device's included.
+    /// The power fails everywhere, including the device.
     pub fn cut_power(&self, rng: &mut Rng) {
         self.medium.set_room(None);
         self.medium.power_cut(rng);
@@ -246,7 +245,7 @@ impl Store {
         pages.filter_map(|index| Some(PageId::new(STORE, index)?.number()))
     }
 
-    /// What is wrong with allocations, in words.
+    /// The violations of allocation.
     pub fn judge(&self) -> Vec<String> {
         let empty = PageUse::new([]);
         let page_use = self.page_use.replace(empty);

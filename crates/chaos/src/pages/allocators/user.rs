@@ -20,26 +20,26 @@ use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// How often a user tries to open the store before it gives up, and what it waits in between at
-/// most. What it waits for is that somebody accepts a loss, or that the device has room again.
+/// Number of attempts to open the store before a user gives up, and the maximum wait between them.
+/// It waits for the acceptance of a loss, or for free space on the device.
 const OPENINGS_MAX: u32 = 24;
 const RETRY_MAX: Duration = Duration::from_millis(1);
 
-/// How often users look what others do.
+/// Interval at which users check what others do.
 const LOOK: Duration = Duration::from_micros(3);
 
-/// What a user is to do.
+/// The task of a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pages) enum Script {
-    /// So many operations of all kinds.
+    /// This many operations of all kinds.
     Work(u32),
     /// Reads all pages in use, each once.
     ReadAll,
-    /// Gives back what is set aside, and flushes. It must succeed.
+    /// Gives back the pages set aside, and flushes. It must succeed.
     Retire,
     /// Opens the store and closes it. It must succeed.
     Close,
-    /// Opens the store, looks at its map, and allocates all that there is. It must succeed.
+    /// Opens the store, looks at its map, and allocates all free pages. It must succeed.
     Exhaust,
 }
 
@@ -47,11 +47,11 @@ pub(in crate::pages) enum Script {
 pub(in crate::pages) struct StoreUser {
     shared: Rc<Shared>,
     session: Rc<Session>,
-    /// Nothing once it has ended.
+    /// `None` once it has ended.
     worker: Option<Worker<Channel>>,
     allocator: Option<Allocator>,
     script: Script,
-    /// Nothing goes wrong any more: everything must succeed.
+    /// No further fault occurs: everything must succeed.
     is_quiet: bool,
     rng: Rng,
     job: Job,
@@ -59,13 +59,13 @@ pub(in crate::pages) struct StoreUser {
     to_read: VecDeque<u64>,
     next_at: Instant,
     openings: u32,
-    /// Pages that its map says can be allocated, less those that were.
+    /// Pages that can be allocated according to its map, less those already allocated.
     available: Option<u64>,
-    /// Steps of one whose node is taken for dead.
+    /// Remaining steps while its node is presumed dead.
     steps_left: u32,
 }
 
-/// What it is doing.
+/// Its current job.
 enum Job {
     Rests,
     Formats(Formatting),
@@ -75,7 +75,7 @@ enum Job {
     Holds(PageGuard, Got, Instant, Option<PageStamp>),
     Frees(Freeing, PageId),
     Flushes(Flush, FlushAsked),
-    /// Gives back what is set aside, flushes, and waits for the closing, if there is one.
+    /// Gives back the pages set aside, flushes, and waits for the closing, if one is requested.
     Retires,
     Flushed(Flush, FlushAsked),
     Waits,
@@ -85,7 +85,7 @@ enum Job {
 }
 
 impl StoreUser {
-    /// A worker takes its session. None if it has not left it, or the seed has no store.
+    /// Takes the worker from its session. `None` if the worker is in use, or the seed has no store.
     pub fn new(shared: Rc<Shared>, session: Rc<Session>, script: Script) -> Option<Self> {
         let worker = session.worker.borrow_mut().take()?;
         let store = shared.store.as_ref()?;
@@ -127,7 +127,7 @@ impl StoreUser {
         self.session.who.node
     }
 
-    /// Goes on with its job. True if anything happened.
+    /// Advances its job. True if anything happened.
     fn advance(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
         let mut happened = false;
         loop {
@@ -213,7 +213,7 @@ impl StoreUser {
             Script::Retire => Next::Go(Job::Retires),
             Script::Close | Script::Exhaust | Script::Work(_) if !is_open => self.open(now),
             Script::Close => {
-                // What it has opened it has not used.
+                // It has not used the store that it opened.
                 self.allocator = None;
                 self.store().page_use.borrow_mut().ask_close();
                 Next::Go(Job::Closes(Closing::new(STORE)))
@@ -266,7 +266,7 @@ impl StoreUser {
         }
     }
 
-    /// A page in use that nobody has fixed.
+    /// A page in use that is not fixed.
     fn pick(&mut self) -> Option<u64> {
         let store = self.shared.store.as_ref()?;
         let users = store.users.borrow();
@@ -414,7 +414,7 @@ impl StoreUser {
         Job::Rests
     }
 
-    /// Before anything is allocated in a rack in which nothing goes wrong any more.
+    /// Reads the map in a rack without further faults, before anything is allocated.
     fn look_at_map(&mut self, result: Result<PageGuard, FixError>) -> Job {
         match result {
             Ok(guard) => {
@@ -432,7 +432,7 @@ impl StoreUser {
         }
     }
 
-    /// A flush gives a page up that others change all the time, and reports it.
+    /// A flush skips a page that others change all the time, and reports it.
     pub(super) fn judge_flush(&self, now: Instant, doing: &str, error: FixError) {
         match error {
             FixError::TimedOut(_) if self.shared.is_impatient && !self.is_quiet => {}
@@ -440,7 +440,7 @@ impl StoreUser {
         }
     }
 
-    /// An error of a page that the history does not have, or of none.
+    /// Judges an error of a page that the history does not have, or of no page.
     fn judge(&self, now: Instant, doing: &str, error: FixError) {
         let may_lose = !self.is_quiet && self.store().users.borrow().may_lose;
         match error {
@@ -456,7 +456,7 @@ impl StoreUser {
         self.shared.wrong.push(format!("{who} at {now:?}: {what}"));
     }
 
-    /// When something is due even if no packet comes.
+    /// When its next step is due even if no packet arrives.
     fn due(&self, worker: &Worker<Channel>, now: Instant) -> Option<Instant> {
         let own = match &self.job {
             Job::Holds(_, _, until, _) => Some(*until),
@@ -465,11 +465,11 @@ impl StoreUser {
         own.into_iter().chain(worker.poll_timeout()).min()
     }
 
-    /// The node is taken for dead: what it has it gives back, and it tells nobody.
+    /// The node is presumed dead: it releases what it holds and reports nothing.
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         match replace(&mut self.job, Job::Over) {
             Job::Fixes(fix, _) | Job::LooksAtMap(fix) => worker.abandon(fix),
-            // Half of it, which nobody must ever see.
+            // Half a change, which no reader may ever see.
             Job::Holds(mut guard, ..) if guard.mode() == Mode::Exclusive => {
                 guard.update(0..1, |bytes| bytes[0] ^= 0xff);
             }
@@ -510,7 +510,7 @@ impl Actor for StoreUser {
             }
             worker.poll(now, context.nic());
             self.shared.tell_losses(self.session.who, &worker);
-            // The machines of the store do not say whether they have asked for anything.
+            // The store's state machines do not report whether they have sent a request.
             let happened = self.advance(&mut worker, now);
             if !happened && !worker.poll(now, context.nic()) {
                 break;

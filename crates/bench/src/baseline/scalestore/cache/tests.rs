@@ -1,4 +1,4 @@
-//! A cache, with the owner and the network played by hand.
+//! A cache; the tests act as owner and network.
 
 use super::*;
 use crate::baseline::tests::two_nics::TwoNics;
@@ -20,7 +20,7 @@ fn asked(attempt: Result<Attempt, Failure>) -> Fetch {
     }
 }
 
-/// Gets a page from storage; returns its id.
+/// Fetches a page from storage; returns its id.
 fn bring(cache: &mut Cache, page: u64) -> u64 {
     let fetch = asked(cache.access(page, FIRST));
     cache.bytes.write(fetch.frame, page);
@@ -82,11 +82,11 @@ fn frames_are_freed_before_they_run_out() {
     assert_eq!(cache.evict(), (0, None), "one frame is free");
     bring(&mut cache, 4);
     assert_eq!(cache.access(5, FIRST), Ok(Attempt::NoFrame));
-    // All were used: the hand goes round once before it takes the first.
+    // All were used: the hand passes all frames once before it takes the first.
     let dropped = Message::Drop(vec![(1, first)]);
     assert_eq!(cache.evict(), (5, Some(dropped)));
     assert!(cache.has_room() && cache.held().len() == 3);
-    // What was used since has a second chance.
+    // A page used since then has a second chance.
     cache.access(2, FIRST).unwrap();
     bring(&mut cache, 5);
     let (looks, dropped) = cache.evict();

@@ -1,4 +1,4 @@
-//! The owner, asked by hand.
+//! The owner; the tests send the requests.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn ask(directory: &mut Directory, node: u16, id: u64, from_storage: bool) {
     assert_eq!(asked, Ok(()));
 }
 
-/// The load that is to be done for a node, and no answer.
+/// Checks that the load for a node is the only pending one, and that there is no answer.
 fn load(directory: &mut Directory, node: u16) {
     let load = Load {
         page: PAGE,
@@ -48,7 +48,7 @@ fn a_page_is_loaded_once_and_then_read_from_who_has_it() {
     let mut directory = Directory::new(4);
     ask(&mut directory, 0, 1, false);
     load(&mut directory, 0);
-    // The second asker waits for the first one's page instead of reading the drive again.
+    // The second requester waits for the first one's page instead of reading the drive again.
     ask(&mut directory, 1, 1, false);
     assert!(directory.loads.is_empty() && directory.answers.is_empty());
     directory.handle_loaded(PAGE).unwrap();
@@ -75,7 +75,7 @@ fn who_was_redirected_in_vain_gets_the_page_from_storage() {
 fn a_late_drop_does_not_take_what_was_given_since() {
     let mut directory = Directory::new(4);
     for id in [1, 2] {
-        // The drop of the first is on its way when the page is fetched again.
+        // The drop of the first is in flight when the page is fetched again.
         ask(&mut directory, 0, id, false);
         load(&mut directory, 0);
         directory.handle_loaded(PAGE).unwrap();

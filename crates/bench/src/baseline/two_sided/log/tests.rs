@@ -1,4 +1,4 @@
-//! What a log says of orders and rates.
+//! Orders and rates in a log.
 
 use super::*;
 use rackweave_base::Duration;

@@ -1,4 +1,4 @@
-//! How a user comes to the store and leaves it: formatting, opening, giving back, closing.
+//! How a user enters and leaves the store: formatting, opening, giving back, closing.
 
 use super::{Closer, Job, LOOK, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
 use crate::pages::harness::IDENTITY;
@@ -11,7 +11,7 @@ use rackweave_endpoint::page_store::{
 use rackweave_sim::checkers::page_use::OpenAsked;
 
 impl StoreUser {
-    /// Opens the store, or formats it if nobody else does.
+    /// Opens the store, or formats it if no other user does.
     pub(super) fn open(&mut self, now: Instant) -> Next<Job> {
         let store = self.store();
         let mut users = store.users.borrow_mut();
@@ -53,7 +53,7 @@ impl StoreUser {
                 let mut page_use = store.page_use.borrow_mut();
                 page_use.opened(asked, closed.0, closed.1);
                 drop(page_use);
-                // If it was not formatted it was found after the formatter's death.
+                // If it was not formatted, this user found it after the formatter's crash.
                 store.users.borrow_mut().is_formatted = true;
                 let shape = (found.identity, found.capacity);
                 if shape != (IDENTITY, store.plan.pages) {
@@ -100,13 +100,13 @@ impl StoreUser {
                 self.store().page_use.borrow_mut().formatted();
                 self.store().users.borrow_mut().is_formatted = true;
             }
-            // It is what it was, or the new one: opening it tells.
+            // It is the old or the new store: opening it shows which.
             Err(error) => self.open_failed(now, error),
         }
         Job::Rests
     }
 
-    /// Gives back what is set aside.
+    /// Gives back the pages set aside.
     pub(super) fn retire(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next<Job> {
         if let Some(allocator) = &mut self.allocator {
             match allocator.poll_retire(worker) {
@@ -125,7 +125,7 @@ impl StoreUser {
         Next::Go(Job::Flushed(worker.flush(), asked))
     }
 
-    /// Nothing of this node is set aside or changed any more.
+    /// This node no longer has pages set aside or unflushed changes.
     pub(super) fn is_out(&mut self) -> Job {
         if let Script::Work(_) = self.script {
             let mut users = self.store().users.borrow_mut();
@@ -193,7 +193,7 @@ impl StoreUser {
         }
     }
 
-    /// It has done its part. Some keep the store open.
+    /// Its work is done. Some users keep the store open.
     pub(super) fn end(&mut self) -> Job {
         if self.rng.chance(0.5) {
             self.store().users.borrow_mut().is_left = true;
@@ -203,7 +203,7 @@ impl StoreUser {
         Job::Retires
     }
 
-    /// Drops what it has set aside.
+    /// Drops the pages that it has set aside.
     pub(super) fn leave_at_once(&mut self) {
         self.allocator = None;
         self.store().page_use.borrow_mut().may_leak();
