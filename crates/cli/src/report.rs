@@ -2,7 +2,7 @@
 //! number or word is a line, an object a line of measures, a list of objects a table. Labels are
 //! the keys; what a key ends in is the unit. What is null or empty has no line.
 
-use crate::live::words::{depth, share};
+use crate::live::words::{binary, depth, share};
 use crate::mode::SIMULATED;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -19,8 +19,8 @@ const UNITS: [(&str, &str, Form); 14] = [
     ("gigabits_per_s", " Gbit/s", Form::Digits(3)),
     ("per_s", "", Form::Scaled),
     ("percent_of_a_core", " % of a core", Form::Digits(2)),
-    ("bytes_max", " bytes at most", Form::Digits(0)),
-    ("bytes", " bytes", Form::Digits(0)),
+    ("bytes_max", " at most", Form::Bytes),
+    ("bytes", "", Form::Bytes),
     ("ns", " us", Form::Micros),
     ("share", " %", Form::Percent),
     ("shares", " %", Form::Percent),
@@ -43,6 +43,8 @@ const NAMED: [&str; 7] = [
 
 #[derive(Clone, Copy)]
 enum Form {
+    /// In the largest unit that divides them.
+    Bytes,
     Digits(usize),
     Scaled,
     /// Of nanoseconds.
@@ -114,7 +116,10 @@ fn label(key: &str) -> (String, Option<Unit>) {
         Some((rest.trim_end_matches('_'), Unit { name, form }))
     });
     let Some((rest, unit)) = found else {
-        return (key.replace('_', " "), None);
+        return match is_rank(key) {
+            true => (key.replace('_', "."), None),
+            false => (key.replace('_', " "), None),
+        };
     };
     let words = match (rest, unit.form) {
         ("", Form::Digits(3)) => "throughput",
@@ -128,12 +133,20 @@ fn label(key: &str) -> (String, Option<Unit>) {
     (words.replace('_', " "), Some(unit))
 }
 
+/// Whether a key is a percentile with a fraction: `p99_9`.
+fn is_rank(key: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let rank = key.strip_prefix('p').and_then(|rank| rank.split_once('_'));
+    rank.is_some_and(|(whole, fraction)| digits(whole) && digits(fraction))
+}
+
 /// A number, word or flag.
 fn scalar(value: &Value, unit: Option<Unit>) -> String {
     let (text, name) = match (value, unit) {
         (Value::Number(number), Some(Unit { name, form })) => {
             let float = number.as_f64().unwrap_or_default();
             let text = match form {
+                Form::Bytes => number.as_u64().map_or_else(|| number.to_string(), binary),
                 Form::Micros => format!("{:.3}", float / 1e3),
                 Form::Percent => format!("{:.1}", float * 100.0),
                 Form::Scaled => scaled(float).trim_end().to_owned(),
@@ -180,7 +193,8 @@ fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
             false => text.replace(' ', "\u{a0}"),
         }
     };
-    map.iter().map(measure).collect::<Vec<_>>().join(", ")
+    let told = map.iter().filter(|(_, value)| is_told(value));
+    told.map(measure).collect::<Vec<_>>().join(", ")
 }
 
 /// An object whose values are all scalars in one line, whatever its keys are.

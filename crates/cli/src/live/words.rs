@@ -77,16 +77,13 @@ pub fn clock(seconds: f64) -> String {
     }
 }
 
-/// Bytes of a power of two: `64 KiB`.
-pub fn binary(bytes: u32) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => {
-            format!("{} MiB", bytes >> 20)
-        }
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => {
-            format!("{} KiB", bytes >> 10)
-        }
-        bytes => format!("{bytes} B"),
+/// Bytes in the largest unit that divides them: `64 KiB`, `100 bytes`.
+pub fn binary(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let divides = |(bits, _): &(u32, &str)| bytes > 0 && bytes.trailing_zeros() >= *bits;
+    match units.into_iter().find(divides) {
+        Some((bits, unit)) => format!("{} {unit}", bytes >> bits),
+        None => format!("{bytes} bytes"),
     }
 }
 
@@ -170,7 +167,7 @@ mod tests {
         );
         assert_eq!(
             [binary(65536), binary(1 << 20), binary(100)],
-            ["64 KiB", "1 MiB", "100 B"]
+            ["64 KiB", "1 MiB", "100 bytes"]
         );
         assert_eq!(
             [with_unit(1234.0, "B"), with_unit(5.0, "bit/s")],

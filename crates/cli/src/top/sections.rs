@@ -191,7 +191,7 @@ fn pages(pages: &PageStatistics, change: &Change) -> Section {
     let rest = format!(
         "  {} pages of {}, {indexed}{lost}; {} answers/s",
         si(pages.pages as f64),
-        binary(pages.page_bytes),
+        binary(pages.page_bytes.into()),
         si(whole)
     );
     let rows: Vec<_> = rows.collect();
