@@ -12,7 +12,8 @@ use rackweave_endpoint::index::{
 /// read and write. An index has at most one at a time.
 ///
 /// With [`CoordinatorConfig::rebalance`] it periodically asks the endpoints how busy they are, and
-/// moves keys from busier ones to less busy ones; for that it has to be [polled](Self::poll).
+/// moves keys from busier ones to less busy ones; for that the caller has to [`poll`](Self::poll)
+/// it.
 ///
 /// [`CoordinatorConfig::rebalance`]: rackweave_endpoint::index::CoordinatorConfig
 #[derive(Debug)]
