@@ -12,8 +12,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Registers a waiting task. The task must check again afterwards, or it might miss what has
-    /// just happened.
+    /// Registers a waiting task, which checks again afterwards: something may just have happened.
     pub fn register(&self, waker: &Waker) {
         let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         if !wakers.iter().any(|known| known.will_wake(waker)) {

@@ -252,8 +252,8 @@ impl Flow {
         self.rack.ask(RemoveProducer { flow, index })
     }
 
-    /// Changes its share among the flows that have a weight; without a weight it takes what is
-    /// left.
+    /// Changes its share among the flows that have a weight; without one, its share is not
+    /// regulated.
     ///
     /// # Errors
     /// If the weight is out of range, or the flow is not running.

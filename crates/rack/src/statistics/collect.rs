@@ -15,7 +15,7 @@ use rackweave_switch as switch;
 use std::sync::Mutex;
 use std::time::Duration as Time;
 
-/// Maximum number of reported flows that have ended: those that were set up last.
+/// Maximum number of ended flows that are reported: those that were set up last.
 const ENDED_MAX: usize = 24;
 
 /// How often an observer tries to lock the controller before it reports the last known state, and
