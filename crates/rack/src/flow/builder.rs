@@ -117,8 +117,8 @@ impl FlowBuilder {
     }
 
     /// Its share among the flows that have a weight, from 1 to
-    /// [`WEIGHT_MAX`](rackweave_controller::flows::WEIGHT_MAX); without a weight it takes what is
-    /// left.
+    /// [`WEIGHT_MAX`](rackweave_controller::flows::WEIGHT_MAX); without one, its share is not
+    /// regulated.
     pub fn weight(mut self, weight: impl Into<Option<u32>>) -> Self {
         self.weight = weight.into();
         self
