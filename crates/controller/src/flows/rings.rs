@@ -121,7 +121,7 @@ impl Ring {
         self.store(site, COMMIT_RECORD, record.into());
     }
 
-    /// Writes to the node how the flow ended. If a consumer's ring already has an end, it keeps it.
+    /// Writes to the node how the flow ended; a ring that says it ended regularly is not changed.
     /// Returns the counter last written by the switch, if the ring exists.
     pub(super) fn tell(&self, site: &mut dyn Site, state: SwitchState) -> Option<u32> {
         let said = self.switch(site);
