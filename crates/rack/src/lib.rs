@@ -4,11 +4,10 @@
 //! [`EmbeddedRack`] runs all nodes and the switch in this process in real time; [`SimulatedRack`]
 //! runs the same machines in virtual time on modelled hardware. Each is a [`Backend`] of a `Rack`,
 //! and a [`rackweave_controller::Site`] to the controller. `hosted` has racks with a process per
-//! node. [`services`] builds what a database needs: pages, indexes, sequencers; [`messaging`]
-//! connects units.
+//! node. [`services`] has a database's parts: pages, indexes, sequencers; [`messaging`] connects
+//! units.
 //!
-//! This crate may depend on both an endpoint and the switch. It must not know any workload or
-//! command.
+//! This crate may use both an endpoint and the switch. It must not know any workload or command.
 
 mod awake;
 mod build;

@@ -6,9 +6,8 @@
 //! [`range_tables`]. The controller's [`IndexRegistry`] loads plans into the switches while queries
 //! pass. The [`Adapter`] decides when another plan is worthwhile.
 //!
-//! Making plans is pure: the same outlines and weights give the same plan. This module knows no
-//! tree and no server; its caller makes the outlines, and pins what a plan leads to before it is
-//! loaded.
+//! Making plans is pure: the same outlines and weights give the same plan. It uses no tree and no
+//! server; the caller makes the outlines, and pins what a plan leads to before it is loaded.
 
 mod adapt;
 mod enter;

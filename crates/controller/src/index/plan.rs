@@ -313,7 +313,7 @@ impl IndexPlan {
     }
 
     /// The same plan without some of its targets: entries that led there lead to the nearest
-    /// remaining ancestor. Layers below are not affected.
+    /// remaining ancestor. Walks continue from there through the layers below.
     pub fn without(mut self, failed: &[Target]) -> Self {
         let mut failed: Vec<(u16, u32)> = failed.iter().map(|t| (t.server, t.node)).collect();
         failed.sort_unstable();
