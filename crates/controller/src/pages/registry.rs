@@ -55,7 +55,7 @@ pub(crate) struct PageRegistry {
     /// Entries of each store in the server's memory.
     pub fallback: Vec<RegionName>,
     pub nodes: Vec<Option<NodeRegistry>>,
-    /// The slots of live nodes.
+    /// By slot; `None` if its node is dead.
     pub slots: Vec<Option<SlotRegistry>>,
     pub stores: Vec<Option<StoreRegistry>>,
     /// By node: the stores that are open to it.

@@ -321,7 +321,7 @@ pub struct NodeStatus {
     pub mtu: Option<u32>,
     /// Its process, if it has joined.
     pub pid: Option<u32>,
-    /// How many times it has joined since the switch started.
+    /// Number of times it has joined since the switch started.
     pub joins: u64,
 }
 

@@ -11,8 +11,8 @@
 //! 5. the banks are swapped, and when no earlier query can be in flight any more, what only the old
 //!    bank led to is unpinned.
 //!
-//! So every address that a switch returns was pinned before the switch could return it, and stays
-//! pinned until no query can hold it any more.
+//! So every tree node that a switch leads to was pinned before the switch could lead there, and
+//! stays pinned until no query can still be led there.
 //!
 //! An endpoint that restarts is a server with another number. Entries for its predecessor lead no
 //! query to it: queries with other servers' numbers get the root.

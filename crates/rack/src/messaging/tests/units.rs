@@ -32,7 +32,7 @@ fn in_two_threads() {
     });
 }
 
-/// Each unit has sizes of its own; the number of channels is the most that both want.
+/// Each unit has sizes of its own; the number of channels is the smaller of both.
 #[test]
 fn sizes_may_differ() {
     let rack = rack();
