@@ -1,11 +1,11 @@
-//! What services ask of the controller, as data.
+//! Requests of services to the controller, as data.
 //!
 //! A service never acts on the controller: it sends a [`Request`] and gets a [`Reply`]. Where both
 //! are in one process that is a function call; elsewhere the two travel over a control connection.
-//! So no request holds a closure, a reference or a machine, and none speaks of a clock: spans of
-//! time are relative, since the clocks of two processes differ.
+//! So no request holds a closure, a reference or a machine, and none refers to a clock: times are
+//! relative, since the clocks of two processes differ.
 //!
-//! Each row of the table below is one request: its fields, what is answered, and how.
+//! Each row of the table below is one request: its fields, its answer, and its implementation.
 
 use crate::connect::PairAttributes;
 use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
@@ -23,13 +23,13 @@ use std::sync::Arc;
 
 /// One kind of request.
 pub trait Ask: Sized {
-    /// What is answered.
+    /// The type of the answer.
     type Answer;
 
-    /// As it travels.
+    /// Converts it to the form that is sent.
     fn into_request(self) -> Request;
 
-    /// Its answer out of what travelled back; nothing if that answers something else.
+    /// Extracts its answer from a reply; `None` if the reply is to another request.
     fn answer_of(reply: Reply) -> Option<Self::Answer>;
 }
 
@@ -69,13 +69,13 @@ macro_rules! requests {
         #[expect(missing_docs, reason = "each is documented at the type of its name")]
         pub enum Request { $($name($name),)* }
 
-        /// The answer to the request of the same name.
+        /// The reply to the request of the same name.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[expect(missing_docs, reason = "each is documented at the type of its name")]
         pub enum Reply { $($name($answer),)* }
 
         impl Request {
-            /// Does what is asked.
+            /// Executes the request.
             pub fn answer(self, controller: &mut Controller, site: &mut dyn Site) -> Reply {
                 match self {
                     $(Request::$name(asked) => Reply::$name(asked.answer(controller, site)),)*
@@ -92,21 +92,21 @@ requests! {
         a: (NodeId, Qpn),
         /// The other end.
         b: (NodeId, Qpn),
-        /// What both agree on.
+        /// The attributes of the connection.
         attributes: PairAttributes,
     } -> Result<(), LaneError> = |controller, site| {
         controller.connect_pair(site, a, b, &attributes)
     };
 
-    /// Sets a flow up.
+    /// Sets up a flow.
     CreateFlow {
-        /// What it shall be.
+        /// Its specification.
         spec: FlowSpec,
     } -> Result<(FlowId, FlowRings), FlowError> = |controller, site| {
         controller.create_flow(site, spec)
     };
 
-    /// A consumer joins a balanced or replicated flow; its number and ring.
+    /// Adds a consumer to a balanced or replicated flow; returns its number and ring.
     AddConsumer {
         /// The flow.
         flow: FlowId,
@@ -116,7 +116,7 @@ requests! {
         controller.add_consumer(site, flow, node)
     };
 
-    /// A consumer leaves; its stream ends after what it has been shown.
+    /// Removes a consumer; its stream ends after the items that it has been shown.
     RemoveConsumer {
         /// The flow.
         flow: FlowId,
@@ -126,7 +126,7 @@ requests! {
         controller.remove_consumer(site, flow, index)
     };
 
-    /// A producer joins; its number and rings.
+    /// Adds a producer; returns its number and rings.
     AddProducer {
         /// The flow.
         flow: FlowId,
@@ -136,7 +136,7 @@ requests! {
         controller.add_producer(site, flow, node)
     };
 
-    /// A producer that has finished leaves.
+    /// Removes a producer that has finished.
     RemoveProducer {
         /// The flow.
         flow: FlowId,
@@ -150,7 +150,7 @@ requests! {
     SetWeight {
         /// The flow.
         flow: FlowId,
-        /// Its share among flows with weights; none: it takes what it gets.
+        /// Its share among flows with weights; without one, its share is not regulated.
         weight: Option<u32>,
     } -> Result<(), FlowError> = |controller, site| {
         controller.set_weight(site, flow, weight)
@@ -162,25 +162,25 @@ requests! {
         flow: FlowId,
     } -> Vec<Loss> = |controller, _site| controller.losses(flow);
 
-    /// How a flow is doing; nothing if there is no such flow.
+    /// The state of a flow; `None` if there is no such flow.
     FlowStateOf {
         /// The flow.
         flow: FlowId,
     } -> Option<FlowState> = |controller, _site| controller.flow_state(flow);
 
-    /// Breaks a flow off.
+    /// Aborts a flow.
     CloseFlow {
         /// The flow.
         flow: FlowId,
     } -> () = |controller, site| controller.close_flow(site, flow);
 
-    /// Sets a page directory up.
+    /// Sets up a page directory.
     CreatePages {
-        /// What it shall be.
+        /// Its specification.
         spec: PageSpec,
     } -> Result<(), PageSetUpError> = |controller, site| controller.create_pages(site, spec);
 
-    /// A node's buffer frames and channels; nothing if it has none or is dead.
+    /// A node's buffer frames and channels; `None` if it has none or is dead.
     PageNodeOf {
         /// The node.
         node: NodeId,
@@ -188,7 +188,7 @@ requests! {
         controller.page_node(node).map(|(pool, channels)| (pool, channels.to_vec()))
     };
 
-    /// Brings a node that was taken for dead back to the page directory.
+    /// Brings a node that was declared dead back to the page directory.
     RejoinPages {
         /// The node.
         node: NodeId,
@@ -196,8 +196,8 @@ requests! {
         controller.page_node_returned(site, node)
     };
 
-    /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
-    /// store.
+    /// Opens a store of pages to these nodes and closes it to all others. Returns false if there is
+    /// no such store.
     OpenStoreTo {
         /// The store.
         store: u8,
@@ -205,89 +205,90 @@ requests! {
         nodes: Vec<NodeId>,
     } -> bool = |controller, site| controller.open_store_to(site, store, &nodes);
 
-    /// Pages whose newest version went down with a node.
+    /// Pages whose newest version was lost with a node.
     LostPages {} -> Vec<LostPage> = |controller, _site| controller.lost_pages().to_vec();
 
-    /// Goes back to the version of a lost page that is at home. False if that cannot be.
+    /// Reverts a lost page to its version in storage. Returns false if that is not possible.
     AcceptLoss {
         /// The page.
         page: PageId,
     } -> bool = |controller, site| controller.accept_loss(site, page);
 
-    /// Has the switch index a page.
+    /// Moves the entry of a page to the switch.
     PromotePage {
         /// The page.
         page: PageId,
     } -> bool = |controller, site| controller.promote(site, page);
 
-    /// Has the memory server have the entry of a page.
+    /// Moves the entry of a page to the memory server.
     DemotePage {
         /// The page.
         page: PageId,
     } -> bool = |controller, site| controller.demote(site, page);
 
-    /// Takes a node for dead, whether or not it is.
+    /// Declares a node dead, whether or not it is.
     DeclareDead {
         /// The node.
         node: NodeId,
     } -> () = |controller, site| controller.node_died(site, node);
 
-    /// Sets a sequencer up in the switch.
+    /// Sets up a sequencer in the switch.
     CreateSequencer {
-        /// What it shall be.
+        /// Its specification.
         spec: SequencerSpec,
     } -> Result<SequencerId, SequencerSetUpError> = |controller, site| {
         controller.create_sequencer(site, spec)
     };
 
-    /// Connects a client's queue pair, whatever its state is, to the switch.
+    /// Connects a client's queue pair, in any state, to the switch.
     AttachSequencer {
         /// The sequencer.
         id: SequencerId,
         /// The client's end.
         client: (NodeId, Qpn),
-        /// What both agree on.
+        /// The attributes of the connection.
         attributes: PairAttributes,
     } -> Result<SequencerPlace, SequencerSetUpError> = |controller, site| {
         controller.attach_sequencer(site, id, client, &attributes)
     };
 
-    /// The switch forgets a client's queue pair.
+    /// Removes a client's queue pair from the switch.
     DetachSequencer {
         /// The client's end.
         client: (NodeId, Qpn),
     } -> () = |controller, site| controller.detach_sequencer(site, client);
 
-    /// Takes a sequencer down.
+    /// Removes a sequencer.
     CloseSequencer {
         /// The sequencer.
         id: SequencerId,
     } -> () = |controller, site| controller.close_sequencer(site, id);
 
-    /// From this number on, none of a sequencer's was ever handed out.
+    /// The number of which, and of all above it, none was ever handed out by a sequencer.
     SequencerReserved {
         /// The sequencer.
         id: SequencerId,
     } -> Option<u64> = |controller, _site| controller.sequencer_reserved(id);
 
     /// Sets the maximum lifetime of a packet in the network; returns the capacity of the switches,
-    /// or nothing if none leads queries.
+    /// or `None` if no switch leads queries.
     OpenIndexNetwork {
-        /// How long.
+        /// The maximum lifetime.
         grace: Duration,
     } -> Option<PlanLimits> = |controller, site| {
         controller.index_mut().set_grace(grace);
         capacity_of(site)
     };
 
-    /// An endpoint of an index on a node serves under a number, with the tree at an address of its
-    /// node, whose tree nodes have 2 to the power of `node_shift` bytes. Its IP address.
+    /// Enters an endpoint of an index on a node as a server with a number. Its tree is at an
+    /// address of its node, and its tree nodes have 2 to the power of `node_shift` bytes. Returns
+    /// its IP address.
     SetIndexServer {
         /// The number, which no plan names yet.
         number: u16,
-        /// Where.
+        /// The endpoint's node.
         node: NodeId,
-        /// Of tree node 0.
+        /// The address of tree node 0.
         address: u64,
         /// The size of tree nodes.
         node_shift: u8,
@@ -295,7 +296,7 @@ requests! {
         set_server(controller, site, number, node, (address, node_shift))
     };
 
-    /// An endpoint does not serve any more: its clients' queue pairs are forgotten.
+    /// Removes an endpoint that no longer serves: its clients' queue pairs are forgotten.
     RemoveIndexServer {
         /// Its number.
         number: u16,
@@ -312,7 +313,7 @@ requests! {
             .and_then(|()| registry.set_server(site, number, None))
     };
 
-    /// Queries on a client's queue pair are led, or dropped from now on.
+    /// Leads queries on a client's queue pair from now on, or drops them.
     SetIndexQuery {
         /// The server's address and its end of the queue pair.
         at: (Ipv4Addr, Qpn),
@@ -330,9 +331,9 @@ requests! {
         controller.index_mut().begin_load(site, Arc::from(plan))
     };
 
-    /// Goes on loading; also gives switches that have restarted what they had.
+    /// Continues a load; also reloads switches that have restarted.
     LoadIndex {
-        /// Tree nodes that each switch is given at most.
+        /// Maximum tree nodes written to each switch.
         budget: usize,
     } -> Result<IndexLoading, IndexLoadError> = |controller, site| {
         let step = controller.index_mut().load_step(site, budget);
@@ -343,17 +344,17 @@ requests! {
         })
     };
 
-    /// Makes what was loaded the plan that serves. How long queries may still be led by the plan
-    /// before.
+    /// Makes the loaded plan the active one. Returns how long queries may still be led by the
+    /// previous plan.
     ActivateIndex {} -> Result<Duration, IndexLoadError> = |controller, site| {
         let done = controller.index_mut().activate(site);
         done.map(|()| controller.index().free_from().since(site.now()))
     };
 
-    /// How often keys were asked for since the last time, by the switches' hit counters.
+    /// How often keys were asked for since the last call, by the switches' hit counters.
     TakeIndexHits {} -> KeyWeights = |controller, site| controller.index().take_hits(site);
 
-    /// What all switches have counted of queries since they started.
+    /// All switches' counters of queries since they started.
     IndexCountersOf {} -> IndexCounters = |_controller, site| {
         let mut all = IndexCounters::default();
         for at in 0..site.switches() {
@@ -363,14 +364,14 @@ requests! {
     };
 }
 
-/// How far loading has come.
+/// The progress of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum IndexLoading {
-    /// Queries may be under way in the bank for so long. It can be filled then.
+    /// Queries may be in flight in the bank for so long. It can be filled then.
     Wait(Duration),
     /// There is more to load.
     More,
-    /// All switches have all of it.
+    /// All switches have the complete plan.
     Done,
 }
 
@@ -396,8 +397,8 @@ fn set_server(
     Ok(Some(place.ip))
 }
 
-/// The smallest capacity among the switches that hold a part of the index; nothing if none holds
-/// the fat root.
+/// The smallest capacity among the switches that hold a part of the index; `None` if none holds the
+/// fat root.
 fn capacity_of(site: &mut dyn Site) -> Option<PlanLimits> {
     let mut configs: Vec<IndexConfig> = Vec::new();
     for at in 0..site.switches() {
@@ -417,8 +418,7 @@ fn capacity_of(site: &mut dyn Site) -> Option<PlanLimits> {
 }
 
 impl Request {
-    /// Whether it may change what is in the memory of nodes, so that programs there that wait have
-    /// to look.
+    /// Whether it may change the memory of nodes, so that waiting programs there have to check it.
     pub fn is_felt(&self) -> bool {
         !matches!(
             self,

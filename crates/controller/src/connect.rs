@@ -5,7 +5,7 @@ use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide};
 use serde::{Deserialize, Serialize};
 
-/// What two ends of a connection agree on.
+/// The attributes that both ends of a connection share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PairAttributes {
     /// The path MTU.
@@ -16,11 +16,11 @@ pub struct PairAttributes {
     pub reads_in_flight_max: u8,
     /// How long to wait for an acknowledgement.
     pub timeout: Duration,
-    /// How often to send again.
+    /// Maximum retransmissions.
     pub retries: u8,
-    /// How often to send again to a receiver that is not ready.
+    /// Maximum retransmissions to a receiver that is not ready.
     pub rnr_retries: u8,
-    /// How long a receiver that is not ready asks to wait.
+    /// The delay that a receiver that is not ready requests.
     pub rnr_wait: Duration,
 }
 

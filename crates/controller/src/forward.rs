@@ -1,12 +1,12 @@
-//! Where hosts are: entries of forwarding, ARP and the source guard, one each per node.
+//! The places of hosts: entries of forwarding, ARP and the source guard, one each per node.
 //!
 //! Every switch knows all nodes and the port that leads towards each, so any of them answers ARP
-//! for all. Only a node's own edge switch guards its port: what comes by a cable has passed a
-//! guard.
+//! for all. Only a node's own edge switch guards its port: what arrives by a cable between switches
+//! has passed a guard.
 //!
-//! The controller keeps a registry of what it has entered, so that a node that leaves, or comes
-//! back with another address or at another port, leaves nothing behind. No two nodes, and no node
-//! and the switch, may have an address in common: the first to be entered keeps it.
+//! The controller keeps a registry of its entries, so that a node that leaves, or returns with
+//! another address or at another port, leaves nothing behind. No two nodes, and no node and the
+//! switch, may share an address: the first to be entered keeps it.
 
 use crate::{Controller, NodeAddress, Site, SwitchAddress, Topology};
 use rackweave_base::{MacAddr, NodeId, PortId};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::MutexGuard;
 
-/// What has been entered.
+/// The entries made so far.
 #[derive(Default)]
 pub(crate) struct HostRegistry {
     guard: bool,
@@ -32,21 +32,21 @@ struct Entered {
     switch: usize,
 }
 
-/// A host as one switch is to know it.
+/// A host as entered in one switch.
 #[derive(Clone, Copy)]
 struct Host {
     mac: MacAddr,
     ip: Ipv4Addr,
-    /// Where packets for it leave.
+    /// The port to which packets for it are forwarded.
     port: PortId,
-    /// Whether it alone is behind that port and may send there in its own name only.
+    /// Whether it alone is behind that port and may send there with its own source address only.
     guarded: bool,
 }
 
 impl Controller {
-    /// Whether the switch drops what a node sends in another's name (`programs::guard`); it does
-    /// not unless told so here. It holds for nodes that are entered from now on. Each then needs a
-    /// port of its own.
+    /// Sets whether the switch drops packets that a node sends with another's source address
+    /// (`programs::guard`); by default it does not. It applies to nodes that are entered from now
+    /// on. Each then needs a port of its own.
     pub fn guard_sources(&mut self, on: bool) {
         self.hosts().guard = on;
     }
@@ -55,13 +55,13 @@ impl Controller {
         self.hosts.lock().expect("no holder panics")
     }
 
-    /// Enters every node of the site, where it now is, and removes those that are gone. What was
-    /// entered before is entered again, since switches may have restarted. Other switches pass
-    /// packets for switch 0 on towards it.
+    /// Enters every node of the site at its current place, and removes those that are gone.
+    /// Existing entries are made again, since switches may have restarted. Other switches forward
+    /// packets for switch 0 towards it.
     ///
     /// # Errors
-    /// The first node that could not be entered: a switch's tables are too small, or its address
-    /// is taken. It is left out; all others are entered.
+    /// The first node that could not be entered: a switch's tables are too small, or its address is
+    /// taken. It is left out; all others are entered.
     pub fn install_hosts(&self, site: &mut dyn Site) -> Result<(), TableError> {
         let nodes = site.nodes();
         let gone: Vec<_> = self.hosts().entered.keys().copied().collect();
@@ -72,8 +72,8 @@ impl Controller {
         })
     }
 
-    /// Another switch than switch 0 has restarted with empty tables: enters there what it knew.
-    /// Of switch 0 tell [`Controller::switch_restarted`].
+    /// Restores the entries of a switch other than switch 0 that has restarted with empty tables.
+    /// For switch 0 call [`Controller::switch_restarted`].
     ///
     /// # Errors
     /// If the switch's tables are too small for the nodes, which the first start rules out.
@@ -101,7 +101,7 @@ impl Controller {
         self.index.switch_restarted(site, at)
     }
 
-    /// Enters one node, where it now is: it has joined, or come back. A node that the site does
+    /// Enters one node at its current place: it has joined, or returned. A node that the site does
     /// not know is removed.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Controller {
     }
 
     /// Removes, then enters: nodes may have changed places with each other. At each switch that is
-    /// one step, so that no packet finds a node missing that stays.
+    /// one step, so that a node that stays is never missing.
     fn replace(
         &self,
         site: &mut dyn Site,
@@ -166,7 +166,8 @@ impl Controller {
         for ((node, _), error) in new.iter().zip(errors) {
             let Some(error) = error else { continue };
             result = result.and(Err(error));
-            // One whose address is taken is not in the registry; one that a table was full for is.
+            // A node whose address is taken is not in the registry; one for which a table was full
+            // is.
             let Some(entered) = registry.entered.remove(node) else {
                 continue;
             };
@@ -179,8 +180,8 @@ impl Controller {
         result
     }
 
-    /// Tells a switch the way to switch 0, and which ports lead to switches: by those queries of an
-    /// index come that have met one.
+    /// Enters in a switch the route to switch 0, and the ports that lead to switches: by those
+    /// arrive queries of an index that have passed one.
     fn enter_cables(
         &self,
         site: &mut dyn Site,
@@ -236,7 +237,7 @@ impl HostRegistry {
         Ok(())
     }
 
-    /// A node as switch `at` is to know it. None if no way leads there.
+    /// A node as switch `at` is to know it. `None` if there is no path to it.
     fn host(
         &self,
         topology: &Topology,
@@ -260,7 +261,7 @@ impl HostRegistry {
     }
 }
 
-/// Makes all entries, or none. The guard comes first: no packet may pass before it stands.
+/// Makes all entries, or none. The guard comes first: no packet may pass before it is installed.
 fn enter(pipeline: &mut Pipeline, host: &Host) -> Result<(), TableError> {
     let &Host { mac, ip, port, .. } = host;
     if host.guarded {
@@ -275,7 +276,7 @@ fn enter(pipeline: &mut Pipeline, host: &Host) -> Result<(), TableError> {
         .inspect_err(|_| remove(pipeline, host))
 }
 
-/// Removes what switch `at` has of a node: one that has restarted has nothing.
+/// Removes the entries of a node in switch `at`: one that has restarted has none.
 fn withdraw(pipeline: &mut Pipeline, at: usize, entered: &Entered) {
     let NodeAddress { mac, ip, port } = entered.address;
     let guarded = entered.switch == at;

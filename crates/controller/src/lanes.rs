@@ -1,9 +1,9 @@
 //! Lanes: queue pairs between the switch and nodes.
 //!
-//! The node's end is an ordinary queue pair that knows the switch as its peer. The switch's end is
-//! an entry in its tables. A number of the switch's queue pairs is never used twice in a row, so
-//! that packets of an old connection do not belong to a new one. All lanes end at switch 0; other
-//! switches pass their packets on.
+//! The node's end is an ordinary queue pair whose peer is the switch. The switch's end is an entry
+//! in its tables. A number of the switch's queue pairs is never used twice in a row, so that
+//! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
+//! forward their packets.
 
 use crate::{Controller, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
@@ -22,16 +22,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Why a lane could not be connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum LaneError {
-    /// The switch has no lanes left in one piece.
+    /// The switch has too few adjacent free lanes.
     #[error(
         "the switch has {free} of {all} lanes left, {asked} more are needed; raise switch.lanes"
     )]
     NoLanes {
-        /// Lanes asked for.
+        /// Lanes requested.
         asked: u16,
         /// Lanes free.
         free: usize,
-        /// Lanes there are.
+        /// Lanes in total.
         all: usize,
     },
     /// The node does not exist or is dead.
@@ -42,7 +42,7 @@ pub enum LaneError {
     Qp {
         /// The node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: QpError,
     },
     /// The node could not make a completion queue.
@@ -50,7 +50,7 @@ pub enum LaneError {
     Cq {
         /// The node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: CqError,
     },
     /// The node could not connect the queue pair.
@@ -58,7 +58,7 @@ pub enum LaneError {
     Modify {
         /// The node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: ModifyError,
     },
     /// A table of the switch is full.
@@ -77,14 +77,14 @@ pub struct Connected {
     pub node: NodeId,
     /// The node's queue pair.
     pub node_qpn: Qpn,
-    /// Whether the queue pair is not the lane's: it stays when the lane goes.
+    /// Whether the queue pair belongs to another owner and stays when the lane is removed.
     pub is_lent: bool,
 }
 
-/// What a lane shall be.
+/// The specification of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
-    /// What it is for.
+    /// Its kind.
     pub kind: LaneKind,
     /// What the switch may do at the node.
     pub access: Access,
@@ -92,7 +92,7 @@ pub(crate) struct Wanted {
     pub mtu: Mtu,
     /// The first PSN of the switch.
     pub psn: Psn,
-    /// A queue pair that the node has already.
+    /// A queue pair that the node already has.
     pub qpn: Option<Qpn>,
     /// READs in flight, either way.
     pub reads: u8,
@@ -100,10 +100,10 @@ pub(crate) struct Wanted {
     pub timeout: Duration,
 }
 
-/// How long the node's end of a lane waits that hardly ever sends: only doorbells.
+/// Timeout of the node's end of a lane on which it hardly ever sends: only doorbells.
 pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Which lanes are free, and what nodes have for theirs.
+/// Which lanes are free, and the nodes' resources for theirs.
 pub(crate) struct LaneRegistry {
     numbers: Mutex<LaneNumbers>,
     homes: Mutex<Vec<Arc<HomePlace>>>,
@@ -115,7 +115,7 @@ struct LaneNumbers {
 }
 
 /// Domain and completion queue that a node's lanes share. Locked while the node is asked for them:
-/// who waits wants something of the same node.
+/// waiting threads need the same node.
 type HomePlace = Mutex<Option<(PdId, CqId)>>;
 
 impl LaneRegistry {
@@ -137,7 +137,7 @@ impl LaneRegistry {
         self.numbers().used()
     }
 
-    /// Takes `count` neighbouring lanes.
+    /// Takes `count` adjacent lanes.
     pub fn take(&self, count: u16) -> Result<LaneId, LaneError> {
         self.numbers().take(count)
     }
@@ -146,7 +146,7 @@ impl LaneRegistry {
         self.numbers().used[lane.index()] = false;
     }
 
-    /// Queue pair numbers from now on differ from those before.
+    /// Makes later queue pair numbers differ from earlier ones.
     pub fn renew(&self) {
         self.numbers().renew();
     }
@@ -164,7 +164,7 @@ impl LaneRegistry {
         homes[at].clone()
     }
 
-    /// Forgets what was made on nodes: a node that has restarted has lost it.
+    /// Forgets what was made on a node: a node that has restarted has lost it.
     pub fn forget_home(&self, node: NodeId) {
         *self.home(node).lock().expect("no holder panics") = None;
     }
@@ -195,7 +195,7 @@ impl LaneNumbers {
     }
 
     fn renew(&mut self) {
-        // Eight bits of generation over the lane number: 256 generations apart.
+        // Eight bits of generation above the lane number: a number repeats after 256 generations.
         self.generation = self.generation.wrapping_add(1).max(1);
     }
 }
@@ -224,12 +224,12 @@ impl Controller {
         made
     }
 
-    /// A PSN that nobody can guess.
+    /// A PSN that cannot be guessed.
     pub(crate) fn random_psn(&self) -> Psn {
         Psn::new(self.keys().next_u32())
     }
 
-    /// Connects `lane` to a queue pair made on `node`, or that it has already.
+    /// Connects `lane` to a new queue pair on `node`, or to an existing one.
     pub(crate) fn connect_lane(
         &self,
         site: &mut dyn Site,
@@ -294,8 +294,8 @@ impl Controller {
         })
     }
 
-    /// Connects a lane afresh at both ends, with the queue pair that it has or another: nothing of
-    /// before can reach anything of after.
+    /// Reconnects a lane at both ends, with its queue pair or another: packets from before cannot
+    /// match the new connection.
     pub(crate) fn relink_lane(
         &self,
         site: &mut dyn Site,
@@ -320,7 +320,7 @@ impl Controller {
         })
     }
 
-    /// Takes a lane apart at both ends. A dead node needs nothing.
+    /// Disconnects a lane at both ends. A dead node needs no action.
     pub(crate) fn disconnect_lane(&self, site: &mut dyn Site, connected: &Connected) {
         if !connected.is_lent {
             destroy_qp(site, connected.node, connected.node_qpn);
@@ -335,13 +335,13 @@ impl Controller {
     }
 }
 
-/// Gives back a queue pair. Unknown if the node has restarted meanwhile; then there is nothing to
-/// remove.
+/// Destroys a queue pair. It is unknown if the node has restarted meanwhile; then there is nothing
+/// to remove.
 pub(crate) fn destroy_qp(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     site.node(node, &mut |verbs| _ = verbs.destroy_qp(qpn));
 }
 
-/// Makes the queue pair of a lane at its node, or takes the one that is wanted, and connects it.
+/// Makes the queue pair of a lane at its node, or takes the given one, and connects it.
 fn make_pair(
     site: &mut dyn Site,
     node: NodeId,
@@ -375,8 +375,8 @@ fn make_pair(
             }
         }
         if wanted.kind == LaneKind::Source {
-            // The engine keeps the promise: what it reads is freed only after the target has
-            // acknowledged it.
+            // The engine keeps the required promise: what it reads is freed only after the target
+            // has acknowledged it.
             verbs.read_by_reference(qpn);
         }
     });

@@ -1,9 +1,10 @@
-//! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
+//! The controller: connects queue pairs, fills tables, detects failures. It is never on the data
+//! path.
 //!
-//! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up, tears
+//! Its modules mirror the programs by file name: [`forward`] enters hosts, [`flows`] sets up, tears
 //! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers, [`index`]
-//! what the switches know of B+trees. [`lanes`] connects the switch to nodes, [`connect`] nodes to
-//! each other; [`topology`] says how several switches are cabled. What it acts on is a [`Site`]: an
+//! the switches' part of B+trees. [`lanes`] connects the switch to nodes, [`connect`] nodes to each
+//! other; [`topology`] describes the cabling of several switches. It acts on a [`Site`]: an
 //! embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
@@ -45,9 +46,9 @@ pub use topology::Topology;
 
 /// The controller of one rack. `switch` is switch 0, at which all lanes end.
 ///
-/// What a rack needs whose nodes are elsewhere takes `&self`: flows, hosts, pairs. Such a rack
-/// calls it from many threads, and nothing that is wanted for other nodes is locked while one is
-/// asked ([`flows`] says which locks there are). Pages, sequencers and indexes take `&mut self`.
+/// Operations that a rack with remote nodes needs take `&self`: flows, hosts, pairs. Such a rack
+/// calls them from many threads, and while a node is asked, no lock is held that other nodes need
+/// ([`flows`] lists the locks). Pages, sequencers and indexes take `&mut self`.
 pub struct Controller {
     switch: SwitchAddress,
     keys: Mutex<KeyRng>,
@@ -60,8 +61,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has connected nothing yet. `lanes`, `threads` and `producers` are the
-    /// sizes of the switch's tables.
+    /// A controller with no connections yet. `lanes`, `threads` and `producers` are the sizes of
+    /// the switch's tables.
     pub fn new(
         switch: SwitchAddress,
         lanes: u16,
@@ -85,7 +86,7 @@ impl Controller {
         self.keys.lock().expect("no holder panics")
     }
 
-    /// Lanes in use.
+    /// Number of lanes in use.
     pub fn lanes_used(&self) -> usize {
         self.lanes.used()
     }

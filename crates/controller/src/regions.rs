@@ -1,7 +1,7 @@
-//! Ring memory of nodes that live in this process.
+//! Ring memory of nodes in this process.
 //!
-//! A [`crate::Site`] whose nodes are local keeps their regions here; one whose nodes are elsewhere
-//! asks them, and each of them keeps its own.
+//! A [`crate::Site`] with local nodes keeps their regions here; one with remote nodes asks them,
+//! and each of them keeps its own.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::memory::MemoryError;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A region on a node, as seen from afar.
+/// A region on a node, by its remote identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionName {
     /// The address of the first byte.
@@ -44,7 +44,7 @@ pub enum RegionError {
     /// There is no such node, or it is dead.
     #[error("it does not exist or does not answer")]
     NoNode,
-    /// What a node elsewhere answered.
+    /// The error of a remote node.
     #[error("{0}")]
     Remote(String),
 }
@@ -57,7 +57,7 @@ pub struct LocalRegions {
 }
 
 impl LocalRegions {
-    /// None yet; their bytes will come from `memory`.
+    /// No regions yet; their bytes will come from `memory`.
     pub fn new(memory: Memory) -> Self {
         Self {
             memory,
@@ -89,8 +89,8 @@ impl LocalRegions {
         Ok(name)
     }
 
-    /// Forgets a region, which is to be deregistered by whoever has the node's verbs. Its bytes
-    /// live on as long as somebody holds the block.
+    /// Forgets a region, which the caller with the node's verbs has to deregister. Its bytes stay
+    /// allocated as long as the block is referenced.
     pub fn remove(&self, node: NodeId, rkey: Rkey) -> Option<Region> {
         self.regions().remove(&(node, rkey.0))
     }
@@ -105,21 +105,22 @@ impl LocalRegions {
         self.get(node, rkey).map(|region| region.block)
     }
 
-    /// The eight bytes at `offset`, a multiple of eight, read at once.
+    /// The eight bytes at `offset`, a multiple of eight, read atomically.
     pub fn load(&self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
         self.word(node, rkey, offset, |word| {
             word.load(Ordering::Acquire).to_ne_bytes()
         })
     }
 
-    /// Writes eight bytes at once. Does nothing if there is no such place.
+    /// Writes eight bytes atomically. Has no effect if there is no such region or offset.
     pub fn store(&self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
         self.word(node, rkey, offset, |word| {
             word.store(u64::from_ne_bytes(bytes), Ordering::Release);
         });
     }
 
-    /// Writes the second of two little-endian words where the first is, and gives what was there.
+    /// Replaces the first of two little-endian words by the second if it is present, and returns
+    /// the previous value.
     pub fn compare_swap(
         &self,
         node: NodeId,
@@ -134,7 +135,7 @@ impl LocalRegions {
         })
     }
 
-    /// Every region there is.
+    /// All regions.
     pub fn list(&self) -> Vec<Region> {
         self.regions().values().cloned().collect()
     }

@@ -1,17 +1,17 @@
 //! The sequencers' control plane: mirrors `rackweave_programs::sequencer`.
 //!
-//! No number is handed out twice, even if the switch forgets everything: the switch hands out
-//! numbers only below a limit, and the controller records each limit before the switch has it. When
-//! the switch says that few numbers are left, one more block is entered, in the registry first.
-//! After a restart of the switch a sequencer goes on at the previous limit. What was left below it
-//! is never handed out: a gap of at most a block and a half.
+//! No number is handed out twice, even if the switch loses its state: the switch hands out numbers
+//! only below a limit, and the controller records each limit before the switch gets it. When the
+//! switch reports that few numbers are left, one more block is entered, in the registry first.
+//! After a restart of the switch a sequencer continues at the previous limit. Numbers left below it
+//! are never handed out: a gap of at most a block and a half.
 //!
-//! The registry lives as long as the controller. Whoever wants numbers to go on after that keeps
-//! [`Controller::sequencer_reserved`] somewhere safe and gives it to the next sequencer as
+//! The registry lives as long as the controller. A program whose numbers must continue after that
+//! saves [`Controller::sequencer_reserved`] in a safe place and gives it to the next sequencer as
 //! [`SequencerSpec::first`].
 //!
 //! A client lends its queue pair. After a restart of the switch that is put in error, so that the
-//! client learns at once that its requests are lost; it asks to be attached again.
+//! client learns at once that its requests are lost; it requests to be attached again.
 
 use crate::connect::PairAttributes;
 use crate::lanes::{Connected, Wanted};
@@ -30,18 +30,18 @@ use serde::{Deserialize, Serialize};
 
 pub use rackweave_wire::fabric::sequencer::SequencerPlace;
 
-/// A sequencer in the switch. No two of one controller have the same.
+/// A sequencer in the switch. Ids of one controller are unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SequencerId(pub u32);
 
-/// What a sequencer is to be.
+/// The specification of a sequencer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerSpec {
     /// The first number.
     pub first: u64,
-    /// Numbers that the controller puts on record at a time, a power of two from 16 to 2^48. A
-    /// restart of the switch costs up to a block and a half. When the switch has half a block left
-    /// it asks for more, so a request for more than that may be refused.
+    /// Numbers that the controller records at a time, a power of two from 16 to 2^48. A restart of
+    /// the switch costs up to a block and a half. When the switch has half a block left it requests
+    /// more, so a request for more than that may be refused.
     pub block: u64,
 }
 
@@ -59,27 +59,27 @@ impl Default for SequencerSpec {
 /// Why a sequencer was not set up, or a client not attached.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum SequencerSetUpError {
-    /// The switch has no more room.
+    /// The switch lacks capacity.
     #[error("the switch has room for {has} {what}, all in use; raise {setting}")]
     NoRoom {
-        /// For what.
+        /// The resource.
         #[serde(with = "rackweave_base::text")]
         what: Text,
-        /// How many.
+        /// Its capacity.
         has: usize,
-        /// What to raise.
+        /// The setting to raise.
         #[serde(with = "rackweave_base::text")]
         setting: Text,
     },
     /// A number of the specification is out of range.
     #[error("{what}: {number} is out of range, {range}")]
     OutOfRange {
-        /// Which.
+        /// The number.
         #[serde(with = "rackweave_base::text")]
         what: Text,
         /// Its value.
         number: u64,
-        /// What it may be.
+        /// The valid range.
         #[serde(with = "rackweave_base::text")]
         range: Text,
     },
@@ -100,14 +100,14 @@ struct Made {
     entry: SequencerEntry,
     block: u64,
     first: u64,
-    /// The limit: nothing from here on was ever handed out.
+    /// The limit: no number from here on was ever handed out.
     reserved: u64,
 }
 
-/// What the controller knows of the sequencers.
+/// The controller's state of the sequencers.
 #[derive(Debug, Default)]
 pub(crate) struct SequencerRegistry {
-    /// By place in the switch.
+    /// By index in the switch.
     made: Vec<Option<Made>>,
     /// By channel.
     clients: Vec<Option<Connected>>,
@@ -129,7 +129,7 @@ impl SequencerRegistry {
     }
 }
 
-/// A free place among `has`.
+/// A free index below `has`.
 fn free<T>(
     places: &mut Vec<Option<T>>,
     has: usize,
@@ -168,10 +168,10 @@ impl SequencerSpec {
 }
 
 impl Controller {
-    /// Sets a sequencer up in the switch.
+    /// Sets up a sequencer in the switch.
     ///
     /// # Errors
-    /// If the specification makes no sense or the switch has no room.
+    /// If the specification is invalid or the switch lacks capacity.
     pub fn create_sequencer(
         &mut self,
         site: &mut dyn Site,
@@ -202,7 +202,7 @@ impl Controller {
         Ok(id)
     }
 
-    /// Takes a sequencer down; who asks it from now on is refused. Clients stay attached.
+    /// Removes a sequencer; later requests to it are refused. Clients stay attached.
     pub fn close_sequencer(&mut self, site: &mut dyn Site, id: SequencerId) {
         if let Some((index, _)) = self.sequencers.place(id) {
             self.sequencers.made[usize::from(index)] = None;
@@ -210,13 +210,13 @@ impl Controller {
         }
     }
 
-    /// From this number on, none of a sequencer's was ever handed out; after a restart of the
-    /// switch it goes on here.
+    /// The number of which, and of all above it, none was ever handed out by a sequencer; after a
+    /// restart of the switch it continues here.
     pub fn sequencer_reserved(&self, id: SequencerId) -> Option<u64> {
         self.sequencers.place(id).map(|(_, made)| made.reserved)
     }
 
-    /// Every sequencer, with the first number that it would hand out next.
+    /// All sequencers, each with the first number that it would hand out next.
     pub fn look_at_sequencers(&self, site: &mut dyn Site) -> Vec<(SequencerId, u64)> {
         let made = (0u16..).zip(&self.sequencers.made);
         let made = made.filter_map(|(index, made)| Some((index, (*made)?.id)));
@@ -226,12 +226,12 @@ impl Controller {
         })
     }
 
-    /// Connects a queue pair of a client's to the switch, whatever its state is, and says how it
-    /// names the sequencer. One that is attached already is connected afresh: what was under way
-    /// on it is forgotten at both ends.
+    /// Connects a client's queue pair, in any state, to the switch, and returns how the client
+    /// names the sequencer. An attached one is reconnected: requests in flight on it are forgotten
+    /// at both ends.
     ///
     /// # Errors
-    /// If there is no such sequencer or node, or the switch has no room.
+    /// If there is no such sequencer or node, or the switch lacks capacity.
     pub fn attach_sequencer(
         &mut self,
         site: &mut dyn Site,
@@ -284,7 +284,7 @@ impl Controller {
         })
     }
 
-    /// Forgets a client's queue pair. Its node may destroy it then.
+    /// Removes a client's queue pair. Its node may then destroy it.
     pub fn detach_sequencer(&mut self, site: &mut dyn Site, (node, qpn): (NodeId, Qpn)) {
         if let Some((number, client)) = self.sequencers.client(node, qpn) {
             self.sequencers.clients[usize::from(number)] = None;
@@ -293,7 +293,7 @@ impl Controller {
         }
     }
 
-    /// Acts on a report of the sequencers'.
+    /// Handles a report of the sequencers.
     pub(crate) fn handle_sequencer_digest(&mut self, site: &mut dyn Site, digest: SequencerDigest) {
         let SequencerDigest::Low(index) = digest;
         let made = self.sequencers.made.get_mut(usize::from(index));
@@ -303,7 +303,7 @@ impl Controller {
         let Some((next, limit)) = with_sequencers(site, |it| it.numbers(index)) else {
             return;
         };
-        // The digest may be an old one; the registers say how it is.
+        // The digest may be outdated; the registers have the current state.
         let is_low = limit.saturating_sub(next) < made.entry.reserve;
         if is_low && made.reserved <= NUMBERS_END - made.block {
             made.reserved += made.block;
@@ -312,8 +312,8 @@ impl Controller {
         }
     }
 
-    /// The switch has restarted with empty tables: sequencers go on at what was on record, clients
-    /// are told by their queue pairs.
+    /// Handles a restart of the switch with empty tables: sequencers continue at the recorded
+    /// limits, clients are notified by their queue pairs.
     pub(crate) fn sequencers_restarted(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
         for (index, made) in (0u16..).zip(&mut self.sequencers.made) {
             let Some(made) = made else { continue };
@@ -322,7 +322,7 @@ impl Controller {
             } else {
                 made.reserved
             };
-            // A sequencer that has used up all numbers there are stays at its end.
+            // A sequencer that has used up all numbers stays at its end.
             if made.reserved <= NUMBERS_END - made.block {
                 made.reserved += made.block;
             }
@@ -331,14 +331,14 @@ impl Controller {
         }
         for client in self.sequencers.clients.iter().flatten() {
             site.node(client.node, &mut |verbs| {
-                // Not there if the client has destroyed it without a word.
+                // It does not exist if the client has destroyed it without notice.
                 let _gone = verbs.modify_qp(client.node_qpn, QpModify::Error);
             });
         }
         Ok(())
     }
 
-    /// A node has died: its clients are forgotten.
+    /// Handles the death of a node: its clients are removed.
     pub(crate) fn sequencer_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         for number in 0..self.sequencers.clients.len() {
             let client = self.sequencers.clients[number];
@@ -351,13 +351,13 @@ impl Controller {
     }
 }
 
-/// A lane is no client's any more.
+/// Removes a lane from the switch's clients.
 fn forget_channel(site: &mut dyn Site, lane: LaneId) {
     let known = with_sequencers(site, |it| it.set_channel(lane, None));
     debug_assert!(known.is_ok(), "it was a client's lane");
 }
 
-/// Acts on the sequencers in the switch.
+/// Calls `act` with the sequencers in the switch.
 fn with_sequencers<R>(site: &mut dyn Site, act: impl FnOnce(&mut Sequencers) -> R) -> R {
     let (mut act, mut result) = (Some(act), None);
     site.switch(&mut |_, switch| {

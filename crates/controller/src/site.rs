@@ -1,4 +1,4 @@
-//! What the controller acts on.
+//! The interface of a rack to the controller.
 
 use crate::regions::{LocalRegions, RegionError, RegionName};
 use crate::topology::Topology;
@@ -9,19 +9,19 @@ use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
 use std::net::Ipv4Addr;
 
-/// Where a node is.
+/// The address of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeAddress {
     /// Its Ethernet address.
     pub mac: MacAddr,
     /// Its IP address.
     pub ip: Ipv4Addr,
-    /// The port of its own edge switch that leads to it. Which switch that is, and which port of
-    /// another switch leads towards it, says the [`Topology`].
+    /// The port of its own edge switch that leads to it. The [`Topology`] says which switch that
+    /// is, and which port of another switch leads towards it.
     pub port: PortId,
 }
 
-/// Where the switch is.
+/// The address of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchAddress {
     /// Its Ethernet address.
@@ -32,20 +32,21 @@ pub struct SwitchAddress {
 
 /// A rack, as far as the controller acts on it.
 pub trait Site {
-    /// The time.
+    /// The current time.
     fn now(&self) -> Instant;
-    /// The nodes that there are, dead ones included.
+    /// All nodes, including dead ones.
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)>;
-    /// Acts on a node. False if there is no such node or it is dead; then `act` is not called.
+    /// Calls `act` with a node. Returns false if there is no such node or it is dead; then `act` is
+    /// not called.
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;
-    /// The regions of nodes in this process. A site whose nodes are elsewhere asks them instead.
+    /// The regions of nodes in this process. A site with remote nodes asks them instead.
     fn regions(&self) -> Option<&LocalRegions> {
         None
     }
     /// Allocates `len` zero bytes on a node and registers them.
     ///
     /// # Errors
-    /// If the node is dead or has no room.
+    /// If the node is dead or lacks capacity.
     fn make_region(
         &mut self,
         node: NodeId,
@@ -60,7 +61,7 @@ pub trait Site {
         });
         made
     }
-    /// Forgets a region. A dead node needs nothing.
+    /// Removes a region. A dead node needs no action.
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
         let regions = self.regions();
         if let Some(region) = regions.and_then(|regions| regions.remove(node, name.rkey)) {
@@ -68,19 +69,19 @@ pub trait Site {
             self.node(node, &mut |verbs| _ = verbs.deregister(&region));
         }
     }
-    /// The eight bytes at `offset` of a region, read at once; nothing if the node is dead.
+    /// The eight bytes at `offset` of a region, read atomically; `None` if the node is dead.
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
         self.regions()?.load(node, rkey, offset)
     }
-    /// Writes eight bytes at once. A dead node needs nothing.
+    /// Writes eight bytes atomically. A dead node needs no action.
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
         if let Some(regions) = self.regions() {
             regions.store(node, rkey, offset, bytes);
         }
     }
-    /// Writes the second of two little-endian words where the first is, and gives what was there,
-    /// as one step among the atomics of peers; nothing if the node is dead, or where the site
-    /// cannot do that.
+    /// Replaces the first of two little-endian words by the second if it is present, and returns
+    /// the previous value, atomically with respect to peers' atomics; `None` if the node is dead,
+    /// or the site does not support it.
     fn compare_swap_word(
         &mut self,
         node: NodeId,
@@ -90,8 +91,8 @@ pub trait Site {
     ) -> Option<u64> {
         self.regions()?.compare_swap(node, rkey, offset, words)
     }
-    /// Has a little-endian word that peers may change at any moment become what `change` makes of
-    /// it, and gives what it was; nothing if the node is dead.
+    /// Replaces a little-endian word that peers may change at any moment by the result of `change`,
+    /// and returns the previous value; `None` if the node is dead.
     fn update_word(
         &mut self,
         node: NodeId,
@@ -109,26 +110,27 @@ pub trait Site {
         }
         Some(word)
     }
-    /// Acts on the NVMe target of a node and its NIC. False if there is none; then `act` is not
-    /// called.
+    /// Calls `act` with the NVMe target of a node and its NIC. Returns false if there is none; then
+    /// `act` is not called.
     fn target(&mut self, _node: NodeId, _act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
         false
     }
-    /// How many switches there are.
+    /// The number of switches.
     fn switches(&self) -> usize {
         1
     }
-    /// Acts on one of the switches. There being no such switch, `act` is not called.
+    /// Calls `act` with one of the switches. If there is no such switch, `act` is not called.
     fn switch_at(&mut self, at: usize, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         if at == 0 {
             self.switch(act);
         }
     }
-    /// How the switches are cabled and where nodes hang; without another word all at one switch.
+    /// The cabling of the switches and the places of nodes; by default, all nodes are at one
+    /// switch.
     fn topology(&self) -> Topology {
         let nodes = self.nodes();
         Topology::one(nodes.iter().map(|(node, address)| (*node, address.port)))
     }
-    /// Acts on switch 0, which has the lanes: transfers, flows, pages and sequencers are its own.
+    /// Calls `act` with switch 0, which has the lanes, transfers, flows, pages and sequencers.
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>));
 }

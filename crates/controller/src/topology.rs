@@ -1,6 +1,7 @@
-//! Which switches a rack has, how they are cabled, and where its nodes hang.
+//! The switches of a rack, their cables, and the places of its nodes.
 //!
-//! Every topology is a tree with switch 0 on top, so there is one way between any two places:
+//! Every topology is a tree with switch 0 at the top, so there is exactly one path between any two
+//! places:
 //!
 //! ```text
 //!   One          Two            FatTree { pods: 4 }: the tree below one core switch
@@ -12,8 +13,8 @@
 //!                                 /|  /|    /|  /|    /|  /|    /|  /|       k/2 nodes each
 //! ```
 //!
-//! A fat tree of k pods has k²/4 core switches; one of them, and the one aggregation switch of each
-//! pod that it reaches, is what an index in the network uses (fat-btree, section III-F).
+//! A fat tree of k pods has k²/4 core switches; an index in the network uses one of them, and the
+//! one aggregation switch of each pod that it reaches (fat-btree, section III-F).
 //!
 //! Plain data: it is made once and never changes. Source of the shapes: fat-btree, sections III-F
 //! and V.
@@ -22,29 +23,29 @@ use core::fmt;
 use rackweave_base::{NodeId, PortId};
 use std::collections::BTreeMap;
 
-/// How many switches there are, and how they are cabled.
+/// The number of switches and their cables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Shape {
     /// One switch.
     #[default]
     One,
-    /// Two switches with a cable between them; nodes hang at either.
+    /// Two switches with a cable between them; nodes are at either.
     Two,
     /// The tree below one core switch of a fat tree: a core switch, an aggregation switch per pod,
-    /// and half as many edge switches in each pod as there are pods, each with as many nodes.
+    /// and in each pod half as many edge switches as there are pods, each with as many nodes.
     FatTree {
-        /// Pods: even, 2 to [`PODS_MAX`].
+        /// Number of pods: even, 2 to [`PODS_MAX`].
         pods: u16,
     },
 }
 
-/// The most pods: then there are 128 places for nodes.
+/// Maximum number of pods: then there are 128 places for nodes.
 pub const PODS_MAX: u16 = 8;
 
-/// What a switch is in its topology.
+/// The role of a switch in its topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchRole {
-    /// There is no other.
+    /// The only switch.
     Only,
     /// Switch 0 of two: the clients' side.
     First,
@@ -58,27 +59,27 @@ pub enum SwitchRole {
     Edge,
 }
 
-/// Which part of a B+tree a switch has room for (fat-btree, section III-F).
+/// The part of a B+tree that a switch can hold (fat-btree, section III-F).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexPart {
     /// Whether the fat root is here.
     pub fat_root: bool,
-    /// The first layer below the fat root that may be here; layers count from one.
+    /// The first layer below the fat root that may be here, counted from one.
     pub first_layer: u8,
-    /// How many layers may be here.
+    /// Maximum number of layers here.
     pub layers_max: u8,
 }
 
 /// A cable between two switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cable {
-    /// The switch that is nearer to switch 0, and its port.
+    /// The switch nearer to switch 0, and its port.
     pub upper: (usize, PortId),
-    /// The other one, and its port.
+    /// The other switch, and its port.
     pub lower: (usize, PortId),
 }
 
-/// Where a node hangs.
+/// The place of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodePlace {
     /// Its edge switch.
@@ -87,23 +88,23 @@ pub struct NodePlace {
     pub port: PortId,
 }
 
-/// Why nodes cannot hang as they are to.
+/// Why nodes do not fit a topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TopologyError {
-    /// There is no fat tree with that many pods.
+    /// There is no fat tree with this number of pods.
     #[error("a fat tree of {0} pods cannot be: take an even number from 2 to {PODS_MAX}")]
     Pods(u16),
-    /// A node is to hang at a switch that there is not.
+    /// A node is assigned to a switch that does not exist.
     #[error("node{} is to hang at switch {switch}; there are switches 0 to {last}", node.0)]
     NoSwitch {
         /// The node.
         node: NodeId,
         /// The switch.
         switch: u16,
-        /// The last one there is.
+        /// The last existing switch.
         last: usize,
     },
-    /// A node is to hang where only switches do.
+    /// A node is assigned to a switch that connects only switches.
     #[error(
         "node{} is to hang at switch {switch}, which is {role} and has other switches only; take \
          one of {first} to {last}", node.0
@@ -113,14 +114,14 @@ pub enum TopologyError {
         node: NodeId,
         /// The switch.
         switch: u16,
-        /// What it is.
+        /// The switch's role.
         role: SwitchRole,
         /// The first edge switch.
         first: usize,
         /// The last edge switch.
         last: usize,
     },
-    /// More nodes are to hang at a switch than it has ports for.
+    /// More nodes are assigned to a switch than it has ports for.
     #[error(
         "node{} finds no port at switch {switch}, which has {ports} for nodes; let it hang at \
          another, or take more pods", node.0
@@ -139,7 +140,7 @@ pub enum TopologyError {
          or fewer nodes"
     )]
     TooMany {
-        /// Nodes.
+        /// Number of nodes.
         nodes: usize,
         /// Ports for them.
         ports: usize,
@@ -150,11 +151,11 @@ pub enum TopologyError {
 struct Place {
     role: SwitchRole,
     ports: u16,
-    /// The port that leads up, and where its cable ends.
+    /// The port that leads up, and the switch and port at the other end of its cable.
     up: Option<(PortId, usize, PortId)>,
 }
 
-/// Switches, cables, and where nodes hang.
+/// Switches, cables, and places of nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
     shape: Shape,
@@ -176,7 +177,7 @@ impl fmt::Display for SwitchRole {
 }
 
 impl SwitchRole {
-    /// Which part of a B+tree switches of this role have room for.
+    /// The part of a B+tree that switches of this role can hold.
     pub const fn index_part(self) -> IndexPart {
         let (fat_root, first_layer, layers_max) = match self {
             SwitchRole::Only => (true, 1, 2),
@@ -219,7 +220,7 @@ impl Shape {
         }
     }
 
-    /// Layers of tree nodes that a query can pass on its way, at most.
+    /// Maximum layers of tree nodes that a query can pass on its path.
     pub fn layers_max(self) -> u8 {
         match self {
             Shape::One => 2,
@@ -228,7 +229,7 @@ impl Shape {
         }
     }
 
-    /// Ports for nodes of each switch that has any; unbounded if none is said.
+    /// Ports for nodes of each switch that has any; `None` means unlimited.
     fn node_ports(self) -> Option<usize> {
         match self {
             Shape::One | Shape::Two => None,
@@ -255,12 +256,12 @@ impl Topology {
         }
     }
 
-    /// A shape with nodes numbered from zero. Each hangs at the switch that `wishes` says; those
+    /// A shape with nodes numbered from zero. Each is at the switch that `wishes` names; those
     /// without a wish take the free ports in order, edge switch by edge switch. Nodes have the
     /// lower ports of their switch in the order of their numbers; the cables have the higher ones.
     ///
     /// # Errors
-    /// If there is no such shape, or no such place for a node.
+    /// If the shape is invalid, or there is no place for a node.
     pub fn new(shape: Shape, wishes: &[Option<u16>]) -> Result<Self, TopologyError> {
         if let Shape::FatTree { pods } = shape
             && !(pods.is_multiple_of(2) && (2..=PODS_MAX).contains(&pods))
@@ -271,7 +272,7 @@ impl Topology {
         let at = place_nodes(shape, &roles, wishes)?;
         let mut taken = vec![0u16; roles.len()];
         if let Some(ports) = shape.node_ports() {
-            // Every edge switch looks alike, whoever hangs there.
+            // All edge switches have the same layout, whatever nodes they have.
             for (at, role) in roles.iter().enumerate() {
                 if *role == SwitchRole::Edge {
                     taken[at] = ports as u16;
@@ -323,7 +324,7 @@ impl Topology {
         self.shape
     }
 
-    /// How many switches there are.
+    /// The number of switches.
     pub fn switches(&self) -> usize {
         self.switches.len()
     }
@@ -336,7 +337,7 @@ impl Topology {
         self.switches[switch].ports
     }
 
-    /// What a switch is.
+    /// The role of a switch.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -344,7 +345,7 @@ impl Topology {
         self.switches[switch].role
     }
 
-    /// The port that leads towards switch 0, where a query meets the fat root; none at switch 0.
+    /// The port that leads towards switch 0, where a query meets the fat root; `None` at switch 0.
     pub fn up(&self, switch: usize) -> Option<PortId> {
         self.switches.get(switch)?.up.map(|(port, ..)| port)
     }
@@ -368,29 +369,29 @@ impl Topology {
             .filter_map(move |(at, port)| (at == switch).then_some(port))
     }
 
-    /// The nodes and where they hang.
+    /// The nodes and their places.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, NodePlace)> {
         self.nodes.iter().map(|(&node, &place)| (node, place))
     }
 
-    /// Where a node hangs.
+    /// The place of a node.
     pub fn place(&self, node: NodeId) -> Option<NodePlace> {
         self.nodes.get(&node).copied()
     }
 
-    /// Whether a node hangs at this very switch.
+    /// Whether a node is attached to this switch.
     pub fn is_local(&self, switch: usize, node: NodeId) -> bool {
         self.place(node).is_some_and(|place| place.switch == switch)
     }
 
-    /// The port of a switch by which packets for a node leave. None if there is no such node or
+    /// The port by which packets for a node leave a switch. `None` if there is no such node or
     /// switch.
     pub fn port_towards(&self, switch: usize, node: NodeId) -> Option<PortId> {
         let place = self.place(node)?;
         self.switches.get(switch)?;
         let mut below = place.switch;
         let mut port = place.port;
-        // Up from the node until this switch, or until the top: then the way leads up from here.
+        // Up from the node until this switch, or until the top: then the path leads up from here.
         while below != switch {
             match self.switches[below].up {
                 Some((_, upper, upper_port)) => (below, port) = (upper, upper_port),
@@ -400,7 +401,7 @@ impl Topology {
         Some(port)
     }
 
-    /// How many switches a packet from one node to another passes.
+    /// The number of switches that a packet from one node to another passes.
     pub fn hops(&self, from: NodeId, to: NodeId) -> Option<usize> {
         let way = |node| {
             let first = Some(self.place(node)?.switch);
@@ -410,12 +411,12 @@ impl Topology {
         let (a, b) = (way(from)?, way(to)?);
         let shared = a.iter().rev().zip(b.iter().rev());
         let shared = shared.take_while(|(a, b)| a == b).count();
-        // What both ways to the top have in common is passed once, at its lowest switch.
+        // The common part of both paths to the top is passed once, at its lowest switch.
         Some(a.len() + b.len() - 2 * shared + 1)
     }
 }
 
-/// The switch above one of a fat tree.
+/// The parent of a switch of a fat tree.
 fn parent(lower: usize, pods: usize) -> usize {
     match lower.checked_sub(1 + pods) {
         None => 0,
@@ -468,7 +469,7 @@ fn place_nodes(
     let places = wishes.iter().map(|wish| match wish {
         Some(switch) => usize::from(*switch),
         None => {
-            // There are as many ports as nodes, so this ends.
+            // There are at least as many ports as nodes, so this ends.
             while room[free] == 0 {
                 free += 1;
             }

@@ -1,4 +1,4 @@
-//! Shapes, places and ways.
+//! Shapes, places and paths.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn tree(pods: u16, nodes: usize) -> Topology {
     Topology::new(Shape::FatTree { pods }, &vec![None; nodes]).unwrap()
 }
 
-/// Follows ports and cables from a node to another; returns the switches that were passed.
+/// Follows ports and cables from a node to another; returns the switches on the path.
 fn walk(topology: &Topology, from: NodeId, to: NodeId) -> Vec<usize> {
     let mut at = topology.place(from).unwrap().switch;
     let mut passed = vec![at];

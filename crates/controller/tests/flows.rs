@@ -26,7 +26,7 @@ fn spec(producers: &[u16], consumers: &[u16]) -> FlowSpec {
     }
 }
 
-/// Runs a flow to its end and returns how many packets that took.
+/// Runs a flow to its end and returns the number of packets.
 fn run(spec: FlowSpec, total: u64, prepare: impl FnOnce(&mut TestRack)) -> u64 {
     run_on(TestRack::new(4, 1), spec, total, prepare)
 }

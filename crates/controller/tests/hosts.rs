@@ -1,4 +1,4 @@
-//! Hosts that join, move, come back and leave: what the switch then forwards, answers and refuses.
+//! Hosts that join, move, return and leave: what the switch then forwards, answers and refuses.
 
 mod common;
 
@@ -12,7 +12,7 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::{ArpFrame, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, ethernet};
 use std::net::Ipv4Addr;
 
-/// A switch and addresses; nobody is there to act on.
+/// A switch and addresses, without nodes to act on.
 struct Addresses {
     nodes: Vec<(NodeId, NodeAddress)>,
     switch: Switch<Pipeline>,
@@ -58,7 +58,7 @@ impl Addresses {
         Err(dropped.expect("a packet leaves or is dropped").1.0)
     }
 
-    /// By which port a packet between two addresses leaves.
+    /// The port by which a packet between two addresses leaves.
     fn send(&mut self, from: NodeAddress, to: NodeAddress) -> Result<u16, &'static str> {
         let headers = Headers {
             ethernet: Ethernet::new(from.mac, to.mac),
@@ -71,7 +71,7 @@ impl Addresses {
         Ok(self.check(from.port.0, packet)?.0)
     }
 
-    /// By which port and to whom a packet leaves that is routed to an IP address.
+    /// The port and destination of a packet that is routed to an IP address.
     fn route(&mut self, from: NodeAddress, ip: Ipv4Addr) -> Result<(u16, MacAddr), &'static str> {
         let gateway = NodeAddress {
             mac: SWITCH.mac,
@@ -129,7 +129,7 @@ impl Site for Addresses {
     }
 }
 
-/// A packet in the name of `claimed` from the port where `real` is.
+/// The address of a packet with the claimed source `claimed` from the port of `real`.
 fn forged(real: NodeAddress, claimed: NodeAddress) -> NodeAddress {
     NodeAddress {
         mac: real.mac,
@@ -201,7 +201,7 @@ fn a_node_that_comes_back_elsewhere_is_found_there_only() {
         site.send(forged(new, old), address(0, 0)),
         Err("drop_foreign_source_ip")
     );
-    // A node that the site no longer knows goes, too.
+    // A node that the site no longer knows is removed, too.
     site.nodes.remove(1);
     controller.install_host(&mut site, NodeId(1)).unwrap();
     site.assert_gone(address(0, 0), new);
@@ -282,7 +282,7 @@ fn a_node_for_which_there_is_no_room_has_no_entries_and_the_others_have_theirs()
     );
     site.assert_gone(address(0, 0), address(16, 0));
     site.assert_reaches(address(0, 0), address(15, 15));
-    // Not even its guard stays, which would shut out whoever else is at its port.
+    // Its guard is removed as well; otherwise it would block the next node at its port.
     controller.guard_sources(true);
     assert!(controller.install_host(&mut site, NodeId(16)).is_err());
     site.assert_reaches(address(0, 0), address(15, 15));

@@ -1,5 +1,5 @@
-//! Sequencers in the switch, with real NICs at the other end: every packet lost, doubled or delayed
-//! once, limits that are raised in time, restarts.
+//! Sequencers in the switch, with real NICs at the other end: every packet lost, duplicated or
+//! delayed once, limits that are raised in time, restarts.
 
 mod common;
 
@@ -46,7 +46,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// As many clients as `configs`, each on a node of its own, of one sequencer.
+    /// As many clients of one sequencer as `configs`, each on a node of its own.
     fn new(configs: &[SequencerConfig], spec: SequencerSpec) -> Self {
         let (mut rack, mut controller) = TestRack::with_config(configs.len(), 5, 1, config());
         let id = controller.create_sequencer(&mut rack, spec).unwrap();
@@ -77,7 +77,7 @@ impl Bench {
         client.connected(attached.unwrap());
     }
 
-    /// Polls everybody and lets things happen, for at most `steps` steps or until nobody waits.
+    /// Polls all clients and steps the rack, for at most `steps` steps or until no call is pending.
     fn run(&mut self, steps: usize) -> Vec<(usize, Result<Range<u64>, SequencerError>)> {
         let mut all = Vec::new();
         for _ in 0..steps {
@@ -121,7 +121,7 @@ fn assert_whole(mut ranges: Vec<Range<u64>>, first: u64) -> u64 {
     next
 }
 
-/// Two clients, one that combines and one with many requests under way; one packet has a fate.
+/// Two clients, one that combines and one with many requests in flight; one packet has a fate.
 fn with_fate(number: u64, fate: Fate) -> u64 {
     let mut bench = Bench::new(&[shape(16, 1), shape(1, 64)], SequencerSpec::default());
     let start = bench.rack.packets;
@@ -176,7 +176,7 @@ fn limits_are_raised_before_they_are_reached() {
         let reserved = bench.controller.sequencer_reserved(bench.id).unwrap();
         assert!(reserved >= end && reserved - end <= 48, "{reserved} {end}");
     }
-    // More than was put on record: refused, and the connection is to be made again.
+    // More than was recorded: refused, and the client has to reconnect.
     bench.clients[0].begin(64).unwrap();
     let done = bench.run(1000);
     let refused = SequencerError::Broken(CompletionStatus::RemoteOperation);
@@ -206,7 +206,7 @@ fn after_a_restart_a_sequencer_goes_on_where_nothing_was_handed_out() {
         let first = ranges.iter().map(|range| range.start).min().unwrap();
         assert!(first >= end, "{first} was handed out before");
         end = assert_whole(ranges, first);
-        // Some calls are under way when it happens, and are told.
+        // Some calls are pending when it happens, and fail.
         for client in &mut bench.clients {
             client.begin(1).unwrap();
         }

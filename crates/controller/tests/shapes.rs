@@ -1,5 +1,5 @@
 //! Load balancing and replication through a real switch and real soft NICs: loss at every step,
-//! restart at every step, members that come, go and die.
+//! restart at every step, members that join, leave and die.
 
 mod common;
 
@@ -39,7 +39,7 @@ struct Taker {
     /// Producer and number of every item taken.
     popped: Vec<(u64, u64)>,
     ended: Option<bool>,
-    /// Takes nothing for now.
+    /// It takes no items for now.
     asleep: bool,
 }
 
@@ -89,7 +89,7 @@ impl Ends {
         self.consumers.iter().all(|taker| taker.ended.is_some())
     }
 
-    /// How often each item was taken, by anybody.
+    /// How many times each item was taken, by any consumer.
     fn counts(&self) -> BTreeMap<(u64, u64), usize> {
         let mut counts = BTreeMap::new();
         for item in self.consumers.iter().flat_map(|taker| &taker.popped) {
@@ -98,7 +98,7 @@ impl Ends {
         counts
     }
 
-    /// Every item came to exactly one consumer, and to each consumer in its producer's order.
+    /// Every item went to exactly one consumer, and to each consumer in its producer's order.
     fn assert_balanced(&self, what: &str) {
         for (p, &pushed) in self.pushed.iter().enumerate() {
             for number in 0..pushed {
@@ -118,7 +118,7 @@ impl Ends {
         }
     }
 
-    /// Every consumer got every item, all in one order.
+    /// Every consumer got every item, all in the same order.
     fn assert_replicated(&self, what: &str) {
         let all: u64 = self.pushed.iter().sum();
         for taker in &self.consumers {
@@ -353,7 +353,7 @@ fn a_dead_consumer_of_a_replicated_flow_is_not_missed() {
     assert_eq!((losses[0].node, losses[0].index), (NodeId(3), 1));
 }
 
-/// A consumer falls asleep, its node dies, and the switch finds out or is told.
+/// A consumer stops taking items, its node dies, and the switch detects that or is notified.
 fn with_a_dead_consumer(policy: LossPolicy, steps: u64, told: bool) -> Run {
     let mut run = start(FlowSpec {
         on_loss: policy,
@@ -433,12 +433,12 @@ fn a_dead_producer_is_left_out() {
     }
 }
 
-/// Rings every bell of a flow, as its units would after every change.
+/// Rings every bell of a flow, as its nodes would after every change.
 fn ring_bells(rack: &mut TestRack, rings: &FlowRings) {
     for ring in rings.all() {
         let bell = ring.bell.expect("the flow has doorbells");
         let bell = Doorbell::new(bell.qpn, ring.region.address, ring.region.lkey);
-        // A full send queue is no harm.
+        // A full send queue is harmless.
         let _ = bell.ring(&mut rack.nics[usize::from(ring.node.0)]);
     }
 }
@@ -458,7 +458,7 @@ fn with_doorbells_nothing_waits_for_polls() {
             let (id, rings) = controller.create_flow(&mut rack, spec).unwrap();
             let ends = Ends::new(&rack, &rings);
             let mut rng = Rng::new(seed);
-            // Bells come late, twice or not at all, too: then an older word follows a newer one.
+            // Bells are also delayed, duplicated or lost: then an older word follows a newer one.
             rack.fate = Box::new(move |_, _| match rng.below(30) {
                 0 if seed > 0 => Fate::Lose,
                 1 if seed > 0 => Fate::Duplicate,
@@ -571,7 +571,8 @@ fn whoever_joins_when_all_is_over_but_nobody_has_heard_of_it() {
     assert!(run.ends.consumers[1].popped.is_empty());
 }
 
-/// A source that dies in the middle of a transfer was heard of; its consumer must not be blamed.
+/// A source that dies in the middle of a transfer was active before; its consumer must not be
+/// blamed.
 #[test]
 fn a_source_that_falls_silent_in_mid_transfer_is_the_one_to_blame() {
     for steps in 0..25 {

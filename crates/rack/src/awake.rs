@@ -1,7 +1,7 @@
 //! When a waiting thread stays awake, and how long it sleeps.
 //!
-//! Moving data earns rounds of idleness to be spent awake: where much has moved, more is likely to
-//! come soon, and a poll of an idle ring now and then is no reason to stay awake.
+//! Moving data earns credit: idle rounds to spend awake. Where much has moved, more is likely to
+//! come soon; an occasional poll of an idle ring is no reason to stay awake.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rackweave_base::Instant;
@@ -15,10 +15,10 @@ pub(crate) const NEVER: u64 = u64::MAX;
 const NAP_MIN: Time = Time::from_micros(50);
 const NAP_MAX: Time = Time::from_millis(2);
 
-/// Naps of one length before they get longer.
+/// Naps of one length before the length increases.
 const NAPS: u32 = 16;
 
-/// Rounds of idleness that moving data can earn: about a millisecond.
+/// Maximum credit, in idle rounds: about a millisecond.
 const CREDIT_MAX: u32 = 2048;
 
 /// Credit below this is not worth staying awake for.
@@ -27,21 +27,20 @@ const CREDIT_MIN: u32 = 16;
 /// Credit from which all driver threads are wanted: more than polling idle rings earns.
 const CREDIT_CROWD: u32 = 256;
 
-/// Rounds that a waiting thread spends awake in any case: a peer that answers at once takes some
-/// microseconds. With fewer rounds, two threads that answer each other sleep in turn, and never
-/// stop.
+/// Rounds that a waiting thread always spends awake: a peer that answers at once takes some
+/// microseconds. With fewer rounds, two threads that answer each other sleep in turn indefinitely.
 const ROUNDS_AWAKE: u32 = 192;
 
 /// Attempts to lock a machine before the thread sleeps: some microseconds, in which the thread that
 /// drives the machine finishes a burst.
 const TRIES_AWAKE: u32 = 256;
 
-/// Credit that all who wait share.
+/// Credit shared by all waiting threads.
 #[derive(Default)]
 pub(crate) struct Credit(AtomicU32);
 
 impl Credit {
-    /// Something has moved. True if from now on all hands are wanted.
+    /// Records that something has moved. Returns true if all driver threads are wanted from now on.
     pub fn earn(&self, moved: u32) -> bool {
         let before = self.0.load(Ordering::Relaxed);
         let credit = before.saturating_add(moved).min(CREDIT_MAX);
@@ -49,7 +48,7 @@ impl Credit {
         before < CREDIT_CROWD && credit >= CREDIT_CROWD
     }
 
-    /// Spends a round of credit awake. False if there is none.
+    /// Spends a round of credit awake. Returns false if there is none.
     pub fn stay_awake(&self) -> bool {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < CREDIT_MIN {
@@ -58,7 +57,7 @@ impl Credit {
         }
         self.0.store(credit - 1, Ordering::Relaxed);
         if credit.is_multiple_of(8) {
-            // Another thread may have the next step.
+            // Another thread may have to take the next step.
             std::thread::yield_now();
         } else {
             core::hint::spin_loop();
@@ -66,8 +65,8 @@ impl Credit {
         true
     }
 
-    /// One who waits has been idle for so many rounds: spends this one awake, or says how long to
-    /// sleep at most.
+    /// Called by a waiting thread after `idle_rounds` idle rounds: spends this round awake, or
+    /// returns the maximum time to sleep.
     pub fn relax(&self, idle_rounds: u32) -> Option<Time> {
         if idle_rounds < ROUNDS_AWAKE {
             core::hint::spin_loop();
@@ -81,26 +80,26 @@ impl Credit {
     }
 }
 
-/// A machine behind its lock, and when it is due.
+/// A machine behind its lock, and the time when it is due.
 pub(crate) struct Place<S> {
     station: Mutex<S>,
     deadline: AtomicU64,
-    /// When it last moved much, whoever drove it, in nanoseconds.
+    /// When it last moved much, whichever thread drove it, in nanoseconds.
     busy: AtomicU64,
-    /// When somebody of its own last drove it while it was busy.
+    /// When a thread of its own node last drove it while it was busy.
     attended: AtomicU64,
 }
 
 /// How long, in nanoseconds, a machine is left to the thread of its own node that last drove it.
 /// What a NIC stores is then in the cache of the core that is about to read it, and no other core
-/// waits for the NIC. It is longer than that thread may be busy with what arrived; if the thread is
-/// gone, waiting threads find out by their idle rounds.
+/// waits for the NIC. It is longer than that thread may be busy with what arrived; if the thread
+/// has ended, waiting threads detect that by their idle rounds.
 const ATTENDED: u64 = 500_000;
 
-/// What a mutex guards, unless it is locked.
+/// Locks a mutex unless it is locked already.
 ///
 /// # Panics
-/// If a thread that held it has panicked: the machine would look busy for ever.
+/// If a thread that held it has panicked: otherwise the machine would look busy forever.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -120,7 +119,7 @@ impl<S> Place<S> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, S> {
-        // Whoever has the machine has it for less time than it takes to fall asleep and be woken.
+        // The other thread holds the machine for less time than falling asleep and waking takes.
         for _ in 0..TRIES_AWAKE {
             if let Some(station) = self.try_lock() {
                 return station;
@@ -132,25 +131,25 @@ impl<S> Place<S> {
             .expect("a machine that panicked is not to be trusted")
     }
 
-    /// The machine, unless another thread is driving it.
+    /// Locks the machine, unless another thread is driving it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, S>> {
         try_lock(&self.station)
     }
 
-    /// It has moved much just now.
+    /// Records that it has moved much just now.
     pub fn note_busy(&self, now: Instant) {
         self.busy.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Somebody of its own drives it now. That counts while it is busy; what is little anybody does
-    /// who comes by.
+    /// Records that a thread of its own node drives it now. That counts only while it is busy; any
+    /// passing thread can do a small amount of work.
     pub fn attend(&self, now: Instant) {
         if is_of_late(&self.busy, now) {
             self.attended.store(now.as_nanos(), Ordering::Relaxed);
         }
     }
 
-    /// Whether somebody of its own has driven it of late.
+    /// Whether a thread of its own node has driven it recently.
     pub fn is_attended(&self, now: Instant) -> bool {
         is_of_late(&self.attended, now)
     }
@@ -173,7 +172,7 @@ fn is_of_late(time: &AtomicU64, now: Instant) -> bool {
     since < ATTENDED || since > ATTENDED.wrapping_neg()
 }
 
-/// From `now` until `deadline`, both in nanoseconds, but at most `limit`.
+/// The time from `now` until `deadline`, both in nanoseconds, but at most `limit`.
 pub(crate) fn span(deadline: u64, now: Instant, limit: Time) -> Time {
     Time::from_nanos(deadline.saturating_sub(now.as_nanos())).min(limit)
 }

@@ -1,4 +1,4 @@
-//! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
+//! Parts shared by embedded and simulated racks: addresses, NICs, the switch, the controller.
 
 use crate::choices;
 pub(crate) use crate::choices::Kind;
@@ -17,10 +17,10 @@ use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
 use rackweave_verbs::Mtu;
 use std::net::Ipv4Addr;
 
-/// Why a rack could not be built, or has no such node.
+/// Why a rack could not be built, or does not have a node.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum RackError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The programs do not fit the switch.
@@ -29,10 +29,10 @@ pub enum RackError {
     /// The switch's tables are too small for the nodes.
     #[error(transparent)]
     Table(#[from] rackweave_switch::table::TableError),
-    /// The simulated world cannot be.
+    /// The simulated world is invalid.
     #[error(transparent)]
     World(#[from] rackweave_sim::WorldError),
-    /// Faults of the links cannot be.
+    /// The configured faults of the links are invalid.
     #[error(transparent)]
     Faults(#[from] rackweave_link::FaultError),
     /// A driver thread could not be started.
@@ -41,9 +41,9 @@ pub enum RackError {
     /// The configuration has no node of this name.
     #[error("the rack has no node {name:?}; it has {known}")]
     NoNode {
-        /// The name.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
     /// The node is in another process.
@@ -61,23 +61,23 @@ impl RackError {
     }
 }
 
-/// Which addresses the parts of a rack have.
+/// The addresses of the parts of a rack.
 #[derive(Clone, Copy, Debug)]
 pub struct Address;
 
 impl Address {
-    /// The switch's.
+    /// The address of switch 0.
     pub const SWITCH: SwitchAddress = SwitchAddress {
         mac: MacAddr([0x02, 0, 0, 0, 0xff, 0]),
         ip: Ipv4Addr::new(10, 77, 255, 254),
     };
 
-    /// A switch's: the last byte of the MAC address is its number, which the last byte of the IP
-    /// address falls short of 254 by. Switch 0 is [`Address::SWITCH`].
+    /// The address of a switch: the last byte of the MAC address is its number, and the last byte
+    /// of the IP address is 254 minus its number. Switch 0 is [`Address::SWITCH`].
     pub fn of_switch(at: usize) -> SwitchAddress {
         let mut address = Self::SWITCH;
         let [.., last] = &mut address.mac.0;
-        // A topology has fewer switches than there are numbers here.
+        // A topology has fewer switches than `u8` has values.
         let number = at as u8;
         *last = number;
         let [a, b, c, d] = address.ip.octets();
@@ -85,8 +85,8 @@ impl Address {
         address
     }
 
-    /// A node's: its MAC and IP address end in its number plus one, its port is its number, as it
-    /// is where there is one switch.
+    /// The address of a node: its MAC and IP address end in its number plus one; its port is its
+    /// number, which holds in a rack with one switch.
     pub fn of_node(node: NodeId) -> NodeAddress {
         let [high, low] = (node.0 + 1).to_be_bytes();
         NodeAddress {
@@ -96,19 +96,19 @@ impl Address {
         }
     }
 
-    /// Every node's.
+    /// The addresses of all nodes.
     pub fn of_nodes(config: &RackConfig) -> Vec<(NodeId, NodeAddress)> {
         let ids = (0..config.node.len()).map(|at| NodeId(at as u16));
         ids.map(|node| (node, Self::of_node(node))).collect()
     }
 }
 
-/// The parts of a rack in one process, not yet joined.
+/// The parts of a rack in one process, not yet connected.
 pub(crate) struct Parts {
     pub memory: Memory,
     pub pool: Pool,
     pub nics: Vec<Nic>,
-    /// By number.
+    /// The switches, by number.
     pub switches: Vec<Switch<Pipeline>>,
     pub pipelines: Vec<PipelineConfig>,
     pub topology: Topology,
@@ -116,13 +116,13 @@ pub(crate) struct Parts {
     pub rng: Rng,
 }
 
-/// Where a node hangs. Every node of a configuration has a place in its topology.
+/// The switch and port of a node. Every node of a configuration has a place in its topology.
 pub(crate) fn place_of(topology: &Topology, node: NodeId) -> (usize, PortId) {
     let place = topology.place(node).expect("every node has a place");
     (place.switch, place.port)
 }
 
-/// Every node's address, with the port of its own edge switch.
+/// The addresses of all nodes, with the port of each one's own edge switch.
 pub(crate) fn addresses(topology: &Topology) -> Vec<(NodeId, NodeAddress)> {
     let address = |(node, place): (NodeId, NodePlace)| {
         let port = place.port;
@@ -165,8 +165,8 @@ pub(crate) fn pipeline_config_at(
     switch_config_of(pipeline_config(config, kind), config, topology, at)
 }
 
-/// The programs of a switch, from those of switch 0: it has lanes, flows, pages and sequencers
-/// alone; others pass packets on, and have the part of an index that their role has room for.
+/// The programs of a switch, derived from those of switch 0. Only switch 0 has lanes, flows, pages
+/// and sequencers; the others forward packets, and have the part of an index that fits their role.
 pub fn switch_config_of(
     all: PipelineConfig,
     config: &RackConfig,
@@ -295,7 +295,7 @@ pub(crate) fn build(
     })
 }
 
-/// The only switch of a rack, with its programs, tables empty.
+/// The only switch of a rack, with its programs and empty tables.
 #[cfg(feature = "hosted")]
 pub(crate) fn build_switch(
     config: &RackConfig,
@@ -333,7 +333,7 @@ fn load(
     Ok(Switch::load(program, budget, switch_config)?)
 }
 
-/// The controller, which has connected nothing yet.
+/// The controller, with no connections yet.
 pub(crate) fn build_controller(config: &RackConfig, keys: KeyRng) -> Controller {
     let sizes = &config.switch;
     let controller = Controller::new(

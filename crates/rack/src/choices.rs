@@ -1,7 +1,7 @@
-//! What a configuration leaves open, decided for each kind of rack, and why.
+//! Values of settings that a configuration leaves open, per kind of rack, with reasons.
 //!
-//! Racks are built from the values; [`crate::paths`] tells the reasons. So what is told is what is
-//! done. A reason is the rest of a sentence that begins with "because".
+//! Racks are built from the values; [`crate::paths`] reports the reasons, so the report always
+//! matches the rack. A reason is the rest of a sentence that begins with "because".
 
 use crate::config::{
     BudgetName, CheckPolicy, FaultSection, IcrcMethod, LinkKind, NodeConfig, RackConfig, Role,
@@ -12,12 +12,12 @@ use rackweave_wire::Rewrite;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's cache
-/// and its lock is soon free.
+/// Maximum fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's
+/// cache and its lock is released soon.
 const TRAIN_MAX: u32 = 32;
 
 rackweave_base::named! {
-    /// The kind of a rack: some settings that the configuration leaves open depend on it.
+    /// The kind of a rack: the defaults of some settings depend on it.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Kind {
@@ -31,7 +31,7 @@ rackweave_base::named! {
 }
 
 impl Kind {
-    /// Where the keys of such a rack come from: only those of a simulated one repeat with the seed.
+    /// The source of keys for such a rack: only those of a simulated one repeat with the seed.
     pub(crate) fn keys(self, rng: Rng) -> KeyRng {
         match self {
             Kind::Simulated => KeyRng::seeded(rng),
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// What was chosen, and why.
+/// A chosen value and its reason.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Choice<T> {
     pub value: T,
@@ -56,10 +56,10 @@ impl<T> Choice<T> {
     }
 }
 
-/// A node's way to the switch.
+/// How a node is connected to the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// A queue in this process, by which payloads go by reference.
+    /// A queue in this process, through which payloads pass by reference.
     InProcess,
     /// A modelled cable with its queues.
     Modelled,
@@ -108,7 +108,7 @@ pub(crate) fn bits_per_second(config: &RackConfig, node: NodeId) -> Choice<u64> 
     }
 }
 
-/// What goes wrong on a node's link.
+/// The faults of a node's link.
 pub(crate) fn faults(config: &RackConfig, node: NodeId) -> Choice<FaultSection> {
     let own = &config.node[usize::from(node.0)].faults;
     let value = config.faults_of(node);
@@ -122,7 +122,7 @@ pub(crate) fn faults(config: &RackConfig, node: NodeId) -> Choice<FaultSection> 
     )
 }
 
-/// The most bytes of a packet's payload.
+/// Maximum bytes of a packet's payload.
 pub(crate) fn mtu(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<u32> {
     Choice::new(
         config.nic.mtu,
@@ -135,7 +135,7 @@ pub(crate) fn mtu(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<
     )
 }
 
-/// How the switch keeps the ICRC right in packets that it rewrites.
+/// How the switch keeps the ICRC valid in packets that it rewrites.
 pub(crate) fn rewrite(config: &RackConfig) -> Choice<Rewrite> {
     match config.switch.icrc {
         IcrcMethod::Update => Choice::new(Rewrite::Update, "switch.icrc is \"update\""),
@@ -143,7 +143,7 @@ pub(crate) fn rewrite(config: &RackConfig) -> Choice<Rewrite> {
     }
 }
 
-/// Whether the ICRC is computed and demanded. Packets of one connection travel over two links, so
+/// Whether the ICRC is computed and checked. Packets of one connection travel over two links, so
 /// all nodes of a rack do the same.
 pub(crate) fn icrc(config: &RackConfig, kind: Kind) -> Choice<bool> {
     if config.link.icrc == CheckPolicy::Always {
@@ -175,7 +175,7 @@ fn damages(config: &RackConfig, node: &NodeConfig) -> bool {
     node.faults.over(config.faults).corrupt > 0.0
 }
 
-/// Fragments that travel as one at most. One means packets.
+/// Maximum fragments that travel as one. One means single packets.
 pub(crate) fn train_max(config: &RackConfig, kind: Kind) -> Choice<u32> {
     if kind == Kind::Simulated {
         return Choice::new(1, "a modelled cable carries each packet in its own time");
@@ -192,7 +192,7 @@ pub(crate) fn train_max(config: &RackConfig, kind: Kind) -> Choice<u32> {
     )
 }
 
-/// Whose links have faults; nothing if none has.
+/// The nodes whose links have faults; `None` if there are none.
 fn faulty(config: &RackConfig) -> Option<String> {
     if config.faults.any() {
         return Some("the links have".into());
@@ -202,17 +202,17 @@ fn faulty(config: &RackConfig) -> Option<String> {
     Some(format!("the link of {} has", node.name))
 }
 
-/// What becomes of the bytes of READ responses on their way into a node's link.
+/// How a node's link carries the bytes of READ responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reads {
     /// Packets refer to the region.
     ByReference,
-    /// The link puts them into its own packets.
+    /// The link copies them into its own packets.
     Serialised,
 }
 
 /// How the READs with which the switch moves data take their bytes from a node. The switch promises
-/// not to have the memory freed before it has arrived, so its lanes refer to it.
+/// not to have the memory freed before the data has arrived, so its lanes refer to it.
 pub(crate) fn reads(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<Reads> {
     match way(config, kind, node).value {
         Way::InProcess => Choice::new(
@@ -234,7 +234,7 @@ pub(crate) fn reads(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choic
     }
 }
 
-/// What a setting of 0 stands for, in the setting's own unit.
+/// The retransmission timeout that a setting of 0 stands for, in the setting's own unit.
 pub(crate) fn timeout_us(config: &RackConfig, kind: Kind) -> Choice<u64> {
     match (config.transfer.timeout_us, kind) {
         (0, Kind::Simulated) => {
@@ -253,7 +253,7 @@ fn by_sockets(config: &RackConfig, kind: Kind) -> bool {
     kind == Kind::Hosted && config.leaves_the_machine()
 }
 
-/// Bytes of one transfer at most.
+/// Maximum bytes of one transfer.
 pub(crate) fn batch_bytes(config: &RackConfig, kind: Kind) -> Choice<u32> {
     match (config.flow.batch_bytes, kind) {
         (0, Kind::Embedded) => Choice::new(1 << 20, "so much is copied within a core's cache"),
@@ -269,7 +269,7 @@ pub(crate) fn batch_bytes(config: &RackConfig, kind: Kind) -> Choice<u32> {
     }
 }
 
-/// Transfers of one consumer under way at a time.
+/// Transfers of one consumer in flight at a time.
 pub(crate) fn transfers(config: &RackConfig, kind: Kind) -> Choice<u8> {
     match (config.flow.transfers, kind) {
         (0, Kind::Embedded) => Choice::new(2, "they stay within a cache"),
@@ -282,7 +282,7 @@ pub(crate) fn transfers(config: &RackConfig, kind: Kind) -> Choice<u8> {
     }
 }
 
-/// Microseconds between two polls of a ring that has not changed for long.
+/// Maximum interval, in microseconds, between two polls of a ring that has not changed for long.
 pub(crate) fn poll_interval_max_us(config: &RackConfig, kind: Kind) -> Choice<u64> {
     let least = config.flow.poll_interval_us;
     match (config.flow.poll_interval_max_us, kind) {
@@ -328,8 +328,8 @@ pub(crate) fn pages(config: &RackConfig) -> Choice<bool> {
     Choice::new(false, why)
 }
 
-/// Whether there are flows on a hardware switch, which has no room for a page directory or an index
-/// beside them.
+/// Whether there are flows on a hardware switch, which has no capacity for a page directory or an
+/// index beside them.
 fn beside_flows(config: &RackConfig) -> bool {
     flows(config).value && config.switch.budget != BudgetName::Software
 }
@@ -370,7 +370,7 @@ pub(crate) fn index(config: &RackConfig) -> Choice<bool> {
     Choice::new(false, why)
 }
 
-/// The node whose memory has the entries of pages that the switch does not index.
+/// The node whose memory holds the entries of pages that the switch does not index.
 pub(crate) fn page_server(config: &RackConfig) -> Choice<Option<NodeId>> {
     match config.nodes_of(Role::Memory).first() {
         Some(&node) => Choice::new(Some(node), "it is the first memory node"),
@@ -378,12 +378,12 @@ pub(crate) fn page_server(config: &RackConfig) -> Choice<Option<NodeId>> {
     }
 }
 
-/// Of so many pages of all stores, how many the switch indexes from the beginning.
+/// How many of the `pages` pages of all stores the switch indexes from the beginning.
 pub(crate) fn pages_indexed(config: &RackConfig, pages: u64) -> u64 {
     pages.min(u64::from(config.switch.page_entries))
 }
 
-/// The switch that a node asks for, if it does.
+/// The switch that a node's configuration asks for, if any.
 pub(crate) fn switch_of(config: &RackConfig, node: &NodeConfig) -> Choice<Option<u16>> {
     match (config.switch.topology, node.switch) {
         (_, Some(switch)) => Choice::new(Some(switch), "node.switch says so"),

@@ -1,13 +1,13 @@
 //! Builds a rack from one configuration.
 //!
-//! [`config`] is the TOML file and its defaults. [`Rack`] is what services and programs see of a
-//! rack of any kind. [`EmbeddedRack`] runs all nodes and the switch in this process in real time;
-//! [`SimulatedRack`] runs the same machines in virtual time on modelled hardware. Both are a
-//! [`Backend`] of a `Rack`, and a [`rackweave_controller::Site`] to the controller. `hosted` has
-//! racks with a process per node. [`services`] puts together what a database needs of a `Rack`:
-//! pages, indexes, sequencers; [`messaging`] connects units.
+//! [`config`] is the TOML file and its defaults. [`Rack`] is the interface to a rack of any kind.
+//! [`EmbeddedRack`] runs all nodes and the switch in this process in real time; [`SimulatedRack`]
+//! runs the same machines in virtual time on modelled hardware. Each is a [`Backend`] of a `Rack`,
+//! and a [`rackweave_controller::Site`] to the controller. `hosted` has racks with a process per
+//! node. [`services`] has a database's parts: pages, indexes, sequencers; [`messaging`] connects
+//! units.
 //!
-//! This crate may see both an endpoint and the switch. It must not know any workload or command.
+//! This crate may use both an endpoint and the switch. It must not know any workload or command.
 
 mod awake;
 mod build;

@@ -1,5 +1,5 @@
 //! For tests of racks with several switches: every node READs from, WRITEs to and SENDs to every
-//! other, and every byte is looked at.
+//! other, and every byte is checked.
 
 use crate::Rack;
 use rackweave_base::{Block, Duration, NodeId, Qpn};
@@ -12,10 +12,10 @@ use rackweave_verbs::{
 /// Bytes of a message: more than one packet.
 const LEN: usize = 5000;
 
-/// How long a round may take, by the rack's clock.
+/// Time limit of a round, by the rack's clock.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What lies in a node's region, for each peer.
+/// The parts of a node's region, for each peer.
 #[derive(Clone, Copy)]
 enum Part {
     Source,
@@ -27,14 +27,14 @@ enum Part {
 struct End {
     region: Region,
     cq: CqId,
-    /// By peer; none for the node itself.
+    /// By peer; `None` for the node itself.
     qps: Vec<Option<Qpn>>,
 }
 
-/// All nodes connected with each other.
+/// All nodes, connected with each other.
 pub(crate) struct Mesh {
     ends: Vec<End>,
-    /// Tells rounds apart.
+    /// Distinguishes rounds.
     round: u8,
 }
 
@@ -42,7 +42,7 @@ fn offset(part: Part, peer: usize) -> usize {
     (4 * peer + part as usize) * LEN
 }
 
-/// What `of` has for `whom`.
+/// The bytes that `of` has for `whom`.
 fn pattern(of: usize, whom: usize, round: u8) -> Vec<u8> {
     let byte = |at: usize| (at * 7 + of * 31 + whom * 57) as u8 ^ round;
     (0..LEN).map(byte).collect()
@@ -70,7 +70,7 @@ impl Mesh {
         Self { ends, round: 0 }
     }
 
-    /// Posts a READ, a WRITE and a SEND from everybody to everybody.
+    /// Posts a READ, a WRITE and a SEND from every node to every other.
     pub fn post(&mut self, rack: &Rack) {
         self.round = self.round.wrapping_add(1);
         for (at, peer, qpn) in self.pairs() {
@@ -116,14 +116,14 @@ impl Mesh {
         }
     }
 
-    /// Waits until everything that was posted is done, and looks at every byte.
+    /// Waits until everything that was posted is complete, and checks every byte.
     pub fn finish(&mut self, rack: &Rack) {
         let peers = self.ends.len() - 1;
         let limit = rack.now() + LIMIT;
         for at in 0..self.ends.len() {
             let node = rack.node_at(NodeId(at as u16));
             let mut done: Vec<Completion> = Vec::new();
-            // Three of one's own, and the message that came, for each peer.
+            // Three operations of its own, and the received message, for each peer.
             while done.len() < 4 * peers {
                 node.poll(|nic| nic.poll_cq(self.ends[at].cq, 64, &mut done));
                 let bad = done.iter().find(|c| c.status != CompletionStatus::Success);
@@ -179,7 +179,7 @@ fn create_qp(rack: &Rack, at: usize, end: &End) -> Qpn {
         .unwrap()
 }
 
-/// A configuration with this topology and so many nodes, by turns for compute and storage.
+/// A configuration with this topology and `nodes` nodes, alternating between compute and storage.
 pub(crate) fn config(topology: crate::config::TopologyName, nodes: usize) -> crate::RackConfig {
     use crate::config::{NodeConfig, Role};
     let mut config = crate::RackConfig {

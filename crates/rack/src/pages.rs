@@ -1,4 +1,4 @@
-//! What a page store is made of.
+//! The parts of a page store.
 
 use rackweave_base::{Block, Duration, NodeId, Rkey};
 use rackweave_controller::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
@@ -14,18 +14,18 @@ use crate::config::RackConfig;
 /// A node's end of the page directory: its buffer frames, and a channel for each of its workers.
 #[derive(Clone, Debug)]
 pub struct PageEnds {
-    /// The buffer frames, one after another.
+    /// The buffer frames, stored consecutively.
     pub frames: Block,
-    /// How many.
+    /// The number of frames.
     pub count: u32,
-    /// By worker.
+    /// The channels, by worker.
     pub channels: Vec<ChannelParts>,
 }
 
 /// The size of an NVMe target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetOptions {
-    /// Commands that are carried out at a time: transfer buffers of a page each.
+    /// Commands executed at a time: each has a transfer buffer of a page.
     pub commands: u32,
 }
 
@@ -38,8 +38,8 @@ impl Default for TargetOptions {
 
 impl TargetOptions {
     /// A target for the page directory of this rack: an admin queue and a queue for each slot, for
-    /// each of the stores that may be on it, and some more for those that broke while a command of
-    /// theirs was at the backend, which is at most as many commands as there are buffers.
+    /// each of the stores that may be on it, and spare queues for those that broke while a command
+    /// of theirs was at the backend: at most as many as there are buffers.
     pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
         let stores = u16::from(config.switch.page_stores.max(1));
         let slots = config.switch.page_slots.saturating_mul(stores);
@@ -55,7 +55,7 @@ impl TargetOptions {
     }
 }
 
-/// A node's ends, as the controller has made them; nothing if their memory is gone.
+/// A node's ends, as the controller has made them; `None` if their memory has been removed.
 pub(crate) fn ends(
     pool: PagePool,
     channels: &[PageChannel],
@@ -94,8 +94,8 @@ pub(crate) fn ends(
     })
 }
 
-/// A specification with a rack's settings: page size, as many pages indexed as there is room for,
-/// the patience of the switch's engine.
+/// A specification with a rack's settings: page size, as many indexed pages as fit, the timeout of
+/// the switch's engine.
 pub(crate) fn spec(
     config: &RackConfig,
     timeout: Duration,

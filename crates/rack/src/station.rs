@@ -1,4 +1,4 @@
-//! A machine with its links: what one thread at a time drives. Several switches are one machine.
+//! A machine with its links, driven by one thread at a time. Several switches are one machine.
 
 use rackweave_base::{Duration, Instant, Packet, PortId};
 use rackweave_link::Link;
@@ -8,11 +8,11 @@ use rackweave_switch::Switch;
 use rackweave_target::Target;
 use rackweave_verbs::Service;
 
-/// Packets moved in one go, so that a thread's turn at a machine ends.
+/// Maximum packets moved in one burst, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
 
-/// What a node moves in one go counts for at most about this much (see [`work`]), beside one
-/// packet: some tens of microseconds' copying, after which others may want the NIC.
+/// Maximum work (see [`work`]) that a node moves in one burst, give or take one packet: some tens
+/// of microseconds of copying, after which other threads may want the NIC.
 const BURST_WORK: u32 = 512;
 
 /// A node's NIC and its end of the link.
@@ -28,19 +28,19 @@ pub(crate) struct NodeStation {
 pub(crate) struct SwitchStation {
     pub switch: Switch<Pipeline>,
     pub links: Vec<Box<dyn Link>>,
-    /// The port that leads to the switch above, if there is one.
+    /// The port that leads to the parent switch, if there is one.
     pub up: Option<PortId>,
-    /// An egress queue as long as this keeps further packets waiting on their links.
+    /// From this length on, an egress queue keeps further packets waiting on their links.
     pub egress_high: usize,
-    /// Per port, since when its egress queue is as long as that.
+    /// Per port, the time since which its egress queue has had that length.
     pub stuck_since: Vec<Option<Instant>>,
 }
 
-/// All switches, switch 0 first and each behind the one above it.
+/// All switches, switch 0 first, each after its parent.
 pub(crate) struct SwitchStations(pub Vec<SwitchStation>);
 
-/// How long a port that takes nothing may keep the others waiting. Then it loses packets instead,
-/// as the port of any switch does.
+/// How long a port that accepts nothing may block the others. After that it drops packets, as a
+/// port of any switch does.
 const STUCK_LIMIT: Duration = Duration::from_millis(20);
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
@@ -50,13 +50,13 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
-/// What moving `packet` counts for: one, and one more per KiB.
+/// The work of moving `packet`: one, plus one per KiB.
 fn work(packet: &Packet) -> u32 {
     1 + (packet.payload.len() >> 10) as u32
 }
 
 impl NodeStation {
-    /// Moves what can be moved, and says how much that was.
+    /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
         for _ in 0..BURST {
@@ -83,7 +83,8 @@ impl NodeStation {
         }
         let mut room = BURST;
         while room > 0 {
-            // Asking for the room looks at the other end's cache line: once a burst.
+            // Reading the free capacity touches the other end's cache line, so it is done once a
+            // burst.
             if room == BURST {
                 room = self.link.room().min(BURST - 1);
                 if room == 0 {
@@ -101,7 +102,7 @@ impl NodeStation {
         moved
     }
 
-    /// When something is due by the passing of time.
+    /// When the next timer expires.
     pub fn deadline(&self) -> Option<Instant> {
         if self.dead {
             return self.link.poll_timeout();
@@ -113,7 +114,7 @@ impl NodeStation {
 }
 
 impl SwitchStation {
-    /// Moves what can be moved, and says how much that was.
+    /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
         if self.switch.poll_timeout().is_some_and(|due| due <= now) {
@@ -136,9 +137,9 @@ impl SwitchStation {
         moved
     }
 
-    /// Whether what comes by `from` has to wait: a port has as much to send as it may, and has not
-    /// been stuck for long. What comes from above never goes back there, so that port does not
-    /// count; else two switches could wait for each other.
+    /// Whether packets from port `from` have to wait: some port's egress queue is at its limit, and
+    /// has not been stuck for long. Packets from the parent never go back there, so that port does
+    /// not count; otherwise two switches could wait for each other.
     fn is_blocked(&mut self, now: Instant, from: PortId) -> bool {
         let above = self.up.filter(|&up| up == from);
         let mut blocked = false;
@@ -174,7 +175,7 @@ impl SwitchStation {
         moved
     }
 
-    /// When something is due by the passing of time.
+    /// When the next timer expires.
     pub fn deadline(&self) -> Option<Instant> {
         let links = self
             .links
@@ -186,8 +187,8 @@ impl SwitchStation {
 }
 
 impl SwitchStations {
-    /// Moves what can be moved, and says how much that was. Once from below to the top and once
-    /// back, so that a packet passes all switches in one go.
+    /// Moves what can be moved, and returns the work done. Runs the switches once bottom-up and
+    /// once top-down, so that a packet passes all switches in one call.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
         for station in self.0.iter_mut().rev() {
@@ -199,7 +200,7 @@ impl SwitchStations {
         moved
     }
 
-    /// When something is due by the passing of time.
+    /// When the next timer expires.
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = self.0.iter().map(SwitchStation::deadline);
         deadlines.fold(None, earliest)

@@ -1,4 +1,4 @@
-//! A flow as the controller knows it: its members, rings and lanes.
+//! The controller's state of a flow: its members, rings and lanes.
 
 use super::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, Ring, RingCounters};
 use crate::lanes::Connected;
@@ -6,8 +6,7 @@ use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
 use rackweave_switch::transfer::LaneId;
 
-/// A flow. Members keep their numbers; those that have left stay in the
-/// lists.
+/// A flow. Members keep their numbers; removed ones stay in the lists.
 pub(crate) struct Flow {
     pub id: FlowId,
     pub spec: FlowSpec,
@@ -20,7 +19,7 @@ pub(crate) struct Flow {
     /// Lanes that stand for groups: the first, and how many.
     pub groups: Option<(LaneId, u8)>,
     pub losses: Vec<Loss>,
-    /// What its rings said when it was taken down.
+    /// The counters of its rings when it was taken down.
     pub rings_at_end: Option<RingCounters>,
 }
 
@@ -28,7 +27,7 @@ pub(crate) struct Flow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConsumerSeat {
     pub id: ConsumerId,
-    /// Whether its stream has not ended.
+    /// Whether its stream is still running.
     pub running: bool,
     pub gone: bool,
 }
@@ -36,14 +35,14 @@ pub(crate) struct ConsumerSeat {
 /// A producer of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ProducerSeat {
-    /// Its rings: one per consumer in a shuffle, one else.
+    /// Its rings: one per consumer in a shuffle, else one.
     pub ids: Vec<ProducerId>,
     pub gone: bool,
 }
 
 impl Flow {
-    /// The threads of the flow that have work, each with the number of the consumer that it is for;
-    /// the one thread of a replicated flow is for all.
+    /// The threads of the flow that have work, each with the number of its consumer; the one thread
+    /// of a replicated flow serves all.
     pub fn threads(&self) -> impl Iterator<Item = (ThreadId, usize)> {
         let all = self.consumers.iter().enumerate();
         let is_one = self.spec.shape == FlowShape::Replicate;
@@ -85,12 +84,12 @@ impl Flow {
         }
     }
 
-    /// Whether the stream of any consumer has not ended.
+    /// Whether any consumer's stream is still running.
     pub fn has_work(&self) -> bool {
         self.live_consumers().next().is_some()
     }
 
-    /// A consumer takes its place, and gets its number in the flow.
+    /// Adds a consumer, and returns its number in the flow.
     pub fn join_consumer(&mut self, seat: ConsumerSeat, ring: Ring) -> usize {
         self.consumers.push(seat);
         self.spec.consumers.push(ring.node);

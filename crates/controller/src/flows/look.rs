@@ -1,48 +1,48 @@
-//! How far flows have come: what their rings say.
+//! The progress of flows, from their rings.
 
 use super::flow::Flow;
 use super::{FlowId, FlowShape, FlowState, Ring};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 
-/// How far a flow has come.
+/// The progress of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowLook {
     /// The flow.
     pub id: FlowId,
-    /// How items find their consumers.
+    /// How items are assigned to consumers.
     pub shape: FlowShape,
-    /// How it is doing.
+    /// Its state.
     pub state: FlowState,
     /// Bytes of an item.
     pub item_size: u32,
     /// Its weight, if it has one.
     pub weight: Option<u32>,
-    /// The nodes of its producers, those that have left included.
+    /// The nodes of its producers, including those that have left.
     pub producers: Vec<NodeId>,
-    /// The nodes of its consumers, those that have left included.
+    /// The nodes of its consumers, including those that have left.
     pub consumers: Vec<NodeId>,
-    /// What its rings say.
+    /// The counters of its rings.
     pub rings: RingCounters,
 }
 
-/// Counters of a flow's rings. They count items and wrap around; nothing for a ring whose node has
-/// left or does not have it any more.
+/// Counters of a flow's rings. They count items and wrap around; `None` for a ring whose node has
+/// left or no longer has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RingCounters {
-    /// Per producer ring, as in [`super::FlowRings::producers`] one after another: items pushed.
+    /// Per producer ring, in the order of [`super::FlowRings::producers`]: items pushed.
     pub pushed: Vec<Option<u32>>,
     /// The same: items that the switch has taken and delivered.
     pub taken: Vec<Option<u32>>,
-    /// Per consumer: items that the switch has shown it. One that has joined a replicated flow
-    /// begins where the flow was.
+    /// Per consumer: items that the switch has shown it. A consumer that has joined a replicated
+    /// flow begins at the flow's position.
     pub shown: Vec<Option<u32>>,
-    /// Per consumer: items that it has consumed.
+    /// Per consumer: items consumed.
     pub consumed: Vec<Option<u32>>,
 }
 
 impl RingCounters {
-    /// What the rings of a flow say now.
+    /// The current counters of a flow's rings.
     fn now(flow: &Flow, site: &mut dyn Site) -> Self {
         Self {
             pushed: of_producers(flow, |ring| unit(ring, site)),
@@ -52,8 +52,8 @@ impl RingCounters {
         }
     }
 
-    /// The same of a flow that is taken down: `tell` tells a ring so, and returns what the switch
-    /// had said there last. What its units say from now on nobody asks.
+    /// The same for a flow that is taken down: `tell` writes the end into a ring, and returns the
+    /// last value that the switch had written there. Later unit words are not read.
     pub(super) fn at_end(flow: &Flow, mut tell: impl FnMut(&Ring) -> Option<u32>) -> Self {
         let shown = of_consumers(flow, &mut tell);
         let taken = of_producers(flow, &mut tell);
@@ -66,7 +66,7 @@ impl RingCounters {
     }
 }
 
-/// Of each producer ring of a flow; nothing for those of members that have left.
+/// A value for each producer ring of a flow; `None` for those of members that have left.
 fn of_producers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
     let seats = |rings| flow.producers.iter().zip(rings);
     let rings = flow.rings.producers.iter().flat_map(seats);
@@ -75,7 +75,7 @@ fn of_producers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<O
         .collect()
 }
 
-/// Of each consumer's ring; nothing for those that have left.
+/// A value for each consumer's ring; `None` for those that have left.
 fn of_consumers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
     let rings = flow.consumers.iter().zip(&flow.rings.consumers);
     rings
@@ -92,8 +92,8 @@ fn unit(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
 }
 
 impl Controller {
-    /// How far flows have come: all that run, and of those that do not the `ended_max` that were
-    /// set up last. What has ended is told as it was then.
+    /// The progress of all running flows, and of the `ended_max` others that were set up last. For
+    /// a flow that has ended it is the progress at its end.
     pub fn look_at_flows(&self, site: &mut dyn Site, ended_max: usize) -> Vec<FlowLook> {
         let mut ended = 0;
         let mut looks = Vec::new();
@@ -109,7 +109,7 @@ impl Controller {
         looks
     }
 
-    /// How many flows were set up so far.
+    /// The number of flows set up so far.
     pub fn flows_made(&self) -> usize {
         self.flows.len()
     }

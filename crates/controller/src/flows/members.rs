@@ -1,9 +1,9 @@
 //! Members that join, leave or die while a flow runs.
 //!
 //! A consumer that joins a balanced flow gets a thread of its own, and the others need not pause.
-//! Any other change sets the flow up again from what its rings say, as after a restart of the
-//! switch (`recover`): with the members that there are now. Nobody else's ring is touched, so
-//! producers and consumers notice nothing but a pause.
+//! Any other change sets the flow up again from its rings with the current members, as after a
+//! restart of the switch (`recover`). Other members' rings are not changed, so producers and
+//! consumers only see a pause.
 
 use super::flow::{ConsumerSeat, Flow, ProducerSeat};
 use super::set_up::{End, forget_ring};
@@ -25,8 +25,8 @@ pub struct Loss {
     pub role: Text,
     /// Its number in the flow.
     pub index: usize,
-    /// Items that a consumer of a balanced flow had been given, that it had not said to have
-    /// consumed, and that nobody else gets. Some of them it may have consumed.
+    /// Items that were given to a consumer of a balanced flow, that it had not confirmed as
+    /// consumed, and that no other consumer gets. Some of them it may have consumed.
     pub items: u64,
     /// Why it was lost.
     pub reason: AbortReason,
@@ -41,13 +41,13 @@ fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
 }
 
 impl Controller {
-    /// Members of a flow that were lost so far.
+    /// Lost members of a flow so far.
     pub fn losses(&self, id: FlowId) -> Vec<Loss> {
         let losses = self.flows.with(id, |flow| flow.losses.clone());
         losses.unwrap_or_default()
     }
 
-    /// Acts on a flow that runs.
+    /// Calls `act` with a running flow.
     fn change<R>(
         &self,
         id: FlowId,
@@ -57,12 +57,12 @@ impl Controller {
         done.unwrap_or(Err(FlowError::NotRunning))
     }
 
-    /// A consumer joins: of a balanced flow, it gets its share from now on; of a replicated one, it
-    /// gets every item that is published from now on. Returns its number in the flow and its ring.
+    /// Adds a consumer: in a balanced flow, it gets its share from now on; in a replicated one,
+    /// every item that is published from now on. Returns its number in the flow and its ring.
     ///
     /// # Errors
-    /// If the shape forbids it, the flow does not run, or the switch or the node lacks room. If the
-    /// flow could not be set up again it is broken off; else nothing changes.
+    /// If the shape forbids it, the flow is not running, or the switch or the node lacks capacity.
+    /// If the flow could not be set up again it is aborted; else nothing changes.
     pub fn add_consumer(
         &self,
         site: &mut dyn Site,
@@ -116,7 +116,7 @@ impl Controller {
         Ok((index, ring))
     }
 
-    /// One more consumer with a thread of its own: the others need not even pause.
+    /// Adds a consumer with a thread of its own: the others need not pause.
     fn join_balanced(
         &self,
         site: &mut dyn Site,
@@ -142,11 +142,12 @@ impl Controller {
         Ok((index, ring))
     }
 
-    /// A consumer leaves: what it has been shown it may still take, then its stream ends. What was
-    /// under way to it goes to others.
+    /// Removes a consumer: it may still take the items that it has been shown, then its stream
+    /// ends. Items in flight to it go to others.
     ///
     /// # Errors
-    /// If the shape forbids it, it is the last one or none of the flow's, or the flow does not run.
+    /// If the shape forbids it, it is the last one or none of the flow's, or the flow is not
+    /// running.
     pub fn remove_consumer(
         &self,
         site: &mut dyn Site,
@@ -171,11 +172,11 @@ impl Controller {
         })
     }
 
-    /// A producer joins. Returns its number in the flow and its rings.
+    /// Adds a producer. Returns its number in the flow and its rings.
     ///
     /// # Errors
-    /// If the stream of a consumer of a shuffle has ended, the flow does not run, or the switch or
-    /// the node lacks room.
+    /// If the stream of a consumer of a shuffle has ended, the flow is not running, or the switch
+    /// or the node lacks capacity.
     pub fn add_producer(
         &self,
         site: &mut dyn Site,
@@ -187,7 +188,7 @@ impl Controller {
             if flow.spec.shape == FlowShape::Shuffle
                 && seats.any(|(seat, ring)| !seat.running || ring.has_ended(site))
             {
-                // Nobody would take what the newcomer sends there.
+                // The new producer's items for that consumer would never be taken.
                 return Err(FlowError::ShapeForbids {
                     shape: flow.spec.shape,
                     change: "take another producer",
@@ -237,11 +238,11 @@ impl Controller {
         Ok((index, rings))
     }
 
-    /// A producer that has finished leaves: its rings are given back.
+    /// Removes a producer that has finished: its rings are freed.
     ///
     /// # Errors
     /// If it has not finished or its items are not all delivered, it is the last one or none of the
-    /// flow's, or the flow does not run.
+    /// flow's, or the flow is not running.
     pub fn remove_producer(
         &self,
         site: &mut dyn Site,
@@ -270,7 +271,7 @@ impl Controller {
         })
     }
 
-    /// Whether the rings of a detached flow say that it has ended, which nobody had heard of yet.
+    /// Whether the rings of a detached flow show an end that has not been reported yet.
     fn has_ended_meanwhile(&self, site: &mut dyn Site, flow: &mut Flow) -> bool {
         let has_ended = !flow.has_work();
         if has_ended {
@@ -279,8 +280,8 @@ impl Controller {
         has_ended
     }
 
-    /// Members are gone without having left. The flow goes on without them if its policy and its
-    /// shape allow that.
+    /// Handles members that are gone without having left. The flow continues without them if its
+    /// policy and its shape allow that.
     pub(super) fn members_lost(
         &self,
         site: &mut dyn Site,
@@ -301,7 +302,7 @@ impl Controller {
         let agreed = (!consumers.is_empty())
             .then(|| being_told_to_all(site, flow))
             .flatten();
-        // From now on nobody asks what its rings say.
+        // From now on the contents of its rings are ignored.
         let mut rings = Vec::new();
         for &index in consumers {
             flow.consumers[index].gone = true;
@@ -335,32 +336,32 @@ impl Controller {
             ring.tell(site, SwitchState::Aborted);
             forget_ring(site, ring);
         }
-        // If that fails, the flow is broken off, and whoever asks is told.
+        // If that fails, the flow is aborted, and its state says so.
         let _ = self.attach(site, flow);
     }
 }
 
-/// Whether any consumer but `these` can still be given items.
+/// Whether any consumer except `these` can still be given items.
 fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
     let mut others = flow.live_consumers().filter(|at| !these.contains(at));
-    // Its ring may tell of an end that nobody has heard of yet.
+    // Its ring may show an end that has not been reported yet.
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
 
-/// Whether the flow goes on without these.
+/// Whether the flow continues without these members.
 fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
     let others = others_wait(site, flow, consumers);
-    // What a dead producer had left is gone, whoever waits for it.
+    // What a dead producer had not delivered is lost for every consumer.
     let left = flow.live_producers().filter(|at| !producers.contains(at));
     let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();
     flow.spec.on_loss != LossPolicy::Abort
         && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
         && left.peek().is_some()
-        // Where the others have ended before, there is no harm if nothing is left to give.
+        // If the others have ended before, nothing is lost if nothing is left to deliver.
         && (others || left.all(|ring| is_delivered(&ring, site)))
 }
 
-/// Whether consumers of the flow may come and go.
+/// Whether consumers of the flow may be added and removed.
 fn changeable(flow: &Flow, change: &'static str) -> Result<FlowShape, FlowError> {
     match flow.spec.shape {
         FlowShape::Shuffle => Err(FlowError::ShapeForbids {
@@ -372,9 +373,9 @@ fn changeable(flow: &Flow, change: &'static str) -> Result<FlowShape, FlowError>
     }
 }
 
-/// The head that all replicas were about to be told, what it contains, and the producer's tail
-/// that goes with it. Who is lost may have seen it, and all the others have the items: so that
-/// nobody saw what others never see, they are told, too.
+/// The head that was about to be published to all replicas, its record, and the corresponding tail
+/// of the producer. A lost replica may have seen it, and all the others have the items: it is
+/// published to them too, so that no replica has seen items that others never see.
 fn being_told_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRecord, (Ring, u32))> {
     if flow.spec.shape != FlowShape::Replicate {
         return None;
@@ -397,7 +398,8 @@ fn being_told_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRec
     Some((head, record, (flow.rings.producers[0][at].clone(), tail)))
 }
 
-/// What goes with a consumer, and the producer's tail that was about to be told because of it.
+/// The items lost with a consumer, and the producer's tail that was about to be published because
+/// of it.
 fn lost_with(
     site: &mut dyn Site,
     flow: &Flow,
@@ -424,7 +426,8 @@ fn lost_with(
         loss.items = u64::from(flows.unconsumed(thread, consumer));
         telling = flows.being_told(thread);
     });
-    // It may have seen the newest head. Whoever shall get no item twice must take it as gone.
+    // It may have seen the newest head. With a policy that delivers no item twice, the head counts
+    // as seen.
     let tail = telling.and_then(|(producer, tail)| {
         let seats = flow.producers.iter();
         let at = seats.clone().position(|seat| seat.ids[0] == producer)?;

@@ -1,15 +1,15 @@
 //! Flows: set-up, change, tear-down, failure.
 //!
 //! A flow owns one consumer ring per consumer, and producer rings: one per producer and consumer in
-//! a shuffle, one per producer else. The controller allocates and registers the rings on their
-//! nodes, connects the lanes, fills the tables and lets the polling begin; from then on the switch
-//! runs the flow. It comes back to let producers and consumers join and leave (`members`), to
-//! change weights (`weights`), to tear down what has ended, to break off what has failed, and to
-//! set up again what a restart of the switch has wiped out (`recover`). How far flows have come is
-//! in their rings (`look`).
+//! a shuffle, else one per producer. The controller allocates and registers the rings on their
+//! nodes, connects the lanes, fills the tables and starts the polling; from then on the switch runs
+//! the flow. The controller acts again to add and remove producers and consumers (`members`), to
+//! change weights (`weights`), to tear down flows that have ended, to abort those that have failed,
+//! and to restore those that a restart of the switch has wiped out (`recover`). The progress of
+//! flows is read from their rings (`look`).
 //!
 //! Many threads may act on flows at once. Each flow has a lock, which is held while its members are
-//! asked; no lock is held then that is wanted for another flow (`registry`).
+//! asked; no lock is held then that is needed for another flow (`registry`).
 
 mod flow;
 mod look;
@@ -39,33 +39,33 @@ pub use rings::{Bell, FlowRings, Ring};
 use set_up::forget_ring;
 pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};
 
-/// A flow.
+/// The number of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FlowId(pub u32);
 
-/// How a flow is doing.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FlowState {
     /// Items move.
     Running,
     /// All producers have finished, all items are delivered, the lanes are taken down.
     Ended,
-    /// Broken off.
+    /// It was aborted.
     Aborted(AbortReason),
 }
 
-/// Why a flow was broken off.
+/// Why a flow was aborted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum AbortReason {
-    /// A node does not answer or refuses.
+    /// A node does not reply or refuses.
     #[error("{role} on {node:?}: {reason}")]
     Lane {
         /// The node.
         node: NodeId,
-        /// What it is in the flow.
+        /// Its role in the flow.
         #[serde(with = "rackweave_base::text")]
         role: Text,
-        /// What the switch says.
+        /// The failure reported by the switch.
         reason: FailReason,
     },
     /// A node has died.
@@ -74,10 +74,10 @@ pub enum AbortReason {
     /// A consumer takes no more items.
     #[error("the consumer on {0:?} has left")]
     ConsumerLeft(NodeId),
-    /// A node wrote nonsense into a ring word.
+    /// A node wrote an invalid ring word.
     #[error("a unit on {0:?} wrote a ring word that makes no sense")]
     BadRingWord(NodeId),
-    /// Somebody asked for it.
+    /// It was closed on request.
     #[error("it was closed")]
     Closed,
     /// It could not be set up again after a restart of the switch or a change of its members.
@@ -91,7 +91,7 @@ pub enum FlowError {
     /// A value of the specification is out of range.
     #[error("{what} is {value}: {rule}")]
     BadSpec {
-        /// Which value.
+        /// The value's name.
         #[serde(with = "rackweave_base::text")]
         what: Text,
         /// The value.
@@ -103,29 +103,29 @@ pub enum FlowError {
     /// The rack has no node of that name.
     #[error("{0}")]
     NoNode(String),
-    /// The end is at a node of another process, or gone with its flow.
+    /// The end is at a node of another process, or was removed with its flow.
     #[error("the ring is at a node that is not in this process, or gone with its flow")]
     NotHere,
-    /// Somebody has this end already.
+    /// The end is taken already.
     #[error("this end of the flow is taken; its owner has to drop it first")]
     Taken,
-    /// One end was asked for, and there are more.
+    /// One end was requested, and there are several.
     #[error("the producer has {0} ends, one for each consumer; take them together")]
     Several(usize),
     /// Memory that was named as a ring cannot be one.
     #[error("{0}")]
     BadRing(String),
-    /// The switch's tables hold no more rings.
+    /// The switch's tables have too few free entries for rings.
     #[error(
         "the switch has room for {free} more {what}, {asked} are needed; raise switch.{setting}"
     )]
     TablesFull {
-        /// Rings of which kind.
+        /// The kind of rings.
         #[serde(with = "rackweave_base::text")]
         what: Text,
-        /// Rings needed.
+        /// Entries needed.
         asked: usize,
-        /// Rings left.
+        /// Entries free.
         free: usize,
         /// The setting to raise.
         #[serde(with = "rackweave_base::text")]
@@ -136,7 +136,7 @@ pub enum FlowError {
     Region {
         /// The node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: RegionError,
     },
     /// A ring of a flow that is to be taken over belongs to another flow.
@@ -145,7 +145,7 @@ pub enum FlowError {
         /// The node.
         node: NodeId,
     },
-    /// A ring of a flow that is to be taken over is gone or broken off.
+    /// A ring of a flow that is to be taken over has been removed or aborted.
     #[error("a ring on {node:?} is gone or broken off; set the flow up anew")]
     RingGone {
         /// The node.
@@ -156,14 +156,14 @@ pub enum FlowError {
     ShapeForbids {
         /// The shape.
         shape: FlowShape,
-        /// What was asked for.
+        /// The requested change.
         #[serde(with = "rackweave_base::text")]
         change: Text,
-        /// Why not.
+        /// The reason.
         #[serde(with = "rackweave_base::text")]
         rule: Text,
     },
-    /// The flow would be left without any.
+    /// The flow would have no such member left.
     #[error("it is the flow's last {role}; close the flow instead")]
     LastMember {
         /// Producer or consumer.
@@ -176,16 +176,16 @@ pub enum FlowError {
         /// Producer or consumer.
         #[serde(with = "rackweave_base::text")]
         role: Text,
-        /// By its number in the flow.
+        /// Its number in the flow.
         index: usize,
     },
-    /// A producer cannot be removed with items on their way.
+    /// A producer cannot be removed with undelivered items.
     #[error("producer {index} has not finished, or its items are not all delivered")]
     ProducerBusy {
-        /// By its number in the flow.
+        /// Its number in the flow.
         index: usize,
     },
-    /// The flow does not run, or there is none of this number.
+    /// The flow is not running, or does not exist.
     #[error("the flow does not run")]
     NotRunning,
     /// A lane could not be connected.
@@ -194,24 +194,25 @@ pub enum FlowError {
 }
 
 impl Controller {
-    /// Rings made on `node` from now on have their words in this byte order.
+    /// Sets the byte order of the words of rings made on `node` from now on.
     pub fn set_byte_order(&self, node: NodeId, order: ByteOrder) {
         self.flows.set_order(node, order);
     }
 
-    /// The state of a flow; nothing if there is no such flow. Waits for whoever changes the flow.
+    /// The state of a flow; `None` if there is no such flow. Waits for an operation that is
+    /// changing the flow.
     pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
         self.flows.with(id, |flow| flow.state)
     }
 
-    /// Acts on what the switch has reported.
+    /// Handles all reports of the switch.
     pub fn handle_digests(&mut self, site: &mut dyn Site) {
         while let Some((digest, flow)) = self.poll_digest(site) {
             self.handle_digest_of(site, flow, digest);
         }
     }
 
-    /// Acts on one report of the switch.
+    /// Handles one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
         let flow = match digest {
             Digest::Flow(digest) => self.flows.owner(digest),
@@ -232,23 +233,23 @@ impl Controller {
         }
     }
 
-    /// The switch's next report, and the flow that it is about, if it is about one that there is.
-    /// Nobody is asked.
+    /// The switch's next report, and the flow that it is about, if that flow exists. No node is
+    /// asked.
     pub fn poll_digest(&self, site: &mut dyn Site) -> Option<(Digest, Option<FlowId>)> {
         self.flows.poll_digest(site)
     }
 
-    /// Acts on one report of the switch about a flow. Others than that flow do not wait for it.
+    /// Handles one report of the switch about a flow. Other flows do not wait for it.
     pub fn handle_flow_digest(&self, site: &mut dyn Site, id: FlowId, digest: FlowDigest) {
         let act = |flow: &mut Flow| self.flow_digest(site, flow, digest);
         let _ = self.flows.with_running(id, act);
     }
 
-    /// The flow may have been set up again since the report, or the member have left.
+    /// The flow may have been set up again since the report, or the member may have left.
     fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: FlowDigest) {
         let (whose, ring) = match digest {
             FlowDigest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
-            // The registers say how it is now.
+            // The registers have the current state.
             FlowDigest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
                 return;
             }
@@ -256,8 +257,8 @@ impl Controller {
             | FlowDigest::BadRingWord { whose, ring, .. } => (whose, ring),
             FlowDigest::ConsumerLeft { consumer, ring, .. } => (Whose::Consumer(consumer), ring),
         };
-        // The number may have been another member's, of this flow or another, when the switch said
-        // so: the ring's key never was.
+        // At the time of the report, the number may have been another member's, of this flow or
+        // another; the ring's key cannot have been.
         let member = flow.member(whose);
         let Some((role, index)) = member.filter(|&(_, at)| flow.has_ring(whose, at, ring)) else {
             return;
@@ -282,7 +283,7 @@ impl Controller {
 
     fn thread_ended(&self, site: &mut dyn Site, flow: &mut Flow, thread: ThreadId) {
         let is_its = flow.threads().any(|(id, _)| id == thread);
-        // The number may have been another flow's when the switch said so.
+        // At the time of the report, the number may have been another flow's.
         if !is_its || !is_so(site, |it| it.has_ended(thread)) {
             return;
         }
@@ -294,14 +295,15 @@ impl Controller {
         }
     }
 
-    /// Breaks off a flow. What its consumers have been shown stays valid.
+    /// Aborts a flow. Items that its consumers have been shown stay valid.
     pub fn close_flow(&self, site: &mut dyn Site, id: FlowId) {
         let closed = FlowState::Aborted(AbortReason::Closed);
         let close = |flow: &mut Flow| self.take_down(site, flow, closed);
         let _ = self.flows.with_running(id, close);
     }
 
-    /// A node has died: flows with it go on without it or are broken off, as their policies say.
+    /// Handles the death of a node: flows with it continue without it or are aborted, according to
+    /// their policies.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.page_node_died(site, node);
         self.sequencer_node_died(site, node);
@@ -310,16 +312,17 @@ impl Controller {
         }
     }
 
-    /// A node has died: forgets what was made on it, and returns the flows that may have members
-    /// there. Each of them is to be told by [`Self::flow_node_died`], before a node of this name is
-    /// let in again. Nobody is asked.
+    /// Handles the death of a node: forgets what was made on it, and returns the flows that may
+    /// have members there. Call [`Self::flow_node_died`] for each of them before a node of this
+    /// name is admitted again. No node is asked.
     pub fn flows_losing(&self, node: NodeId) -> Vec<FlowId> {
         self.lanes.forget_home(node);
         self.flows.of_node(node)
     }
 
-    /// The node has died: the flow goes on without it or is broken off, as its policy says. Waits
-    /// for whoever changes the flow: members may die while it is set up.
+    /// Handles the death of a node in one flow: it continues without the node or is aborted,
+    /// according to its policy. Waits for an operation that is changing the flow: members may die
+    /// while it is set up.
     pub fn flow_node_died(&self, site: &mut dyn Site, id: FlowId, node: NodeId) {
         let lose = |flow: &mut Flow| {
             let (consumers, producers) = flow.members_on(node);
@@ -331,7 +334,7 @@ impl Controller {
         let _ = self.flows.with_running(id, lose);
     }
 
-    /// Takes lanes and table entries of a flow down and tells both sides how it ended.
+    /// Removes lanes and table entries of a flow and writes to both sides how it ended.
     fn take_down(&self, site: &mut dyn Site, flow: &mut Flow, state: FlowState) {
         flow.state = state;
         self.disconnect_flow(site, flow);
@@ -346,7 +349,7 @@ impl Controller {
     }
 }
 
-/// What the switch's registers say now.
+/// Whether the switch's registers currently say so.
 fn is_so(site: &mut dyn Site, ask: impl Fn(&rackweave_programs::flows::Flows) -> bool) -> bool {
     let mut answer = false;
     site.switch(&mut |_, switch| answer = ask(&switch.program().flows));

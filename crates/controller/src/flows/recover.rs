@@ -1,16 +1,17 @@
-//! After a restart of the switch, or when members come and go: what the switch's registers knew is
-//! read back from the rings (zero-sided RDMA, section 6.3, names this as possible).
+//! Recovery after a restart of the switch, or when members join and leave: the state of the
+//! switch's registers is read back from the rings (zero-sided RDMA, section 6.3, names this as
+//! possible).
 //!
-//! Nothing is lost and nothing delivered twice, because the switch writes a consumer's head
+//! Nothing is lost and nothing is delivered twice, because the switch writes a consumer's head
 //! together with the commit record, and only then the producer's tail:
 //!
-//! - Items beyond the published head were never visible. Their transfers are simply done again.
-//! - Items below it are the consumer's. If the restart came before the producer's tail was
-//!   written, the commit record says what that tail should be. Several consumers of a balanced flow
-//!   may each have a record of the same producer; since its items are published in their order, the
-//!   one that is furthest says what all were given.
+//! - Items beyond the published head were never visible. Their transfers are repeated.
+//! - Items below it are the consumer's. If the restart came before the producer's tail was written,
+//!   the commit record contains that tail. Several consumers of a balanced flow may each have a
+//!   record of the same producer; since its items are published in order, the most advanced record
+//!   covers what all were given.
 //! - Of several replicas one may have been told a head that others were not. All of them have the
-//!   items, so all are told now.
+//!   items, so the head is now written to all.
 
 use super::flow::Flow;
 use super::set_up::forget_ring;
@@ -21,12 +22,12 @@ use rackweave_wire::fabric::ring::SwitchState;
 
 impl Controller {
     /// Takes over a flow that another controller has set up and lost: its rings are still on their
-    /// nodes, and the switch knows nothing of it. What the rings say is all that is needed.
+    /// nodes, and the switch has no state of it. The rings contain everything that is needed.
     ///
     /// # Errors
-    /// If the specification is out of range or does not fit the rings, a ring is gone or not at
-    /// work, a flow has it already, or the switch or a node lacks room. Then the rings are
-    /// [disowned](Self::disown).
+    /// If the specification is out of range or does not fit the rings, a ring has been removed or
+    /// is not active, a flow has it already, or the switch or a node lacks capacity. Then the rings
+    /// are [disowned](Self::disown).
     pub fn adopt_flow(
         &self,
         site: &mut dyn Site,
@@ -38,12 +39,12 @@ impl Controller {
             let adopt = |flow: &mut Flow| self.adopt(site, flow);
             self.flows.enter(spec, Some(rings.clone()), adopt)
         });
-        // What failed later is taken down, which does the same.
+        // If a later step failed, the flow was taken down, which does the same.
         entered.inspect_err(|_| self.disown(site, &rings))?
     }
 
-    /// Nobody will take these rings over: whoever waits at one is told, and its memory is given
-    /// back. Rings of flows that run are left alone.
+    /// Frees rings that will not be taken over: programs waiting at one are notified, and its
+    /// memory is freed. Rings of running flows are left alone.
     pub fn disown(&self, site: &mut dyn Site, rings: &FlowRings) {
         for ring in rings.all() {
             if self.flows.lock().claim(&[ring]).is_ok() {
@@ -54,7 +55,7 @@ impl Controller {
         }
     }
 
-    /// Sets a flow up that has its rings.
+    /// Sets up a flow that has its rings.
     fn adopt(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<FlowId, FlowError> {
         let mut is_whole = |ring: &Ring| {
             let word = ring.switch(site);
@@ -71,8 +72,8 @@ impl Controller {
         Ok(flow.id)
     }
 
-    /// The switch has restarted with empty tables: enters all nodes again and sets up all running
-    /// flows again. A flow whose node has died meanwhile is broken off.
+    /// Handles a restart of the switch with empty tables: enters all nodes and sets up all running
+    /// flows again. A flow whose node has died meanwhile is aborted.
     ///
     /// # Errors
     /// If the switch's tables are too small for the nodes.
@@ -87,7 +88,7 @@ impl Controller {
         for id in self.flows.left() {
             let set_up_again = |flow: &mut Flow| {
                 self.detach(site, flow);
-                // What cannot be set up again is broken off, and whoever asks is told.
+                // A flow that cannot be set up again is aborted, and its state says so.
                 let _ = self.attach(site, flow);
             };
             let _ = self.flows.with_running(id, set_up_again);
@@ -95,10 +96,10 @@ impl Controller {
         Ok(())
     }
 
-    /// Takes a flow out of the switch and puts its rings in order, so that what they say is all
-    /// there is to know.
+    /// Removes a flow from the switch and makes its rings consistent, so that they contain its
+    /// complete state.
     pub(super) fn detach(&self, site: &mut dyn Site, flow: &mut Flow) {
-        // First the old queue pairs go, so that no packet still under way can change a ring.
+        // First the old queue pairs are removed, so that no packet in flight can change a ring.
         self.disconnect_flow(site, flow);
         let consumers: Vec<usize> = flow.live_consumers().collect();
         if flow.spec.shape == FlowShape::Replicate {
@@ -121,10 +122,10 @@ impl Controller {
         }
     }
 
-    /// Sets a flow up again from what its rings say, with the members that it has.
+    /// Sets up a flow again from the state of its rings, with its current members.
     ///
     /// # Errors
-    /// If that fails; then the flow is broken off.
+    /// If that fails; then the flow is aborted.
     pub(super) fn attach(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<(), FlowError> {
         if !flow.has_work() {
             self.take_down(site, flow, FlowState::Ended);
@@ -156,7 +157,7 @@ fn check_shape(spec: &FlowSpec, rings: &FlowRings) -> Result<(), FlowError> {
     Ok(())
 }
 
-/// Tells all replicas what any of them has been told.
+/// Writes to all replicas the newest head that any of them has.
 fn level_replicas(site: &mut dyn Site, flow: &Flow, consumers: &[usize]) {
     let words = consumers
         .iter()

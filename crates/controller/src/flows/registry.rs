@@ -1,9 +1,9 @@
-//! What the controller remembers of flows, and the locks around it.
+//! The controller's registry of flows, and its locks.
 //!
 //! A *flow's lock* is held for the whole of an operation on it, also while its members are asked:
-//! only who wants something of the same flow waits for them. What must be known of a flow without
-//! waiting is in its [`Entry`], behind the *registry's lock*, which is short: no node is asked
-//! while it is held.
+//! only operations on the same flow wait for them. State of a flow that is needed without waiting
+//! is in its [`Entry`], behind the *registry's lock*, which is held briefly: no node is asked
+//! meanwhile.
 //!
 //! The order of locks: a flow's; then a node's home ([`crate::lanes`]), held while that node is
 //! asked for it; then one of the short ones: the registry, free lanes, hosts, keys. The switch
@@ -25,26 +25,26 @@ pub(crate) struct FlowRegistry(Mutex<Registry>);
 
 pub(super) struct Registry {
     pub entries: Vec<Entry>,
-    /// Which flow has which number of threads and consumers.
+    /// The flow that has each number of threads and consumers.
     threads: Vec<Option<FlowId>>,
-    /// Which flow has which number of producer rings.
+    /// The flow that has each number of producer rings.
     producers: Vec<Option<FlowId>>,
-    /// Rings of flows that run or are about to be taken over or given back.
+    /// Rings of flows that are running or are about to be taken over or freed.
     rings: BTreeSet<(NodeId, u32)>,
     orders: Vec<(NodeId, ByteOrder)>,
 }
 
-/// A flow, and what is known of it without its lock.
+/// A flow, and the state of it that is known without its lock.
 pub(super) struct Entry {
     flow: Arc<Mutex<Flow>>,
-    /// Whether anything of it is left at nodes or in the switch.
+    /// Whether resources of it are left at nodes or in the switch.
     is_left: bool,
-    /// Every node that is or was a member. One that is about to become one is here before it is
-    /// asked, so that nobody who dies is overlooked.
+    /// Every node that is or was a member. A new member is entered before it is asked, so that no
+    /// death is overlooked.
     nodes: BTreeSet<NodeId>,
-    /// Its threads that are in the switch.
+    /// Its threads in the switch.
     pub threads: Vec<ThreadId>,
-    /// What it is due among those with weights.
+    /// Its share, if it has a weight.
     pub share: Option<Share>,
 }
 
@@ -64,12 +64,12 @@ impl FlowRegistry {
         self.0.lock().expect("no holder panics")
     }
 
-    /// How many flows were set up so far.
+    /// The number of flows set up so far.
     pub fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// The byte order of a node's memory: little-endian, unless told otherwise.
+    /// The byte order of a node's memory; little-endian by default.
     pub fn order(&self, node: NodeId) -> ByteOrder {
         let registry = self.lock();
         let known = registry.orders.iter().find(|(id, _)| *id == node);
@@ -82,8 +82,8 @@ impl FlowRegistry {
         orders.push((node, order));
     }
 
-    /// Enters a flow, with numbers for all its members, and acts on it while it is locked: whoever
-    /// finds it waits for that.
+    /// Enters a flow, with numbers for all its members, and calls `act` with it while it is locked:
+    /// other operations that find it wait for that.
     ///
     /// # Errors
     /// If too few numbers are free, or another flow has one of the rings.
@@ -135,7 +135,8 @@ impl FlowRegistry {
         Ok(act(&mut flow_held))
     }
 
-    /// Acts on a flow while it is locked, which waits for whoever has it. Nothing if there is none.
+    /// Calls `act` with a flow while it is locked, after waiting for the lock. `None` if there is
+    /// no such flow.
     pub fn with<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
         let flow = {
             let registry = self.lock();
@@ -145,7 +146,7 @@ impl FlowRegistry {
         Some(act(&mut flow))
     }
 
-    /// The same of a flow that runs. Nothing if it does not.
+    /// The same for a running flow. `None` if it is not running.
     pub fn with_running<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
         let if_running = |flow: &mut Flow| (flow.state == FlowState::Running).then(|| act(flow));
         self.with(id, if_running).flatten()
@@ -157,12 +158,12 @@ impl FlowRegistry {
         self.lock().find(has)
     }
 
-    /// The flows that something is left of.
+    /// The flows with resources left.
     pub fn left(&self) -> Vec<FlowId> {
         self.lock().find(|entry| entry.is_left)
     }
 
-    /// A node is about to become a consumer of a flow.
+    /// Reserves a number for a node that is about to become a consumer of a flow.
     pub fn seat_consumer(&self, id: FlowId, node: NodeId) -> Result<ConsumerSeat, FlowError> {
         let mut registry = self.lock();
         registry.check_free(1, 0)?;
@@ -170,7 +171,8 @@ impl FlowRegistry {
         Ok(registry.take_consumer(id).expect("one is free"))
     }
 
-    /// A node is about to become a producer of a flow with so many rings.
+    /// Reserves numbers for a node that is about to become a producer of a flow, with `rings`
+    /// rings.
     pub fn seat_producer(
         &self,
         id: FlowId,
@@ -183,12 +185,12 @@ impl FlowRegistry {
         Ok(registry.take_producer(id, rings))
     }
 
-    /// A flow is about to leave the switch's tables.
+    /// Records that a flow is about to leave the switch's tables.
     pub fn suspend(&self, id: FlowId) {
         self.lock().entries[id.0 as usize].threads.clear();
     }
 
-    /// Nothing of a flow is left: its numbers are free.
+    /// Frees the numbers of a flow without resources.
     pub fn retire(&self, flow: &Flow) {
         let mut registry = self.lock();
         let entry = &mut registry.entries[flow.id.0 as usize];
@@ -204,9 +206,9 @@ impl FlowRegistry {
         registry.release(flow.rings.all());
     }
 
-    /// The switch's next report, and the flow that it is about, if it is about one that there is.
+    /// The switch's next report, and the flow that it is about, if that flow exists.
     pub fn poll_digest(&self, site: &mut dyn Site) -> Option<(Digest, Option<FlowId>)> {
-        // Held meanwhile, so that the number has not another owner by now.
+        // Held meanwhile, so that the number cannot get another owner.
         let registry = self.lock();
         let mut digest = None;
         site.switch(&mut |_, switch| digest = switch.poll_digest());
@@ -224,7 +226,7 @@ impl FlowRegistry {
     }
 }
 
-/// Whose number a report names.
+/// The owner that a report names.
 fn whose(digest: FlowDigest) -> Whose {
     match digest {
         FlowDigest::ThreadEnded(thread) => Whose::Consumer(ConsumerId(thread.0)),
@@ -242,7 +244,7 @@ impl Registry {
             .collect()
     }
 
-    /// A flow is in the switch's tables as it now is.
+    /// Records the current entries of a flow in the switch's tables.
     pub fn note(&mut self, flow: &Flow) {
         let entry = &mut self.entries[flow.id.0 as usize];
         entry.threads = flow.threads().map(|(thread, _)| thread).collect();
@@ -250,7 +252,7 @@ impl Registry {
         self.rings.extend(flow.rings.all().map(name));
     }
 
-    /// Whether the tables hold so many more rings.
+    /// Checks that the tables have this many free entries for rings.
     pub fn check_free(&self, consumers: usize, producers: usize) -> Result<(), FlowError> {
         let rings = [
             (&self.threads, consumers, "consumer rings", "consumer_rings"),
@@ -275,7 +277,7 @@ impl Registry {
         Ok(())
     }
 
-    /// A number for a consumer.
+    /// Takes a number for a consumer.
     pub fn take_consumer(&mut self, id: FlowId) -> Option<ConsumerSeat> {
         take_number(&mut self.threads, id).map(|number| ConsumerSeat {
             id: ConsumerId(number),
@@ -284,7 +286,7 @@ impl Registry {
         })
     }
 
-    /// Numbers for the rings of a producer.
+    /// Takes numbers for the rings of a producer.
     pub fn take_producer(&mut self, id: FlowId, rings: usize) -> ProducerSeat {
         let numbers = (0..rings).filter_map(|_| take_number(&mut self.producers, id));
         ProducerSeat {
@@ -303,10 +305,10 @@ impl Registry {
         }
     }
 
-    /// Makes rings a flow's.
+    /// Claims rings for a flow.
     ///
     /// # Errors
-    /// If one of them is another's.
+    /// If one of them belongs to another flow.
     pub fn claim(&mut self, rings: &[&Ring]) -> Result<(), FlowError> {
         if let Some(ring) = rings.iter().find(|ring| self.rings.contains(&name(ring))) {
             return Err(FlowError::RingInUse { node: ring.node });
@@ -315,7 +317,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Rings are nobody's.
+    /// Releases claimed rings.
     pub fn release<'a>(&mut self, rings: impl Iterator<Item = &'a Ring>) {
         for ring in rings {
             self.rings.remove(&name(ring));
@@ -334,7 +336,7 @@ fn name(ring: &Ring) -> (NodeId, u32) {
     (ring.node, ring.region.rkey.0)
 }
 
-/// A free number, taken.
+/// Takes a free number.
 fn take_number(owners: &mut [Option<FlowId>], id: FlowId) -> Option<u16> {
     let free = owners.iter().position(Option::is_none)?;
     owners[free] = Some(id);

@@ -1,4 +1,4 @@
-//! Rings as the controller sees them: regions with words in them.
+//! Rings in the controller's view: regions with words in them.
 
 use crate::{RegionName, Site};
 use rackweave_base::{NodeId, Qpn};
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 pub struct Ring {
     /// The node.
     pub node: NodeId,
-    /// The region: the ring fills it.
+    /// The region, which the ring fills.
     pub region: RegionName,
     /// The size of an item in bytes.
     pub item_size: u32,
-    /// Slots, a power of two.
+    /// The number of slots, a power of two.
     pub slots: u32,
     /// The byte order of its words.
     pub order: ByteOrder,
@@ -26,7 +26,7 @@ pub struct Ring {
 }
 
 /// A queue pair that is connected to the switch: a SEND of the eight bytes of the ring's unit word
-/// says what a poll would find out later. It stays the same for as long as the ring is there.
+/// reports what a poll would find later. It stays the same as long as the ring exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bell {
     /// The node's queue pair.
@@ -36,15 +36,15 @@ pub struct Bell {
 /// The rings of a flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowRings {
-    /// Per consumer its ring.
+    /// The ring of each consumer.
     pub consumers: Vec<Ring>,
-    /// The rings of all producers: per consumer in a shuffle, else once, since all consumers are
-    /// served from the same.
+    /// The rings of all producers: per consumer in a shuffle, else one list, since all consumers
+    /// are served from the same rings.
     pub producers: Vec<Vec<Ring>>,
 }
 
 impl FlowRings {
-    /// Every ring.
+    /// All rings.
     pub fn all(&self) -> impl Iterator<Item = &Ring> {
         self.consumers.iter().chain(self.producers.iter().flatten())
     }
@@ -59,7 +59,7 @@ impl FlowRings {
 }
 
 impl Ring {
-    /// Makes it an empty ring at work, whose first item has number `counter`.
+    /// Initializes it as an empty active ring, whose first item has number `counter`.
     pub(super) fn open(&self, site: &mut dyn Site, counter: u32) {
         let unit = UnitWord {
             counter,
@@ -74,12 +74,12 @@ impl Ring {
         self.store(site, COMMIT_RECORD, 0);
     }
 
-    /// What the node says.
+    /// The word written by the node.
     pub(super) fn unit(&self, site: &mut dyn Site) -> Option<UnitWord> {
         UnitWord::try_from(self.load(site, UNIT_WORD)?).ok()
     }
 
-    /// What the switch has said.
+    /// The word written by the switch.
     pub(super) fn switch(&self, site: &mut dyn Site) -> Option<SwitchWord> {
         SwitchWord::try_from(self.load(site, SWITCH_WORD)?).ok()
     }
@@ -89,13 +89,13 @@ impl Ring {
         self.switch(site).is_some()
     }
 
-    /// Whether the switch has said that its flow has ended well.
+    /// Whether the switch has written that its flow has ended regularly.
     pub fn has_ended(&self, site: &mut dyn Site) -> bool {
         self.switch(site)
             .is_some_and(|word| word.state == SwitchState::Ended)
     }
 
-    /// What the newest head of a consumer ring contains.
+    /// The commit record of the newest head of a consumer ring.
     pub(super) fn record(&self, site: &mut dyn Site) -> CommitRecord {
         self.load(site, COMMIT_RECORD)
             .map_or_else(CommitRecord::default, CommitRecord::from)
@@ -108,7 +108,7 @@ impl Ring {
         }
     }
 
-    /// The same, unless it says more already.
+    /// The same, unless it is already higher.
     pub(super) fn raise_switch_counter(&self, site: &mut dyn Site, counter: u32) {
         let word = self.switch(site).unwrap_or_default();
         if counter.wrapping_sub(word.counter) <= self.slots {
@@ -116,13 +116,13 @@ impl Ring {
         }
     }
 
-    /// Has a consumer ring say of its newest head what that of another replica says.
+    /// Copies the record of another replica's newest head to a consumer ring.
     pub(super) fn set_record(&self, site: &mut dyn Site, record: CommitRecord) {
         self.store(site, COMMIT_RECORD, record.into());
     }
 
-    /// Tells the node how the flow ended. A consumer that knows of the end keeps knowing it.
-    /// Returns the counter of what the switch had said last, if the ring is there.
+    /// Writes to the node how the flow ended; a ring that says it ended regularly is not changed.
+    /// Returns the counter last written by the switch, if the ring exists.
     pub(super) fn tell(&self, site: &mut dyn Site, state: SwitchState) -> Option<u32> {
         let said = self.switch(site);
         let word = said.unwrap_or_default();
@@ -142,7 +142,7 @@ impl Ring {
         site.store_word(self.node, self.region.rkey, offset, bytes);
     }
 
-    /// The bytes of a ring of this shape.
+    /// The size of a ring of this shape in bytes.
     pub(super) fn bytes(item_size: u32, slots: u32) -> u64 {
         ring::region_bytes(item_size, slots)
     }

@@ -1,4 +1,4 @@
-//! Setting a flow up: allocate, register, connect, fill, start. And taking its lanes apart again.
+//! Sets up flows: allocate, register, connect, fill, start. Also removes their lanes.
 
 use super::flow::Flow;
 use super::{
@@ -13,17 +13,16 @@ use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::{Access, QpCapabilities};
 use rackweave_wire::fabric::ring::{COMMIT_RECORD, ITEMS, SWITCH_WORD, UNIT_WORD};
 
-/// Doorbells of a node that are on their way at a time; with more, the newest word is sent by the
-/// next.
+/// Doorbells of a node in flight at a time; beyond that, the next one sends the newest word.
 const BELLS: u32 = 16;
 
-/// Which end of a flow a ring is.
+/// The end of a flow that a ring belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Producer,
     Consumer,
     /// One of several consumers of the same items: the groups of its data lanes, its bit among
-    /// their members, and the PSNs that all members begin with.
+    /// their members, and the initial PSNs of all members.
     Replica {
         groups: LaneId,
         bit: u8,
@@ -31,22 +30,22 @@ pub(super) enum End {
     },
 }
 
-/// Where the rings of a flow are, as far as they are connected.
+/// The places of a flow's connected rings.
 pub(super) struct Places {
     /// By number in the flow.
     pub consumers: Vec<Option<RingPlace>>,
-    /// As in [`FlowRings::producers`].
+    /// In the order of [`FlowRings::producers`].
     pub producers: Vec<Vec<Option<RingPlace>>>,
-    /// The PSNs that replicas begin with.
+    /// The initial PSNs of replicas.
     pub psns: [Psn; LANES_MAX],
 }
 
 impl Controller {
-    /// Sets a flow up and starts it. Each node allocates its rings.
+    /// Sets up a flow and starts it. Each node allocates its rings.
     ///
     /// # Errors
-    /// If the specification is out of range, or the switch or a node lacks room; then nothing is
-    /// left behind.
+    /// If the specification is out of range, or the switch or a node lacks capacity; then nothing
+    /// is left behind.
     pub fn create_flow(
         &self,
         site: &mut dyn Site,
@@ -128,7 +127,7 @@ impl Controller {
     }
 
     /// Connects all lanes of a flow's members, fills the tables and starts the polling. Counters
-    /// are read from the rings, so that this serves a new flow and a recovered one alike.
+    /// are read from the rings, so that this serves new and recovered flows alike.
     pub(super) fn connect_flow(
         &self,
         site: &mut dyn Site,
@@ -148,7 +147,7 @@ impl Controller {
             for &lane in &polls {
                 switch.inject(now, Task::Flow(FlowTask::Poll(lane)));
             }
-            // After a recovery there may be work that the mirrors know already.
+            // After a recovery the mirrors may already show pending work.
             for &thread in &threads {
                 switch.inject(now, Task::Flow(FlowTask::Wake(thread)));
             }
@@ -255,7 +254,7 @@ impl Controller {
         })
     }
 
-    /// What the lanes of a ring are: the two of its words, those of its data, its doorbell's.
+    /// The lanes of a ring: two for its words, those for its data, its doorbell's.
     fn wanted_lanes(
         &self,
         ring: &Ring,
@@ -284,7 +283,7 @@ impl Controller {
                 End::Replica { groups, bit, psns } => {
                     let kind = LaneKind::Member {
                         group: LaneId(groups.0 + at),
-                        // Entered when all members are there.
+                        // Entered when all members are present.
                         next: lane(2 + at),
                         bit,
                         address: ring.region.address + ITEMS,
@@ -302,7 +301,7 @@ impl Controller {
         wanted
     }
 
-    /// Takes a flow out of the tables and disconnects its lanes. Its rings stay as they are.
+    /// Removes a flow from the tables and disconnects its lanes. Its rings are not changed.
     pub(super) fn disconnect_flow(&self, site: &mut dyn Site, flow: &mut Flow) {
         self.flows.suspend(flow.id);
         let lanes = core::mem::take(&mut flow.lanes);
@@ -334,12 +333,12 @@ impl Controller {
             self.disconnect_lane(site, lane);
         }
         of_groups().for_each(|group| self.lanes.give_back(group));
-        // Only the flow's own tasks can be about its lanes.
+        // Only the flow's own tasks can refer to its lanes.
         site.switch(&mut |_, switch| _ = switch.purge());
     }
 }
 
-/// Gives back what a ring takes on its node.
+/// Frees the resources of a ring on its node.
 pub(super) fn forget_ring(site: &mut dyn Site, ring: &Ring) {
     if let Some(bell) = ring.bell {
         destroy_qp(site, ring.node, bell.qpn);

@@ -1,4 +1,4 @@
-//! What a flow shall be, and what of that cannot be.
+//! The specification of a flow, and its checks.
 
 use super::{FlowError, Ring};
 use rackweave_base::{Duration, NodeId};
@@ -8,43 +8,43 @@ use rackweave_wire::fabric::ring::SLOTS_MAX;
 use serde::{Deserialize, Serialize};
 
 rackweave_base::named! {
-    /// How items find their consumers (zero-sided RDMA, section 5).
+    /// How items are assigned to consumers (zero-sided RDMA, section 5).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
     pub enum FlowShape {
         /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
         #[default]
         Shuffle = "shuffle",
-        /// A producer has one ring; each item goes to one consumer, whichever has room.
+        /// A producer has one ring; each item goes to one consumer that has free slots.
         Balance = "balance",
-        /// A producer has one ring; each item goes to all consumers or to none, in one order
+        /// A producer has one ring; each item goes to all consumers or to none, in the same order
         /// everywhere.
         Replicate = "replicate",
     }
 }
 
-/// What becomes of a flow when the node of a producer or consumer dies, or a consumer leaves
+/// What happens to a flow when the node of a producer or consumer dies, or a consumer leaves
 /// without having been removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LossPolicy {
-    /// The flow is broken off.
+    /// The flow is aborted.
     #[default]
     Abort,
-    /// The others go on. How many items a dead consumer of a balanced flow had been given, and had
-    /// not said to have consumed, is reported; nobody else gets them.
+    /// The others continue. The number of items that a dead consumer of a balanced flow had been
+    /// given, and had not confirmed as consumed, is reported; no other consumer gets them.
     Report,
-    /// The others go on, and get the items that a dead consumer had not said to have consumed. For
-    /// that the producer keeps items until they are consumed, and at most one transfer of each
-    /// producer ring is not consumed at a time.
+    /// The others continue, and get the items that a dead consumer had not confirmed as consumed.
+    /// For that the producer keeps items until they are consumed, and at most one transfer of each
+    /// producer ring is unconsumed at a time.
     Redeliver,
 }
 
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 1 << 16;
 
-/// What a flow shall be.
+/// The specification of a flow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowSpec {
-    /// How items find their consumers.
+    /// How items are assigned to consumers.
     pub shape: FlowShape,
     /// The nodes of the producers. A node may appear more than once.
     pub producers: Vec<NodeId>,
@@ -56,22 +56,22 @@ pub struct FlowSpec {
     pub producer_slots: u32,
     /// Slots of a consumer ring, a power of two.
     pub consumer_slots: u32,
-    /// Bytes of one transfer at most (zero-sided RDMA, section 7.1: no more than 4 MiB).
+    /// Maximum bytes of one transfer (zero-sided RDMA, section 7.1: no more than 4 MiB).
     pub batch_bytes: u32,
-    /// Transfers of one consumer under way at a time: 1, 2 or 4.
+    /// Transfers of one consumer in flight at a time: 1, 2 or 4.
     pub transfers: u8,
     /// The path MTU.
     pub mtu: Mtu,
     /// Its share among the flows that have a weight and share a node, directly or through others,
-    /// from 1 to [`WEIGHT_MAX`]. Without one it takes what it gets.
+    /// from 1 to [`WEIGHT_MAX`]. Without one, its share is not regulated.
     pub weight: Option<u32>,
-    /// How often a ring is polled that changes.
+    /// Interval of polling a ring that changes.
     pub poll_interval: Duration,
-    /// How often a ring is polled that has not changed for long.
+    /// Interval of polling a ring that has not changed for long.
     pub poll_interval_max: Duration,
     /// Whether nodes get queue pairs to ring doorbells with.
     pub doorbells: bool,
-    /// What becomes of it when a node dies.
+    /// What happens to it when a node dies.
     pub on_loss: LossPolicy,
 }
 
@@ -103,7 +103,7 @@ impl FlowSpec {
         }
     }
 
-    /// Producer rings of one producer: one per consumer where it chooses.
+    /// Producer rings of one producer: one per consumer in a shuffle.
     pub(super) fn rings_per_producer(&self) -> usize {
         match self.shape {
             FlowShape::Shuffle => self.consumers.len(),
@@ -111,9 +111,9 @@ impl FlowSpec {
         }
     }
 
-    /// Items of one transfer at most: no more than lets all transfers be under way while the nodes
-    /// work on as much again. All transfers of a thread fill one consumer ring; they come from as
-    /// many producer rings as the thread has.
+    /// Maximum items of one transfer: all transfers can be in flight while the nodes work on the
+    /// same amount. All transfers of a thread fill one consumer ring; they come from as many
+    /// producer rings as the thread has.
     pub(super) fn batch_items(&self) -> u32 {
         let transfers = u32::from(self.transfers);
         let producers = self.producers.len().max(1) as u32;

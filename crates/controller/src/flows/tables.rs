@@ -1,4 +1,4 @@
-//! Filling the switch's tables with a flow: threads, consumers and producers, each circle closed.
+//! Fills the switch's tables with a flow: threads, consumers and producers, each circle closed.
 
 use super::flow::Flow;
 use super::set_up::Places;
@@ -13,7 +13,7 @@ use rackweave_programs::pipeline::Task;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{Lane, LaneId, LaneKind};
 
-/// Everything that is entered for one flow.
+/// All table entries of one flow.
 #[derive(Default)]
 struct Entries {
     threads: Vec<(ThreadId, ThreadEntry, u32)>,
@@ -22,7 +22,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// Enters all of it.
+    /// Enters all of them.
     fn enter(&self, flows: &mut Flows) -> Result<(), TableError> {
         for &(id, entry, counters) in &self.producers {
             flows.set_producer(id, entry, counters)?;
@@ -37,7 +37,7 @@ impl Entries {
     }
 }
 
-/// The one after `at`, round the circle.
+/// The element after `at`, cyclically.
 fn next<T: Copy>(all: &[T], at: usize) -> T {
     all[(at + 1) % all.len()]
 }
@@ -82,7 +82,7 @@ impl Controller {
 
 impl Controller {
     /// Enters the newest consumer of a balanced flow, with a thread of its own, into the circle of
-    /// those that are at work, and starts it.
+    /// active threads, and starts it.
     pub(super) fn enter_balanced(
         &self,
         site: &mut dyn Site,
@@ -114,7 +114,7 @@ impl Controller {
                 weight: None,
                 ..model
             };
-            // Threads that have ended drop out of the circle.
+            // Threads that have ended are left out of the circle.
             let circle: Vec<ThreadId> = threads.iter().copied().chain([newest]).collect();
             let mut enter = |(at, &id): (usize, &ThreadId)| {
                 let entry = ThreadEntry {
@@ -129,8 +129,8 @@ impl Controller {
             let flows = &mut switch.program_mut().flows;
             entered = entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, 0));
             switch.inject(now, Task::Flow(FlowTask::Poll(place.poll)));
-            // A task that was on its way round the circle may miss a thread, since the circle has
-            // changed before it: all are told again what it may have been about.
+            // A task that was passing round the circle may miss a thread, since the circle has
+            // changed before it: its possible effects are repeated for all threads.
             let (thread, left) = (newest, circle.len() as u16);
             let wake = FlowTask::WakeRing { thread, left };
             let slot = 0;
@@ -187,7 +187,7 @@ fn close_group(
     Ok(())
 }
 
-/// A bit for each of so many members.
+/// A mask with a bit for each of `members` members.
 fn mask(members: usize) -> u32 {
     u32::MAX
         .checked_shr(32 - members.clamp(1, 32) as u32)
@@ -274,7 +274,7 @@ fn enter_thread(
     entries.threads.push((thread, entry, head));
 }
 
-/// The entry of a producer's ring at a thread, of a group, before another producer.
+/// The entry of a producer's ring at a thread, in a group, before another producer.
 fn enter_producer(
     site: &mut dyn Site,
     flow: &Flow,
@@ -298,7 +298,7 @@ fn enter_producer(
     entries.producers.push((id, entry, counters));
 }
 
-/// Where a ring's counters stand, by its own words.
+/// The counters of a ring, from its own words.
 fn counters(site: &mut dyn Site, ring: &Ring) -> Counters {
     Counters {
         published: ring.switch(site).map_or(0, |word| word.counter),

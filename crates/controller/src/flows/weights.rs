@@ -1,8 +1,8 @@
-//! Weights: which flows share links, and what each is due.
+//! Weights: domains of flows that share links, and their shares.
 //!
 //! Flows with a weight that have a node in common, directly or through other such flows, form a
 //! domain. The switch keeps the flows of a domain in proportion; flows of different domains do not
-//! meet on any link.
+//! share any link.
 
 use super::flow::Flow;
 use super::registry::Entry;
@@ -14,11 +14,11 @@ use rackweave_programs::flows::{FlowTask, ThreadId, Weight};
 use rackweave_programs::pipeline::Task;
 use std::collections::BTreeSet;
 
-/// What an item's bytes are multiplied with before they are divided by the weight, so that the
-/// largest weight still tells small items apart.
+/// Factor applied to an item's bytes before the division by the weight, so that even with the
+/// largest weight small items are told apart.
 const SCALE: u64 = 1 << 16;
 
-/// What a flow with a weight is due.
+/// The share of a flow with a weight.
 pub(super) struct Share {
     /// Its members.
     nodes: BTreeSet<NodeId>,
@@ -30,7 +30,7 @@ pub(super) struct Share {
 type Weighted<'a> = (&'a Entry, &'a Share);
 
 impl Share {
-    /// Nothing without a weight.
+    /// `None` without a weight.
     pub fn of(flow: &Flow) -> Option<Self> {
         let weight = flow.spec.weight?;
         let nodes = flow.live_consumers().map(|at| flow.spec.consumers[at]);
@@ -45,10 +45,11 @@ impl Share {
 }
 
 impl Controller {
-    /// Changes the weight of a running flow: from now on it gets this share, or what it can get.
+    /// Changes the weight of a running flow: from now on it gets this share, or its share is not
+    /// regulated.
     ///
     /// # Errors
-    /// If the weight is out of range or the flow does not run; then nothing changes.
+    /// If the weight is out of range or the flow is not running; then nothing changes.
     pub fn set_weight(
         &self,
         site: &mut dyn Site,
@@ -65,9 +66,9 @@ impl Controller {
         set.ok_or(FlowError::NotRunning)
     }
 
-    /// Enters what every thread of every flow is due.
+    /// Enters the share of every thread of every flow.
     pub(super) fn share_out(&self, site: &mut dyn Site) {
-        // Held until all is entered: whoever shares out later knows more.
+        // Held until all is entered: a concurrent call that comes later has newer state.
         let registry = self.flows.lock();
         let weighted = registry.entries.iter();
         let weighted = weighted.filter_map(|entry| Some((entry, entry.share.as_ref()?)));
@@ -105,7 +106,8 @@ impl Controller {
                 }
                 flows.set_weight(thread, weight);
             }
-            // Whoever waited for another may wait no longer, and nobody else would tell it.
+            // A thread that waited for another may be able to continue, and no other event would
+            // wake it.
             for &thread in &changed {
                 switch.inject(now, Task::Flow(FlowTask::Wake(thread)));
             }
@@ -113,7 +115,7 @@ impl Controller {
     }
 }
 
-/// What the threads of the flows of one domain are due.
+/// The shares of the threads of the flows of one domain.
 fn shares_of(flows: &[Weighted<'_>]) -> Vec<(ThreadId, Weight)> {
     let mut shares = Vec::new();
     for (entry, share) in flows {

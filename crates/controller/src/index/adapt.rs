@@ -1,9 +1,9 @@
-//! When another plan is worth its loading.
+//! Decides when another plan is worth loading.
 //!
-//! The paper does not say when its controller plans anew. Here, what is asked for is noted, with
-//! less weight the longer ago it was, and a new plan is made of it now and then. It is worth while
-//! if it leads queries so much closer to their leaves that a good part of the READs is saved. Trees
-//! change, too: the plan that serves is judged by the trees as they are now.
+//! The paper does not say when its controller makes a new plan. Here, weights of keys are collected
+//! and fade with age, and periodically a new plan is made from them. It is worthwhile if it leads
+//! queries so much closer to their leaves that a good part of the READs is saved. Trees change,
+//! too: the active plan is judged by the current trees.
 
 use super::outline::TreeOutline;
 use super::plan::{IndexPlan, PlanError, PlanLimits, plan};
@@ -16,19 +16,20 @@ use rackweave_base::{Duration, Instant};
 pub struct AdapterConfig {
     /// How often weights are collected.
     pub every: Duration,
-    /// What is as long ago as this has half of its weight; at least a nanosecond.
+    /// The age at which a weight is halved; at least a nanosecond.
     pub half_life: Duration,
-    /// The part of all READs that a new plan must save, from 0 to 1.
+    /// The fraction of all READs that a new plan must save, from 0 to 1.
     pub gain: f64,
-    /// Nothing is decided before the weight of all that is known is this.
+    /// Minimum total weight for a decision.
     pub weight_min: f64,
-    /// Ranges of keys that have weights of their own.
+    /// Maximum ranges of keys with weights of their own.
     pub ranges_max: usize,
 }
 
 impl Default for AdapterConfig {
-    /// Once a second, forgetting half in four; for a twentieth of all READs, which is a quarter of
-    /// a level in a tree of five levels; by a thousand queries.
+    /// Weights are collected once a second and halve in four seconds; a new plan must save a
+    /// twentieth of all READs, which is a quarter of a level in a tree of five levels, and needs a
+    /// thousand queries.
     fn default() -> Self {
         Self {
             every: Duration::from_secs(1),
@@ -43,22 +44,22 @@ impl Default for AdapterConfig {
 /// Whether to load another plan.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// Too little is known of queries.
+    /// Too little is known of the load.
     Unknown,
-    /// The plan that serves is good enough.
+    /// The active plan is good enough.
     Keep {
-        /// READs for a query with it.
+        /// READs per query with the active plan.
         reads: f64,
-        /// READs for a query with the best plan there is.
+        /// READs per query with the best plan.
         reads_best: f64,
     },
-    /// Another plan is worth while.
+    /// Another plan is worthwhile.
     Replace {
-        /// It.
+        /// The new plan.
         plan: Box<IndexPlan>,
-        /// READs for a query with the plan that serves.
+        /// READs per query with the active plan.
         reads: f64,
-        /// READs for a query with the new one.
+        /// READs per query with the new plan.
         reads_best: f64,
     },
 }
@@ -68,13 +69,13 @@ pub enum Verdict {
 pub struct Adapter {
     config: AdapterConfig,
     weights: KeyWeights,
-    /// The weights are as of this moment.
+    /// The moment that the weights refer to.
     as_of: Instant,
     due: Instant,
 }
 
 impl Adapter {
-    /// Knows nothing yet.
+    /// An adapter without weights.
     pub fn new(config: AdapterConfig, now: Instant) -> Self {
         Self {
             config,
@@ -89,7 +90,7 @@ impl Adapter {
         self.due
     }
 
-    /// What was asked for since the last time. The next time is then one interval after `now`.
+    /// Adds the weights since the previous call. The next call is due one interval after `now`.
     pub fn handle_weights(&mut self, now: Instant, weights: &KeyWeights) {
         self.fade_until(now);
         self.weights.add(weights);
@@ -104,12 +105,12 @@ impl Adapter {
         self.as_of = self.as_of.max(now);
     }
 
-    /// What is known of queries.
+    /// The known weights.
     pub fn weights(&self) -> &KeyWeights {
         &self.weights
     }
 
-    /// Whether to load another plan in place of the one that serves.
+    /// Whether to load another plan in place of the active one.
     ///
     /// # Errors
     /// As [`plan`].

@@ -28,8 +28,8 @@ fn big() -> TestTree {
     tree(0, (0, u64::MAX), shape, &mut Rng::new(5))
 }
 
-/// A second of queries, the hottest for the leaf with number `hot`, the others for those behind it
-/// by Zipf's law: with an exponent of 1, the logarithm of the rank is spread evenly.
+/// A second of queries, the most for the leaf with number `hot`, the others for those after it by
+/// Zipf's law: with an exponent of 1, the logarithm of the rank is spread evenly.
 fn queries(tree: &TestTree, hot: usize, rng: &mut Rng) -> KeyWeights {
     let mut leaves: Vec<_> = tree.nodes.iter().filter(|node| node.level == 0).collect();
     leaves.sort_by_key(|leaf| leaf.low);
@@ -93,8 +93,8 @@ fn a_new_plan_follows_the_workload() {
             active = Some(*plan);
         }
     }
-    // At once, and never while the workload stays as it is. When it has moved, at once for what is
-    // known then, and again as what was before is forgotten.
+    // At once, and never while the workload is unchanged. After a change, at once for what is known
+    // then, and again as the old weights fade.
     assert_eq!(replaced[..2], [0, 20], "replaced in seconds {replaced:?}");
     assert!(replaced.len() <= 5, "replaced in seconds {replaced:?}");
     assert!(best < 2.5, "{best} READs a query");
@@ -112,7 +112,7 @@ fn what_was_long_ago_counts_less() {
         "two half lives"
     );
     assert_eq!(adapter.weights().of(100, 109), 50.0);
-    // A clock that is not ahead changes nothing.
+    // A clock that has not advanced changes nothing.
     adapter.handle_weights(at(4), &KeyWeights::default());
     assert!((adapter.weights().of(0, 9) - 200.0).abs() < 1e-9);
 }
@@ -128,7 +128,7 @@ fn a_plan_ages_as_the_tree_is_split() {
     };
     let plan = plan(&trees, &weights, &limits).unwrap();
     assert_eq!(LevelsNow::new(&trees).reads(Some(&plan), &weights), 1.0);
-    // Every leaf is split in the middle of its keys: half of the keys are one step further.
+    // Every leaf is split in the middle of its keys: half of the keys need one more step.
     for inner in trees[0].nodes.iter_mut().filter(|inner| inner.level == 1) {
         let ends = inner.children.iter().skip(1).map(|child| child.0 - 1);
         let ends: Vec<u64> = ends.chain([inner.last]).collect();

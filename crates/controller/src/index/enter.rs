@@ -1,4 +1,4 @@
-//! What is entered into every switch beside plans: servers, queue pairs, the cables.
+//! Entries in every switch besides plans: servers, queue pairs, the cables.
 
 use super::NOBODY;
 use super::load::IndexLoadError;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 impl IndexRegistry {
-    /// Enters a server on all switches, or takes it out.
+    /// Enters a server on all switches, or removes it.
     ///
     /// # Errors
-    /// If a switch has no room; then nothing has changed.
+    /// If a switch lacks capacity; then nothing has changed.
     pub fn set_server(
         &mut self,
         site: &mut dyn Site,
@@ -33,11 +33,11 @@ impl IndexRegistry {
         Ok(())
     }
 
-    /// Enters a queue pair on all switches, or takes it out: its server's IP address, its number
+    /// Enters a queue pair on all switches, or removes it: its server's IP address, its number
     /// there.
     ///
     /// # Errors
-    /// If a switch has no room; then nothing has changed.
+    /// If a switch lacks capacity; then nothing has changed.
     pub fn set_query(
         &mut self,
         site: &mut dyn Site,
@@ -53,10 +53,10 @@ impl IndexRegistry {
         Ok(())
     }
 
-    /// Says on all switches which server takes requests over plain UDP at an address.
+    /// Sets on all switches the server of requests over plain UDP at an address.
     ///
     /// # Errors
-    /// If a switch has no room; then nothing has changed.
+    /// If a switch lacks capacity; then nothing has changed.
     pub fn set_udp_server(
         &mut self,
         site: &mut dyn Site,
@@ -79,9 +79,9 @@ impl IndexRegistry {
         }
     }
 
-    /// A switch has restarted with empty tables: enters servers and queue pairs again. The plan
-    /// that serves is given to it by [`load_step`](Self::load_step); which ports lead to other
-    /// switches is known to whoever enters the cables.
+    /// Handles a restart of a switch with empty tables: enters servers and queue pairs again. The
+    /// active plan is reloaded by [`load_step`](Self::load_step); the ports that lead to other
+    /// switches are entered by the caller that knows the cables.
     ///
     /// # Errors
     /// If its tables are smaller than they were.
@@ -127,7 +127,7 @@ pub(super) fn configs(site: &mut dyn Site) -> Vec<IndexConfig> {
     configs
 }
 
-/// Acts on a switch's index, if it has one.
+/// Calls `act` with a switch's index, if it has one.
 pub(super) fn on_one<R: Default, E>(
     site: &mut dyn Site,
     switch: usize,
@@ -143,8 +143,8 @@ pub(super) fn on_one<R: Default, E>(
     result
 }
 
-/// Enters something on all switches that have an index; if one refuses, what was entered is taken
-/// back.
+/// Makes an entry on all switches that have an index; if one refuses, the entries made are removed
+/// again.
 fn on_all<T: Copy>(
     site: &mut dyn Site,
     entry: Option<T>,

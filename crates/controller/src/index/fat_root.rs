@@ -1,13 +1,14 @@
-//! Which tree nodes the fat root takes the place of (fat-btree, section III-B).
+//! The choice of tree nodes that the fat root replaces (fat-btree, section III-B).
 //!
-//! Taking a tree node puts the ranges of its children in the place of its own. The tree node with
-//! the greatest weight goes first; since no tree node has more weight than its parent, and each
-//! costs the same if all are full, that saves as many steps of walks as there is room for. One
-//! whose children do not fit any more is left out, and lighter ones with fewer children are still
-//! tried: room is there to be used, and with tree nodes that are not full nothing is optimal.
+//! Taking a tree node replaces its own range by those of its children. The tree node with the
+//! greatest weight goes first; since no tree node has more weight than its parent, and each costs
+//! the same if all are full, that saves as many steps of walks as the capacity allows. One whose
+//! children do not fit any more is left out, and lighter ones with fewer children are still tried,
+//! to use the remaining capacity; with tree nodes that are not full the choice is not optimal in
+//! general.
 //!
-//! The roots of the servers' trees are where it begins: the children of a super-root that is always
-//! taken, and so are the gaps between them.
+//! The start is the roots of the servers' trees and the gaps between them: the children of a
+//! super-root that is always taken.
 
 use super::outline::{Forest, Spot};
 use super::plan::PlanError;
@@ -18,7 +19,7 @@ use std::collections::BinaryHeap;
 pub(super) struct Choice {
     /// Together all keys, ascending.
     pub spots: Vec<Spot>,
-    /// Tree nodes whose children found no room.
+    /// Tree nodes whose children did not fit.
     pub left_out: usize,
 }
 
@@ -30,7 +31,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// By weight. Where nothing is known, upper levels go first, and then lower keys.
+    /// The order among equal weights: upper levels go first, and then lower keys.
     fn rank(&self) -> (u8, Reverse<u64>) {
         (self.spot.level, Reverse(self.spot.low))
     }
@@ -57,7 +58,7 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// Chooses what becomes part of the fat root, which has room for `most` ranges.
+/// Chooses the contents of the fat root, which has at most `most` ranges.
 pub(super) fn choose(forest: &Forest<'_>, most: usize) -> Result<Choice, PlanError> {
     let mut spots = forest.roots()?;
     if spots.len() > most {

@@ -1,4 +1,4 @@
-//! Where a plan leads each key.
+//! The target of each key in a plan.
 
 use super::NOBODY;
 use super::plan::IndexPlan;
@@ -20,15 +20,15 @@ pub(super) enum Place {
 pub(super) struct Lead {
     pub low: u64,
     pub last: u64,
-    /// The last entry on the way there.
+    /// The last entry on the path there.
     pub place: Place,
     pub server: u16,
     pub node: u32,
-    /// Of the tree node, as far as is known.
+    /// The level of the tree node, as far as known.
     pub level: u8,
 }
 
-/// Where queries for a key end in the network.
+/// The end of a query's path in the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Led {
     /// The server.
@@ -41,14 +41,14 @@ pub struct Led {
     pub depth: usize,
 }
 
-/// How far queries are led by a plan.
+/// How far a plan leads queries.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Forecast {
-    /// The part of all queries that ends at each depth, as the switches count it; 0 is what nobody
-    /// has. All zero if nothing is known of queries.
+    /// The fraction of all queries that ends at each depth, as the switches count it; 0 is keys
+    /// without an owner. All zero if the load is unknown.
     pub by_depth: [f64; DEPTHS],
-    /// READs for a query until it has read a leaf, on average, as the tree was when the plan was
-    /// made. Zero if nothing is known.
+    /// Average READs per query until a leaf has been read, for the tree at the time of the plan.
+    /// Zero if the load is unknown.
     pub reads: f64,
 }
 
@@ -86,7 +86,7 @@ impl Forecast {
 }
 
 impl IndexPlan {
-    /// Where a key is led, once a bank with this plan serves.
+    /// The target of a key, once a bank with this plan serves.
     pub fn lookup(&self, key: u64) -> Led {
         let at = self.leads.partition_point(|lead| lead.low <= key) - 1;
         let lead = &self.leads[at];
@@ -146,7 +146,7 @@ impl IndexPlan {
             self.follow(below, entry.slot, leads);
             low = last.saturating_add(1);
         }
-        // What is beyond the last child stays.
+        // Keys beyond the last child stay.
         if node.pivots[held.used - 1] < lead.last {
             leads.push(Lead { low, ..lead });
         }

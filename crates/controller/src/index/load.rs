@@ -1,4 +1,4 @@
-//! Loading a plan into one switch, piece by piece.
+//! Loads a plan into one switch, piece by piece.
 
 use super::NOBODY;
 use super::leads::{Lead, Place};
@@ -9,7 +9,7 @@ use rackweave_programs::index::entries::{IndexConfig, LoadError, NO_SLOT};
 use rackweave_switch::table::TableError;
 use serde::{Deserialize, Serialize};
 
-/// Why a plan was not loaded, or something for the index not entered.
+/// Why a plan was not loaded, or an entry for the index not made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum IndexLoadError {
     /// No switch leads queries.
@@ -18,39 +18,39 @@ pub enum IndexLoadError {
     /// No switch has the fat root.
     #[error("no switch has room for a fat root; give one fat_ranges")]
     NoFatRoot,
-    /// A switch has less room than the plan needs.
+    /// A switch has less capacity than the plan needs.
     #[error(
         "the plan needs {needs} {what}, and switch {switch} has room for {has}; raise {setting}"
     )]
     NoRoom {
-        /// Which switch.
+        /// The switch.
         switch: usize,
-        /// Of what.
+        /// The resource.
         #[serde(with = "rackweave_base::text")]
         what: Text,
-        /// How many are needed.
+        /// The number needed.
         needs: usize,
-        /// How many there is room for.
+        /// The capacity.
         has: usize,
-        /// What to raise.
+        /// The setting to raise.
         #[serde(with = "rackweave_base::text")]
         setting: Text,
     },
-    /// No switch has a layer of the plan.
+    /// No switch has capacity for a layer of the plan.
     #[error("the plan has {layers} layers, but layer {layer} is in no switch; plan fewer layers")]
     NoLayer {
-        /// The first layer that is nowhere.
+        /// The first layer without a switch.
         layer: usize,
         /// The plan's layers.
         layers: usize,
     },
-    /// A server that is not entered.
+    /// A server has not been entered.
     #[error("server {server} is not entered; enter it before what names it")]
     UnknownServer {
         /// Its number.
         server: u16,
     },
-    /// Nothing is loaded that could serve.
+    /// No loaded plan can be activated.
     #[error("no plan is loaded on all switches: begin to load one, and load until it is done")]
     NotLoaded,
     /// A switch refused an entry.
@@ -61,21 +61,21 @@ pub enum IndexLoadError {
     Table(#[from] TableError),
 }
 
-/// What of a plan a switch has.
+/// The progress of loading a plan into a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     /// The bank has been emptied, and has the fat root if it is in this switch.
     is_begun: bool,
-    /// Layers of this switch that are complete.
+    /// Complete layers of this switch.
     layers: u8,
-    /// Tree nodes of the next one.
+    /// Loaded tree nodes of the next layer.
     nodes: usize,
-    /// It has all of it.
+    /// The switch has the complete plan.
     pub is_done: bool,
 }
 
 impl Cursor {
-    /// Nothing yet.
+    /// No progress yet.
     pub fn new(config: &IndexConfig) -> Self {
         Self {
             is_begun: false,
@@ -86,7 +86,7 @@ impl Cursor {
     }
 }
 
-/// Whether the switches have room for a plan.
+/// Checks that the switches have capacity for a plan.
 pub(super) fn check_room(configs: &[IndexConfig], plan: &IndexPlan) -> Result<(), IndexLoadError> {
     let here = || configs.iter().filter(|config| config.servers > 0);
     if here().next().is_none() {
@@ -105,7 +105,7 @@ pub(super) fn check_room(configs: &[IndexConfig], plan: &IndexPlan) -> Result<()
             continue;
         }
         let has_ranges = usize::from(config.fat_ranges);
-        // A switch without a fat root is given none.
+        // A switch without a fat root gets none.
         let ranges = if has_ranges == 0 {
             0
         } else {
@@ -178,7 +178,7 @@ pub(super) fn load_piece(
 }
 
 impl Place {
-    /// How often queries came by, as a switch has counted.
+    /// The number of queries that a switch has counted at this place.
     pub(super) fn hits(self, index: &Index, bank: usize) -> u64 {
         match self {
             Place::Range(range) => index.range_hits(bank, range),
@@ -190,8 +190,8 @@ impl Place {
 }
 
 impl IndexPlan {
-    /// The keys that a switch counts by themselves. Those that end at a tree node that others pass
-    /// are not among them, nor those that nobody has.
+    /// The keys that a switch counts separately. Those that end at a tree node that others pass are
+    /// not included, nor those without an owner.
     pub(super) fn counted(&self) -> Vec<Lead> {
         let mut leads = self.leads.clone();
         leads.retain(|lead| lead.server != NOBODY && self.slot_at(lead.place) == NO_SLOT);

@@ -1,5 +1,5 @@
-//! Two switches in a row, with a client at the first and servers at the second, or one that is
-//! both; and what becomes of queries.
+//! Two switches in a row, with a client at the first and servers at the second, or one switch for
+//! both; and the outcome of queries.
 
 use super::*;
 use crate::NodeAddress;
@@ -15,7 +15,7 @@ use rackweave_wire::{
 };
 
 pub(super) const CLIENT: PortId = PortId(1);
-/// Between the two switches.
+/// The port of the cable between the two switches.
 pub(super) const CABLE: PortId = PortId(9);
 pub(super) const SERVERS: u16 = 3;
 pub(super) const SHIFT: u8 = 10;
@@ -149,7 +149,7 @@ impl Rack {
         }
     }
 
-    /// All of a switch is lost.
+    /// Clears the whole state of a switch.
     pub fn restart(&mut self, at: usize) {
         let program = Pipeline::new(&self.configs[at], Memory::new(1 << 20));
         self.switches[at].restart(program).unwrap();
@@ -157,7 +157,7 @@ impl Rack {
         self.trust(at);
     }
 
-    /// The other switch, if there is one, is behind the cable.
+    /// Enters the cable, with the other switch, if there is one, behind it.
     pub fn trust(&mut self, at: usize) {
         if self.switches.len() == 2 {
             let index = &mut self.switches[at].program_mut().index;
@@ -165,7 +165,7 @@ impl Rack {
         }
     }
 
-    /// A query leaves its client for a server; what its first switch makes of it.
+    /// A query leaves its client for a server; returns it as rewritten by its first switch.
     pub fn send(&mut self, server: u16, key: u64) -> Option<Packet> {
         let headers = Headers {
             ethernet: Ethernet {
@@ -210,7 +210,7 @@ impl Rack {
         self.switches[0].poll_transmit(out)
     }
 
-    /// What is left of the way; the server's tree node that the query asks for at last.
+    /// The rest of the path; returns the server's tree node in the final query.
     pub fn arrive(&mut self, server: u16, packet: Option<Packet>) -> Option<u32> {
         let mut packet = packet?;
         if self.switches.len() == 2 {

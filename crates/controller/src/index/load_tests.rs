@@ -84,7 +84,8 @@ fn queries_are_led_as_planned() {
             0,
             "by the fat root and both layers: {depths:b}"
         );
-        // What nobody has, and what another server has, is led to the root of the one asked.
+        // Keys without an owner, or with another owner, are led to the root of the server that was
+        // asked.
         for key in [(1 << 63) + 1, (3 << 62) - 1, 3 << 62, u64::MAX] {
             assert_eq!(rack.ask(0, key), Some(ROOT), "seed {seed}: {key:#x}");
         }
@@ -101,7 +102,7 @@ fn no_query_sees_parts_of_two_plans() {
         registry.set_grace(grace);
         let (_, mut old) = trees(seed as u64);
         load_all(&mut rack, &mut registry, &old);
-        // Queries that are between the switches, with the plan that they began with.
+        // Queries between the switches, with the plan that they began with.
         let mut under_way = Vec::new();
         for round in 0..4 {
             let (_, new) = trees(1000 + 10 * seed as u64 + round);
@@ -123,7 +124,7 @@ fn no_query_sees_parts_of_two_plans() {
                 let step = registry.load_step(&mut rack, 7).unwrap();
                 steps += 1;
                 rack.now += Duration::from_micros(10);
-                // Queries are under way for less than the grace time.
+                // Queries are in flight for less than the grace time.
                 under_way.retain(|(sent, server, packet, led, context)| {
                     let is_old = rack.now.since(*sent) >= Duration::from_micros(40);
                     if is_old {
@@ -209,7 +210,7 @@ fn a_switch_that_restarts_is_given_everything_again() {
                 assert_eq!(rack.ask(server, key), Some(plan.lookup(key).node));
             }
         }
-        // What was being loaded is loaded there, too.
+        // The plan that was being loaded is loaded there, too.
         while registry.load_step(&mut rack, 6).unwrap() != LoadStep::Done {}
         registry.activate(&mut rack).unwrap();
         let next = registry.active().unwrap().clone();

@@ -1,13 +1,13 @@
 //! The index's control plane: mirrors `rackweave_programs::index` (fat-btree, sections III-B, III-C
 //! and IV).
 //!
-//! From the upper parts of the servers' trees ([`TreeOutline`]) and what is known of queries
-//! ([`KeyWeights`]) comes a [`plan()`]: the fat root and the layers below it. Its range tables are
-//! [`range_tables`]. The [`IndexRegistry`], which the controller has, loads plans into the switches
-//! while queries pass. The [`Adapter`] says when another plan is worth it.
+//! From the upper parts of the servers' trees ([`TreeOutline`]) and the known load ([`KeyWeights`])
+//! a [`plan()`] is made: the fat root and the layers below it. Its range tables are
+//! [`range_tables`]. The controller's [`IndexRegistry`] loads plans into the switches while queries
+//! pass. The [`Adapter`] decides when another plan is worthwhile.
 //!
-//! Making plans is pure: the same outlines and weights give the same plan. It knows no tree and no
-//! server; whoever does makes the outlines, and pins what a plan leads to before it is loaded.
+//! Making plans is pure: the same outlines and weights give the same plan. It uses no tree and no
+//! server; the caller makes the outlines, and pins what a plan leads to before it is loaded.
 
 mod adapt;
 mod enter;
@@ -34,6 +34,6 @@ pub use ranges::range_tables;
 pub use registry::{IndexRegistry, LoadStep};
 pub use weights::KeyWeights;
 
-/// The server of keys that nobody has: no queue pair leads there, so queries for them get the root
-/// of the server that they were sent to, whose fences tell the reader.
+/// The server of keys without an owner: no queue pair leads there, so queries for them get the root
+/// of the server that they were sent to, whose fences show the reader that the key is not there.
 pub const NOBODY: u16 = u16::MAX;

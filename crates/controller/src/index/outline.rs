@@ -1,4 +1,4 @@
-//! What the controller knows of the servers' trees, and how a walk through them goes on.
+//! The controller's knowledge of the servers' trees, and the steps of a walk through them.
 
 use super::plan::PlanError;
 use super::weights::KeyWeights;
@@ -20,18 +20,18 @@ pub struct Inner {
     pub children: Vec<(u64, u32)>,
 }
 
-/// The upper part of a server's tree. The tree nodes need not be of one moment.
+/// The upper part of a server's tree. The tree nodes need not be from the same moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeOutline {
     /// The server's number.
     pub server: u16,
     /// The index of its root.
     pub root: u32,
-    /// The least key that the server has.
+    /// The least key of the server.
     pub low: u64,
-    /// The greatest key that it has.
+    /// The greatest key of the server.
     pub last: u64,
-    /// Inner tree nodes. What a tree node leads to and is not among them is taken for a leaf.
+    /// Inner tree nodes. A child that is not among them counts as a leaf.
     pub nodes: Vec<Inner>,
 }
 
@@ -39,13 +39,13 @@ pub struct TreeOutline {
 /// there.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Spot {
-    /// Which tree; nothing where nobody has the keys.
+    /// The index of the tree; `None` for keys without an owner.
     pub tree: Option<usize>,
     pub node: u32,
     pub level: u8,
     /// The least key that is led there.
     pub low: u64,
-    /// The greatest one.
+    /// The greatest key that is led there.
     pub last: u64,
     pub weight: f64,
 }
@@ -71,12 +71,12 @@ impl<'a> Forest<'a> {
         })
     }
 
-    /// The roots, and between them the keys that nobody has: together all keys, ascending.
+    /// The roots, and between them the keys without an owner: together all keys, ascending.
     pub fn roots(&self) -> Result<Vec<Spot>, PlanError> {
         let mut order: Vec<usize> = (0..self.trees.len()).collect();
         order.sort_unstable_by_key(|&tree| self.trees[tree].low);
         let mut spots = Vec::with_capacity(2 * order.len() + 1);
-        // The first key that is not assigned yet; nothing if all are.
+        // The first key that is not assigned yet; `None` if all are.
         let (mut next, mut left) = (Some(0), None::<u16>);
         for tree in order {
             let outline = &self.trees[tree];
@@ -106,10 +106,10 @@ impl<'a> Forest<'a> {
         Ok(spots)
     }
 
-    /// What a walk can tell apart at a spot: the spots of the children, in ascending order, that
-    /// together cover its keys. Keys beyond the last child, because the tree node was split after
-    /// its parent had been looked at, stay where they are. Empty if the spot is a leaf, or if what
-    /// is known of the tree node does not fit what led there; then it has changed meanwhile.
+    /// The next spots of a walk: those of the children, in ascending order, which together cover
+    /// the spot's keys. Keys beyond the last child, because the tree node was split after its
+    /// parent was read, stay where they are. Empty if the spot is a leaf, or if the outline's tree
+    /// node does not match the spot; then it has changed meanwhile.
     pub fn children(&self, spot: &Spot) -> Vec<Spot> {
         let inner = spot.tree.and_then(|tree| self.nodes[tree].get(&spot.node));
         let fits = |inner: &&&Inner| {
@@ -147,7 +147,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Whether an outline makes sense by itself.
+/// Checks that an outline is consistent in itself.
 fn check(tree: &TreeOutline) -> Result<(), PlanError> {
     let bad = |node, what| {
         Err(PlanError::BadOutline {

@@ -1,10 +1,10 @@
-//! What is loaded into the switches: the fat root, and below it layer by layer the tree nodes that
-//! most queries pass (fat-btree, sections III-B and III-C).
+//! The contents of the switches: the fat root, and below it layer by layer the tree nodes that most
+//! queries pass (fat-btree, sections III-B and III-C).
 //!
-//! An entry leads to a tree node by its index. It is right as long as that tree node lives and its
-//! least key is not greater than those led there, whatever else happens to the tree: a reader that
-//! finds its key to the right of what it has read goes there. So whoever loads a plan has the
-//! servers *pin* its [targets](IndexPlan::targets) first, and leaves out what they could not pin
+//! An entry leads to a tree node by its index. It is correct as long as that tree node exists and
+//! its least key is not greater than those led there, however the tree changes: a reader whose key
+//! is to the right of the node that it has read moves right. So the caller has the servers *pin* a
+//! plan's [targets](IndexPlan::targets) before loading it, and leaves out what they could not pin
 //! ([`IndexPlan::without`]).
 
 use super::fat_root;
@@ -18,24 +18,24 @@ use rackweave_programs::index::entries::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The most layers that a query walks: more depths than that it cannot tell apart.
+/// Maximum number of layers that a query walks: more depths cannot be told apart in a query.
 pub const LAYERS_MAX: usize = DEPTHS - 2;
 
-/// What there is room for.
+/// The capacity for a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlanLimits {
     /// Ranges of the fat root.
     pub ranges: usize,
-    /// Tree nodes of each layer.
+    /// Maximum tree nodes of each layer.
     pub nodes_per_layer: usize,
-    /// Layers below the fat root.
+    /// Maximum layers below the fat root.
     pub layers: usize,
 }
 
 /// A tree node that an entry leads to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Target {
-    /// The server that has it.
+    /// Its server.
     pub server: u16,
     /// Its index.
     pub node: u32,
@@ -43,10 +43,10 @@ pub struct Target {
     pub low: u64,
 }
 
-/// Why there is no plan.
+/// Why no plan could be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The fat root has less room than there are trees, and gaps between their ranges.
+    /// The fat root has fewer ranges than there are trees and gaps between them.
     #[error(
         "the servers' trees and the gaps between them are {needs} ranges, and the fat root has \
          room for {has}; raise its ranges"
@@ -54,27 +54,27 @@ pub enum PlanError {
     TooFewRanges {
         /// Ranges needed.
         needs: usize,
-        /// Ranges there may be.
+        /// Ranges available.
         has: usize,
     },
-    /// More than any switch can have.
+    /// A limit is larger than any switch supports.
     #[error("{what}: {number} are asked for, at most {most} can be")]
     TooMany {
-        /// Of what.
+        /// The limit's name.
         what: &'static str,
-        /// How many are asked for.
+        /// The requested number.
         number: usize,
-        /// How many can be.
+        /// The maximum.
         most: usize,
     },
-    /// Two servers have the same key.
+    /// Two servers own the same key.
     #[error("servers {left} and {right} both have key {key:#x}; outlines of one map are needed")]
     Overlap {
-        /// One.
+        /// The first server.
         left: u16,
-        /// The other.
+        /// The second server.
         right: u16,
-        /// A key that both have.
+        /// A key that both own.
         key: u64,
     },
     /// A server's outline contradicts itself.
@@ -84,28 +84,28 @@ pub enum PlanError {
         server: u16,
         /// The tree node.
         node: u32,
-        /// What is wrong.
+        /// The contradiction.
         what: &'static str,
     },
-    /// The number of no server.
+    /// The reserved number that means no server.
     #[error("{NOBODY} is no server's number: it stands for keys that nobody has")]
     ReservedServer,
 }
 
-/// A tree node in a layer, as the plan knows it beyond its entries.
+/// A tree node in a layer, with the plan's data besides its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Held {
     pub server: u16,
     pub level: u8,
     pub low: u64,
-    /// What its entries lead to that have nothing better: itself, or the nearest tree node above
-    /// it that is pinned; and the level of that.
+    /// The target of its entries without a better one, and its level: the node itself, or its
+    /// nearest pinned ancestor.
     pub own: (u32, u8),
-    /// Children that keys lead to.
+    /// Number of children that keys lead to.
     pub used: usize,
 }
 
-/// What a plan takes, and what it leaves out.
+/// The size of a plan, and what it leaves out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlanSummary {
     /// Ranges of the fat root.
@@ -116,25 +116,25 @@ pub struct PlanSummary {
     pub tables: Vec<usize>,
     /// Tree nodes of each layer.
     pub nodes: Vec<usize>,
-    /// Tree nodes that the fat root had no room for.
+    /// Tree nodes that the fat root had no free ranges for.
     pub left_out: usize,
     /// Tree nodes that have more children than a switch can tell apart; walks end at them.
     pub too_wide: usize,
 }
 
-/// Everything that the switches are to know of the servers' trees.
+/// A plan: the switches' knowledge of the servers' trees.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct IndexPlan {
     /// The fat root.
     pub fat_root: FatRoot,
     /// The layers below it; the first is layer 1.
     pub layers: Vec<Vec<RegularNode>>,
-    /// The least key of each range of the fat root, and the level of what it leads to.
+    /// The least key of each range of the fat root; `levels` has the level of its target.
     pub(super) lows: Vec<u64>,
     pub(super) levels: Vec<u8>,
-    /// Beside `layers`.
+    /// Parallel to `layers`.
     pub(super) held: Vec<Vec<Held>>,
-    /// Where each key is led; together all keys, ascending.
+    /// The target of each key; together all keys, ascending.
     pub(super) leads: Vec<Lead>,
     /// The servers with the roots of their trees and the levels of these.
     pub(super) roots: Vec<(u16, u32, u8)>,
@@ -142,9 +142,9 @@ pub struct IndexPlan {
     too_wide: usize,
 }
 
-/// Makes a plan for the servers' trees that is as good for `weights` as the room allows. Without
-/// any weights upper levels go first; [`KeyWeights::from_counts`] of all keys says that all are
-/// asked for alike.
+/// Makes a plan for the servers' trees that is as good for `weights` as the limits allow. Without
+/// any weights upper levels go first; [`KeyWeights::from_counts`] over all keys means a uniform
+/// load.
 ///
 /// # Errors
 /// If an outline contradicts itself, two overlap, or the limits are too small or too large.
@@ -221,8 +221,8 @@ fn leaf(spot: &Spot) -> Child {
 }
 
 impl IndexPlan {
-    /// Adds a layer of the heaviest of the tree nodes that the layer above leads to; returns what
-    /// it leads to itself.
+    /// Adds a layer with the heaviest of the tree nodes that the layer above leads to; returns what
+    /// the new layer leads to.
     fn add_layer(
         &mut self,
         forest: &Forest<'_>,
@@ -235,7 +235,7 @@ impl IndexPlan {
         let mut chosen = Vec::new();
         for at in order {
             let mut children = forest.children(spot(at));
-            // Keys beyond all children stay where they are by themselves.
+            // Keys beyond all children stay at this node without an entry.
             children.pop_if(|last| last.node == spot(at).node);
             if children.is_empty() {
                 continue;
@@ -282,7 +282,7 @@ impl IndexPlan {
         }
     }
 
-    /// All tree nodes that entries lead to, but for the roots, which stay by themselves. Ascending,
+    /// All tree nodes that entries lead to, except the roots, which exist permanently. Ascending,
     /// each once.
     pub fn targets(&self) -> Vec<Target> {
         let ranges = self.fat_root.ranges.iter().zip(&self.lows);
@@ -301,7 +301,7 @@ impl IndexPlan {
             .map(|(server, node, low)| Target { server, node, low })
             .collect();
         targets.sort_unstable();
-        // Of one tree node with several ranges the least key comes first.
+        // Of a tree node with several ranges the least key is kept.
         targets.dedup_by_key(|target| (target.server, target.node));
         targets
     }
@@ -312,13 +312,13 @@ impl IndexPlan {
         at.map_or((ROOT, 0), |&(_, node, level)| (node, level))
     }
 
-    /// The same plan without some of its targets: what led there leads to the nearest tree node
-    /// above that is left. Layers below go on from there.
+    /// The same plan without some of its targets: entries that led there lead to the nearest
+    /// remaining ancestor. Walks continue from there through the layers below.
     pub fn without(mut self, failed: &[Target]) -> Self {
         let mut failed: Vec<(u16, u32)> = failed.iter().map(|t| (t.server, t.node)).collect();
         failed.sort_unstable();
         let is_gone = |server, node| failed.binary_search(&(server, node)).is_ok();
-        // By slot of the next layer: what leads there instead of the tree node itself.
+        // By slot of the next layer: the replacement target of the tree node itself.
         let mut own: Vec<(u16, (u32, u8))> = Vec::new();
         for at in 0..self.fat_root.ranges.len() {
             let FatRange { server, child } = self.fat_root.ranges[at];
@@ -346,7 +346,7 @@ impl IndexPlan {
         self
     }
 
-    /// What it takes.
+    /// The size of the plan.
     pub fn summary(&self) -> PlanSummary {
         let stages = &self.fat_root.stages;
         let tables = stages.iter().map(|entries| {
@@ -363,7 +363,7 @@ impl IndexPlan {
         }
     }
 
-    /// How far queries for keys with these weights would be led.
+    /// How far queries with these weights of keys would be led.
     pub fn forecast(&self, weights: &KeyWeights) -> Forecast {
         Forecast::new(&self.leads, weights)
     }

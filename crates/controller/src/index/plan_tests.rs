@@ -1,4 +1,4 @@
-//! Plans for trees that the tests make up, against plain searches of these trees.
+//! Plans for generated trees, compared with plain searches of these trees.
 
 use super::fat_root::choose;
 use super::outline::{Forest, Inner, TreeOutline};
@@ -19,7 +19,7 @@ fn everywhere() -> KeyWeights {
     KeyWeights::from_counts([(0, u64::MAX, 1 << 20)])
 }
 
-/// Keys worth asking for: around all bounds.
+/// Keys to test: around all bounds.
 fn probes(trees: &[TestTree]) -> Vec<u64> {
     let bounds = trees.iter().flat_map(|tree| tree.nodes.iter());
     let lows = bounds.map(|node| node.low).chain([0, u64::MAX]);
@@ -27,7 +27,8 @@ fn probes(trees: &[TestTree]) -> Vec<u64> {
     lows.flat_map(around).collect()
 }
 
-/// Demands that each key is led to a tree node on its way, and to nobody only if nobody has it.
+/// Asserts that each key is led to a tree node on its path, and to [`NOBODY`] only if it has no
+/// owner.
 fn check(plan: &IndexPlan, trees: &[TestTree], context: &str) {
     for key in probes(trees) {
         let led = read_plan(plan, key);
@@ -61,7 +62,7 @@ fn forest(seed: u64) -> (Vec<TestTree>, Vec<TreeOutline>, KeyWeights) {
                 full: rng.chance(0.3),
                 levels,
             };
-            // Some with gaps between them.
+            // Some with gaps in between.
             let low = part * u64::from(server) + rng.below(2) * rng.below(part / 4);
             let last = part * (u64::from(server) + 1) - 1 - rng.below(2) * rng.below(part / 4);
             tree(server, (low, last), shape, &mut rng)
@@ -175,7 +176,7 @@ fn what_could_not_be_pinned_gives_way_to_what_is_above() {
             if was.server == NOBODY {
                 continue;
             }
-            // The deepest tree node on the way that an entry led to and that is left, or the root.
+            // The deepest remaining tree node on the path that an entry led to, or the root.
             let tree = trees.iter().find(|tree| tree.has(key)).unwrap();
             let way = tree.way(key);
             let end = way.iter().position(|&node| node == was.node).unwrap();
@@ -190,7 +191,7 @@ fn what_could_not_be_pinned_gives_way_to_what_is_above() {
     }
 }
 
-/// The greatest weight that any choice of tree nodes has: all that are closed towards the root.
+/// The greatest weight of any choice of tree nodes that includes all ancestors of each.
 fn best(tree: &TestTree, weights: &KeyWeights, ranges: usize) -> f64 {
     let inner: Vec<_> = tree.nodes.iter().filter(|node| node.level > 0).collect();
     assert!(inner.len() <= 16, "small trees only");
@@ -308,7 +309,7 @@ fn more_than_sixteen_children_are_too_many_for_a_layer_but_not_for_the_fat_root(
     check(&in_root, &[tree], "17 children");
 }
 
-/// A tree of two levels whose tree nodes are of different moments.
+/// A tree of two levels whose tree nodes are from different moments.
 fn torn() -> TreeOutline {
     let inner = |index, level, low, last, children| Inner {
         index,
@@ -324,11 +325,11 @@ fn torn() -> TreeOutline {
         last: u64::MAX,
         nodes: vec![
             inner(1, 2, 0, u64::MAX, vec![(0, 2), (100, 3), (200, 4)]),
-            // Split since the root was looked at: 50 to 99 are in a new tree node.
+            // Split since the root was read: 50 to 99 are in a new tree node.
             inner(2, 1, 0, 49, vec![(0, 10), (25, 11)]),
-            // Has become a leaf's index, or another level's.
+            // Its index was reused for a leaf, or for another level.
             inner(3, 2, 100, 199, vec![(100, 12), (150, 13)]),
-            // Begins further to the right than the root says.
+            // Begins further to the right than in the root.
             inner(4, 1, 250, u64::MAX, vec![(250, 14), (300, 15)]),
         ],
     }

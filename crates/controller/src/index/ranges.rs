@@ -1,53 +1,53 @@
-//! Range tables: which of n adjacent ranges a 64-bit key is in, by four matches of 16 bits each
-//! (fat-btree, section III-B, Algorithm 1).
+//! Range tables: find the one of n adjacent ranges that contains a 64-bit key, by four matches of
+//! 16 bits each (fat-btree, section III-B, Algorithm 1).
 //!
-//! A table stands for all keys that begin with the same slices; its entries say, by the next slice,
-//! either the range or the table of the next stage. The paper's algorithm goes through all 2^16
+//! A table covers all keys that begin with the same slices; its entries map the next slice either
+//! to the range or to the table of the next stage. The paper's algorithm goes through all 2^16
 //! slices of a table. This one goes through the bounds between ranges: a slice with a bound inside
-//! needs a table of its own, and what lies between two such slices is one entry. All stages
+//! needs a table of its own, and the slices between two such slices are one entry. All stages
 //! together take O(n) steps.
 //!
 //! # How many entries
 //!
 //! The paper promises at most 2 n entries a stage, but its construction does not keep that: n − 1
 //! bounds, each alone in a slice of the first stage, have n − 1 tables in the second, with three
-//! entries each (what is left of the bound, the slice with the bound, what is right of it). One
-//! rule mends it. A table bears the number of the range of its first key, which no two tables of a
-//! stage share, and *a key that no entry of a table matches is in the range that bears the table's
-//! number*. A switch has that for nothing: what names the table is in the register for the result,
-//! and an entry that matches overwrites it. So the first entry of each table, where it leads to
-//! that range, is left out. A table with m bounds inside then has at most 2 m entries (at most two
-//! for each bound: the slice with the bound, what is right of it), and a stage at most 2 (n − 1).
-//! The first stage keeps its first entry: 2 n − 1.
+//! entries each (left of the bound, the slice with the bound, right of it). One rule fixes it. A
+//! table has the number of the range of its first key, which no two tables of a stage share, and *a
+//! key that no entry of a table matches is in the range with the table's number*. A switch needs no
+//! extra work for that: the number that names the table is in the register for the result, and an
+//! entry that matches overwrites it. So the first entry of each table, if it leads to that range,
+//! is left out. A table with m bounds inside then has at most 2 m entries (at most two for each
+//! bound: the slice with the bound, right of it), and a stage at most 2 (n − 1). The first stage
+//! keeps its first entry: 2 n − 1.
 
 use rackweave_programs::index::entries::{Next, SLICES, SliceEntry};
 
 /// Bits of a slice.
 const WIDTH: u32 = 16;
 
-/// What becomes of the entry at a table's beginning that leads to the range of the table's number.
+/// The treatment of the entry at a table's beginning that leads to the range of the table's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FirstRun {
     /// It is left out, except in the first stage.
     Implied,
-    /// It is written, as the paper does.
+    /// It is written, as in the paper.
     #[cfg(test)]
     Written,
 }
 
-/// A table that is still to be made.
+/// A table to be made.
 struct Table {
     /// The range of its first key.
     number: u16,
-    /// The ranges that begin inside of it, not at its first key.
+    /// The first of the ranges that begin inside it, not at its first key.
     first: usize,
     /// The range after the last of them.
     end: usize,
 }
 
-/// The tables for ranges that cover all keys: range `i` begins at `lows[i]` and ends where the
-/// next one begins. At most `2 * lows.len()` entries a stage, since a table has no entry for the
-/// range of its first key, which bears its number ([`Next::Table`]).
+/// The tables for ranges that cover all keys: range `i` begins at `lows[i]` and ends where the next
+/// one begins. At most `2 * lows.len()` entries a stage, since a table has no entry for the range
+/// of its first key, whose number it has ([`Next::Table`]).
 ///
 /// # Panics
 /// If `lows` does not begin with zero, does not ascend, or has more than 2^16 elements.
@@ -97,7 +97,7 @@ struct Slices<'a> {
     shift: u32,
     /// The greatest slice.
     last: u16,
-    /// Whether what a table's number says already is left out.
+    /// Whether the entry implied by a table's number is left out.
     skip: bool,
 }
 
@@ -106,12 +106,12 @@ impl Slices<'_> {
         (low >> self.shift) as u16 & self.last
     }
 
-    /// Whether a bound lies between two slices.
+    /// Whether a bound is exactly between two slices.
     fn is_between(&self, low: u64) -> bool {
         low & ((1 << self.shift) - 1) == 0
     }
 
-    /// Makes a table's entries, and notes the tables that they lead to.
+    /// Makes a table's entries, and records the tables that they lead to.
     fn cut(&self, table: &Table, entries: &mut Vec<SliceEntry>, next: &mut Vec<Table>) {
         let mut enter = |first: u16, last: u16, next: Next| {
             let is_implied = next == Next::Range(table.number);
@@ -124,7 +124,7 @@ impl Slices<'_> {
                 });
             }
         };
-        // The slices from `begun` on are in `range`, as far as is known.
+        // The slices from `begun` on are in `range`, as far as known.
         let (mut begun, mut range) = (Some(0u16), table.number);
         let mut at = table.first;
         while at < table.end {

@@ -1,4 +1,4 @@
-//! The tables against a plain search.
+//! The tables compared with a plain search.
 
 use super::*;
 use rackweave_base::Rng;
@@ -25,7 +25,7 @@ fn read(stages: &[Vec<SliceEntry>], width: u32, key: u64) -> u16 {
     panic!("the last stage leads to another table");
 }
 
-/// The same by going through the ranges.
+/// The same by searching the ranges.
 fn search(lows: &[u64], key: u64) -> u16 {
     (lows.partition_point(|&low| low <= key) - 1) as u16
 }
@@ -159,7 +159,7 @@ fn ranges_around_every_border_of_slices() {
 
 #[test]
 fn as_many_entries_as_promised_where_the_paper_would_need_more() {
-    // Each bound alone in a slice of the first stage, and slices without any between them.
+    // Each bound alone in a slice of the first stage, and slices without any in between.
     let lows = sorted(
         (1..100)
             .map(|k| ((2 * k) << 48) + (7 << 32) + (7 << 16) + 7)

@@ -1,14 +1,15 @@
-//! What the controller has entered into the switches, and how plans are loaded and served.
+//! The controller's entries in the switches, and the loading and activation of plans.
 //!
-//! Every table has two banks. One serves, by being what first switches write into queries; the
-//! other is filled piece by piece, on all switches, while packets pass. Only when all of them have
-//! all of it is it made the one that serves, one write at each switch. Queries that began before
-//! go on in the old bank, so that is left as it is for a *grace time*, longer than a query may be
-//! under way in the network. No query ever sees parts of two plans, or a plan that is half loaded.
+//! Every table has two banks. One is active: the first switches of queries write its number into
+//! them; the other is filled piece by piece, on all switches, while packets pass. Only when all
+//! switches have the complete plan is it activated, by one write at each switch. Earlier queries
+//! continue in the old bank, so that is not changed for a *grace time*, longer than a query may be
+//! in flight in the network. No query ever sees parts of two plans, or a half-loaded plan.
 //!
 //! A switch that has restarted gets servers and queue pairs again at once, and leads its own
-//! clients' queries to the root until it has been given the plan again. Other switches' queries
-//! find it less deep than it was, never wrong: what of the plan is not there yet is not walked.
+//! clients' queries to the root until the plan has been reloaded. Other switches' queries are led
+//! less deep there than before, never to a wrong node: parts of the plan that are not loaded yet
+//! are not walked.
 
 use super::enter::{configs, on_one};
 use super::load::{Cursor, IndexLoadError, check_room, load_piece};
@@ -23,21 +24,20 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// How long queries may be under way in the network, as long as nobody says otherwise: a NIC has
-/// given up long before.
+/// Default for how long queries may be in flight in the network: a NIC has given up long before.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How far loading has come.
+/// The progress of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadStep {
-    /// Queries may still be under way in the bank. It can be filled from this moment on.
+    /// Queries may still be in flight in the bank. It can be filled from this moment on.
     Wait {
         /// The moment.
         until: Instant,
     },
     /// There is more to load.
     More,
-    /// All switches have all of it.
+    /// All switches have the complete plan.
     Done,
 }
 
@@ -51,11 +51,11 @@ pub(super) struct Placed {
 #[derive(Clone, Debug)]
 struct Loading {
     placed: Placed,
-    /// By switch: how far it has come.
+    /// The progress of each switch.
     cursors: Vec<Cursor>,
 }
 
-/// What the controller knows of the index in the switches.
+/// The controller's state of the index in the switches.
 #[derive(Debug)]
 pub struct IndexRegistry {
     grace: Duration,
@@ -64,9 +64,9 @@ pub struct IndexRegistry {
     pub(super) queries: BTreeMap<(Ipv4Addr, Qpn), QueryEntry>,
     active: Option<Placed>,
     loading: Option<Loading>,
-    /// When the bank that served before may be used again.
+    /// When the bank that was active before may be reused.
     free_from: Instant,
-    /// Switches that are being given the active plan again.
+    /// Switches into which the active plan is being reloaded.
     behind: BTreeMap<usize, Cursor>,
 }
 
@@ -91,25 +91,24 @@ impl Controller {
         &self.index
     }
 
-    /// The index in the switches, to be changed.
+    /// The index in the switches, for changes.
     pub fn index_mut(&mut self) -> &mut IndexRegistry {
         &mut self.index
     }
 }
 
 impl IndexRegistry {
-    /// Says how long a query may be under way in the network: NICs ask again what is not answered,
-    /// so this is about packets, not about queries that are asked again. 100 ms unless said
-    /// otherwise.
+    /// Sets how long a query may be in flight in the network. This is about packets: a NIC repeats
+    /// unanswered queries in new packets. 100 ms by default.
     pub fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
     }
 
-    /// Begins to load a plan into the bank that does not serve. One that was being loaded is
+    /// Begins to load a plan into the inactive bank. A plan that was being loaded there is
     /// forgotten. The servers have pinned the plan's [targets](IndexPlan::targets).
     ///
     /// # Errors
-    /// If a switch has no room for it, a layer is in no switch, or a server is not entered. Then
+    /// If a switch lacks capacity for it, a layer fits no switch, or a server is not entered. Then
     /// nothing has changed.
     pub fn begin_load(
         &mut self,
@@ -132,7 +131,7 @@ impl IndexRegistry {
         Ok(())
     }
 
-    /// Goes on loading: switches that have restarted first, then the plan that was begun. At most
+    /// Continues loading: first switches that have restarted, then the plan that was begun. At most
     /// `budget` tree nodes are written to each switch; the fat root is written at once.
     ///
     /// # Errors
@@ -164,7 +163,7 @@ impl IndexRegistry {
         Ok(if done { LoadStep::Done } else { LoadStep::More })
     }
 
-    /// Gives the active plan to switches that have restarted. True if all have it.
+    /// Reloads the active plan into switches that have restarted. Returns true if all have it.
     fn catch_up(&mut self, site: &mut dyn Site, budget: usize) -> Result<bool, IndexLoadError> {
         let Some(Placed { plan, bank }) = &self.active else {
             self.behind.clear();
@@ -182,7 +181,7 @@ impl IndexRegistry {
         Ok(self.behind.is_empty())
     }
 
-    /// What a switch had is lost.
+    /// Handles the loss of a switch's state.
     pub(super) fn begin_again(&mut self, site: &mut dyn Site, switch: usize) {
         let Some(config) = configs(site).get(switch).copied() else {
             return;
@@ -196,7 +195,7 @@ impl IndexRegistry {
         }
     }
 
-    /// Makes what was loaded the plan that serves.
+    /// Activates the loaded plan.
     ///
     /// # Errors
     /// If it is not loaded everywhere yet.
@@ -214,7 +213,7 @@ impl IndexRegistry {
             serve(site, switch, Some(placed.bank))?;
         }
         self.loading = None;
-        // They have the new plan; nobody needs the old one there.
+        // They have the new plan and no longer need the old one.
         self.behind.clear();
         if self.active.replace(placed).is_some() {
             self.free_from = site.now() + self.grace;
@@ -222,7 +221,8 @@ impl IndexRegistry {
         Ok(())
     }
 
-    /// Has no plan serve any more: queries are led to the root. What was being loaded is forgotten.
+    /// Deactivates the plan: queries are led to the root. A plan that was being loaded is
+    /// forgotten.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -238,29 +238,30 @@ impl IndexRegistry {
         Ok(())
     }
 
-    /// The plan that serves.
+    /// The active plan.
     pub fn active(&self) -> Option<&Arc<IndexPlan>> {
         self.active.as_ref().map(|placed| &placed.plan)
     }
 
-    /// The bank that serves.
+    /// The active bank.
     pub fn active_bank(&self) -> Option<usize> {
         self.active.as_ref().map(|placed| placed.bank)
     }
 
-    /// From when on no query is under way any more in the bank that served last: then a new plan
-    /// can be loaded there, and what the servers had pinned for the old one be unpinned.
+    /// The moment from which no query is in flight any more in the previously active bank: then a
+    /// new plan can be loaded there, and what the servers had pinned for the old one can be
+    /// unpinned.
     pub fn free_from(&self) -> Instant {
         self.free_from
     }
 
-    /// Whether switches that have restarted lack the plan that serves.
+    /// Whether switches that have restarted lack the active plan.
     pub fn is_behind(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// Tree nodes that must stay pinned now: what the plans in both banks lead to, as far as they
-    /// serve or are loaded.
+    /// Tree nodes that must stay pinned: the targets of the plans in both banks that are active or
+    /// being loaded.
     pub fn targets(&self) -> Vec<Target> {
         let loading = self.loading.as_ref().map(|loading| &loading.placed);
         let placed = self.active.iter().chain(loading);
@@ -270,8 +271,8 @@ impl IndexRegistry {
         targets
     }
 
-    /// How often keys were asked for since the last call, or since the plan that serves was made
-    /// to, by the switches' hit counters.
+    /// How often keys were asked for since the last call, or since the activation of the plan, by
+    /// the switches' hit counters.
     pub fn take_hits(&self, site: &mut dyn Site) -> KeyWeights {
         let Some(Placed { plan, bank }) = &self.active else {
             return KeyWeights::default();
@@ -292,7 +293,7 @@ impl IndexRegistry {
     }
 }
 
-/// Says which bank of a switch serves.
+/// Sets the active bank of a switch.
 fn serve(site: &mut dyn Site, switch: usize, bank: Option<usize>) -> Result<(), IndexLoadError> {
     on_one(site, switch, |index| index.set_active(bank))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Trees for the tests, and the switch's walk as the tests understand it.
+//! Trees for the tests, and a reference implementation of the switch's walk.
 
 use super::NOBODY;
 use super::leads::Led;
@@ -7,7 +7,7 @@ use super::plan::IndexPlan;
 use rackweave_base::Rng;
 use rackweave_programs::index::entries::{BRANCHES, NO_SLOT, Next, ROOT};
 
-/// A tree node of a tree that was made up.
+/// A tree node of a generated tree.
 #[derive(Clone, Debug)]
 pub(super) struct TestNode {
     pub index: u32,
@@ -29,7 +29,7 @@ pub(super) struct Shape {
     pub fan_out: usize,
     /// All inner tree nodes have `fan_out` children.
     pub full: bool,
-    /// Above the leaves.
+    /// Number of levels above the leaves.
     pub levels: u8,
 }
 
@@ -104,7 +104,7 @@ impl TestTree {
         (self.nodes[0].low..=self.nodes[0].last).contains(&key)
     }
 
-    /// All tree nodes that have the key, from the root on: found by looking at every one.
+    /// All tree nodes that have the key, from the root down: found by checking every one.
     pub(super) fn way(&self, key: u64) -> Vec<u32> {
         let has = |node: &&TestNode| (node.low..=node.last).contains(&key);
         let mut way: Vec<_> = self.nodes.iter().filter(has).collect();

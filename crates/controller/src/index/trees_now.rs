@@ -1,7 +1,7 @@
-//! What a plan is worth in trees that have changed since it was made.
+//! The value of a plan in trees that have changed since it was made.
 //!
-//! A tree node that has been split is still where keys of its right half are led; from there a
-//! reader takes one step to the right for each tree node that now lies between.
+//! Keys of the right half of a tree node that has been split are still led to it; from there a
+//! reader takes one step to the right for each tree node that is now in between.
 
 use super::outline::TreeOutline;
 use super::plan::IndexPlan;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 struct Levels {
     /// By level, ascending.
     lows: Vec<Vec<u64>>,
-    /// By index: the level, as far as it is known.
+    /// By index: the level, as far as known.
     level_of: BTreeMap<u32, u8>,
     low: u64,
     last: u64,
 }
 
-/// All servers' trees.
+/// The current levels of all servers' trees.
 pub(super) struct LevelsNow(BTreeMap<u16, Levels>);
 
 impl LevelsNow {
@@ -31,8 +31,8 @@ impl LevelsNow {
         )
     }
 
-    /// READs for a query until it has read a leaf, on average over the weights of what servers
-    /// have. Zero if nothing is known of it. Without a plan all begin at the root.
+    /// READs per query until a leaf has been read, averaged over the weights of keys that have a
+    /// server. Zero if no weights are known. Without a plan all queries begin at the root.
     pub(super) fn reads(&self, plan: Option<&IndexPlan>, weights: &KeyWeights) -> f64 {
         let (mut reads, mut all) = (0.0, 0.0);
         for tree in self.0.values() {
@@ -82,12 +82,13 @@ impl Levels {
         }
     }
 
-    /// READs for the keys of a range that are led to the tree node of a level with the least of
-    /// them, times their weight.
+    /// Weighted READs for the keys of a range that are led to a tree node of the given level, in
+    /// which the least of them is.
     fn reads(&self, level: u8, (low, last): (u64, u64), weights: &KeyWeights) -> f64 {
         let down = f64::from(level) + 1.0;
         let lows = self.lows.get(usize::from(level)).map_or(&[][..], |it| it);
-        // Each tree node that begins further to the right is one step more for all keys from there.
+        // Each tree node that begins further to the right costs one more step for all keys from
+        // there.
         let steps = &lows[lows.partition_point(|&it| it <= low)..];
         let steps = steps.iter().take_while(|&&it| it <= last);
         let right: f64 = steps.map(|&from| weights.of(from, last)).sum();

@@ -3,7 +3,7 @@
 use core::mem;
 use serde::{Deserialize, Serialize};
 
-/// Keys from `low` to `last` that together have `weight`, each the same part of it.
+/// Keys from `low` to `last` that together have `weight`, each the same fraction of it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Piece {
     low: u64,
@@ -11,19 +11,19 @@ struct Piece {
     weight: f64,
 }
 
-/// How often which keys are asked for, as far as samples and counters tell: a weight for each of
-/// some disjoint ranges of keys, spread evenly over the keys of a range. Weights are counts; they
-/// cease to be whole numbers when old ones are made to [fade](Self::fade).
+/// How often keys are asked for, from samples and counters: a weight for each of some disjoint
+/// ranges of keys, spread evenly over the keys of a range. Weights are counts; they are no longer
+/// whole numbers when old ones have been made to [fade](Self::fade).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct KeyWeights {
     /// Ascending and disjoint.
     pieces: Vec<Piece>,
-    /// The weight of all pieces before each, and at last that of all.
+    /// The total weight of the pieces before each, and finally of all.
     before: Vec<f64>,
 }
 
 impl KeyWeights {
-    /// From keys that were asked for, in any order, each counted once.
+    /// From sampled keys, in any order, each counted once.
     pub fn from_samples(samples: &[u64]) -> Self {
         let mut keys = samples.to_vec();
         keys.sort_unstable();
@@ -64,12 +64,12 @@ impl KeyWeights {
         Self { pieces, before }
     }
 
-    /// Whether nothing is known.
+    /// Whether no weights are known.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Ranges of keys that have weights of their own.
+    /// Number of ranges of keys with weights of their own.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
@@ -104,7 +104,7 @@ impl KeyWeights {
         (self.before[at] + part).min(self.before[at + 1])
     }
 
-    /// All weights become `factor` times what they are. One of zero forgets all.
+    /// Multiplies all weights by `factor`. Zero forgets all.
     ///
     /// # Panics
     /// If the factor is negative or not a number.
@@ -118,7 +118,7 @@ impl KeyWeights {
         *self = Self::new(pieces);
     }
 
-    /// Adds the weights of `other`. Where ranges overlap they are cut at each other's ends.
+    /// Adds the weights of `other`. Overlapping ranges are cut at each other's ends.
     pub fn add(&mut self, other: &Self) {
         // The greatest key of each range, and the key before its least one.
         let pieces = self.pieces.iter().chain(&other.pieces);
@@ -138,13 +138,13 @@ impl KeyWeights {
         *self = Self::new(sum);
     }
 
-    /// Makes do with `most` ranges or some more: neighbours that are light become one. A range that
-    /// has more than a fair share of the weight stays as it is.
+    /// Reduces the number of ranges to about `most`: light neighbours are merged. A range that has
+    /// more than a fair share of the weight is not changed.
     pub fn simplify(&mut self, most: usize) {
         if self.pieces.len() <= most {
             return;
         }
-        // Two neighbours that were not joined have more than `fair` together.
+        // Two neighbours that were not merged have more than `fair` together.
         let fair = 2.0 * self.total() / most.max(1) as f64;
         let mut joined: Vec<Piece> = Vec::with_capacity(most + 1);
         for piece in &self.pieces {

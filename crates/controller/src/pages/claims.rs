@@ -1,16 +1,15 @@
-//! What nodes say of their buffer frames when a lost directory is made again, and what follows for
-//! each page.
+//! What nodes claim about their buffer frames when a lost directory is rebuilt, and the resulting
+//! state of each page.
 //!
-//! - Who has a page's latch has its newest version; nobody else can have changed it.
-//! - A changed page may have been changed again by another node, written home and dropped there;
-//!   then nothing but the home shows it, whose header says in which directory's life it got which
+//! - A node that holds a page's latch has its newest version; no other node can have changed it.
+//! - A changed page may have been changed again by another node, written home (to storage) and
+//!   dropped there; then only the home shows it: its header contains the directory's epoch and the
 //!   version. So the highest claim is compared with the home. If the target cannot tell, the node
-//!   with that claim gets the latch, and finds out when it can
-//!   (`rackweave_endpoint::page_store`); until then the page is locked, and counts as lost should
-//!   that node die.
-//! - All other pages are at home, under a version number that no copy bears.
+//!   with that claim gets the latch, and finds out when it can (`rackweave_endpoint::page_store`);
+//!   until then the page is locked, and counts as lost should that node die.
+//! - All other pages are at home, under a version number that no copy has.
 //!
-//! If a node does not answer, nobody knows what it had: all pages but those that others have
+//! If a node does not reply, its claims are unknown: all pages except those that others have
 //! latched are lost.
 
 use super::nvme;
@@ -22,11 +21,11 @@ use rackweave_wire::fabric::page::{FrameState, LatchWord, PageHeader, PageId, Pl
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
-/// Versions of pages that a new directory knows nothing of begin at a multiple of this: no page is
+/// Versions of pages without known state in a new directory begin at a multiple of this: no page is
 /// changed so often between two losses of the directory.
 const VERSIONS: u64 = 1 << 32;
 
-/// What a node says of a page.
+/// A node's claim about a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Claim {
     node: NodeId,
@@ -34,20 +33,20 @@ struct Claim {
     state: FrameState,
 }
 
-/// What all nodes say.
+/// The claims of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     claims: BTreeMap<PageId, Vec<Claim>>,
-    /// What nodes have yet to find out for the directory of before: where that stands.
+    /// Open questions of the previous directory to nodes: where their words are.
     doubts: BTreeMap<PageId, Vec<(NodeId, Rkey, u64)>>,
-    /// A node did not answer, so some claims are missing.
+    /// A node did not reply, so some claims are missing.
     is_partial: bool,
-    /// Versions of pages of which nothing is known.
+    /// The version of pages without known state.
     version: u64,
 }
 
 impl Controller {
-    /// What all nodes say of their buffer frames.
+    /// Collects the claims of all nodes about their buffer frames.
     pub(super) fn survey(&self, site: &mut dyn Site, is_partial: bool) -> Survey {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let page_size = registry.spec.page_size;
@@ -91,7 +90,7 @@ impl Controller {
                 };
                 let is_sure = state.is_latched() && !state.is_changed();
                 if !is_sure && in_doubt == Some(page) && version == Some(doubted + 1) {
-                    // The node gives it its new number just now.
+                    // The node is giving it the new number just now.
                     state = state.renumbered(doubted);
                 }
                 if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
@@ -112,14 +111,14 @@ impl Controller {
         survey
     }
 
-    /// What follows for a page from what the nodes say. Tells the node that has to find out.
+    /// The state of a page that results from the claims. Notifies the node that has to find out.
     pub(super) fn settle_claims(
         &mut self,
         site: &mut dyn Site,
         page: PageId,
         survey: &Survey,
     ) -> EntryState {
-        // A node must not find out for a directory that is lost: it would give up what this one
+        // A node must not find out for a lost directory: it would give up what this directory
         // believes it to have. By now this directory may have asked about another page there.
         for &(node, rkey, doubt) in survey.doubts.get(&page).into_iter().flatten() {
             let in_doubt = site.load_word(node, rkey, doubt).map(u64::from_le_bytes);
@@ -128,7 +127,7 @@ impl Controller {
             }
         }
         let registry = self.pages.as_ref().expect("as the caller knows");
-        // What was given up does not come back.
+        // Versions that were given up do not come back.
         let floor = registry.accepted.get(&page).copied().unwrap_or(0);
         let claims = survey.claims.get(&page).map_or(&[][..], Vec::as_slice);
         let counts = |claim: &&Claim| claim.state.version() >= floor;
@@ -145,14 +144,14 @@ impl Controller {
             settled => settled,
         };
         match (settled, known) {
-            // Older than the one that was lost.
+            // Older than the lost version.
             (Settled::Newest(claim), Some(known))
                 if claim.state.content_version() <= known.version =>
             {
                 lost(known.version)
             }
             (Settled::Newest(claim), _) => state_of(claim),
-            // Unless a newer version has come home since.
+            // Unless a newer version has been written home since.
             (Settled::Certain(state), Some(known)) if state.holder.is_none() => {
                 match self.home_of(site, page) {
                     Home::Has(version) if version > known.version => state,
@@ -169,7 +168,7 @@ impl Controller {
                 }
                 state
             }
-            // An older version than the one that was lost.
+            // An older version than the lost one.
             (Settled::Doubted(claim), Some(known))
                 if claim.state.content_version() <= known.version =>
             {
@@ -178,8 +177,8 @@ impl Controller {
             (Settled::Doubted(claim), _) => {
                 self.doubt(site, page, claim, survey.version);
                 EntryState {
-                    // If the home is newer, nobody knows by how much: a number behind the claim's
-                    // may be that of a copy which is older than the home.
+                    // If the home is newer, the difference is unknown: a number just above the
+                    // claim's may be that of a copy which is older than the home.
                     latch: LatchWord::open(survey.version).locked(),
                     holder: Some(claim.node.0),
                     doubted: true,
@@ -187,7 +186,7 @@ impl Controller {
                 }
             }
             (Settled::Lost, _) => {
-                // What is at home now may be older than what is lost, whatever its version.
+                // The version at home may be older than the lost one, whatever its number.
                 let version = survey.version;
                 self.note_lost([LostPage { page, version }]);
                 lost(version)
@@ -195,7 +194,7 @@ impl Controller {
         }
     }
 
-    /// Looks at the home of a page that a node claims to have newer.
+    /// Checks the home of a page of which a node claims a newer version.
     fn compare_with_home(
         &self,
         site: &mut dyn Site,
@@ -212,12 +211,12 @@ impl Controller {
                 doubted: false,
                 place: Place::HOME,
             }),
-            // A write from before may yet end there, and make it an older version that is whole.
+            // An earlier write may still complete there, and make it a valid older version.
             Home::Damaged => Settled::Lost,
         }
     }
 
-    /// What is at a page's home.
+    /// The state of a page's home.
     fn home_of(&self, site: &mut dyn Site, page: PageId) -> Home {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let store = registry.spec.stores[usize::from(page.store())];
@@ -238,7 +237,7 @@ impl Controller {
         }
     }
 
-    /// Tells a node that it has to find out whether it has the newest version.
+    /// Requests a node to find out whether it has the newest version.
     fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim, version: u64) {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let page_size = registry.spec.page_size;
@@ -258,7 +257,7 @@ impl Controller {
             let mut store = |at, word: u64| {
                 site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
             };
-            // Nothing is asked while the words are of two questions.
+            // No question is visible while the words belong to two questions.
             store(at + control::DOUBT_VERSION_AT, 0);
             store(at, first);
             store(at + 8, second);
@@ -267,33 +266,33 @@ impl Controller {
     }
 }
 
-/// What is at a page's home.
+/// The state of a page's home.
 #[derive(PartialEq, Eq)]
 enum Home {
-    /// The target is not there, or cannot tell.
+    /// The target is missing, or cannot tell.
     Unseen,
-    /// What is there is not the page, and may have been any version of it.
+    /// Its contents are not the page, and may have been any version of it.
     Damaged,
     /// The version that this directory gave to it, or 0.
     Has(u64),
 }
 
-/// What follows from the claims to a page.
+/// The result of the claims to a page.
 enum Settled {
     Certain(EntryState),
     /// This one may be the newest version.
     Doubted(Claim),
-    /// This one is.
+    /// This one is the newest version.
     Newest(Claim),
-    /// A node that does not answer may have had the newest version, or a home that is damaged.
+    /// A node that does not reply, or a damaged home, may have had the newest version.
     Lost,
 }
 
-/// The entry of a page whose newest version is what a node claims.
+/// The entry of a page whose newest version is in a node's claim.
 fn state_of(claim: Claim) -> EntryState {
     let latch = LatchWord::open(claim.state.version());
     match claim.state.is_changed() {
-        // The latch is on its way back, and publishes the version.
+        // The latch is being given back, which publishes the version.
         true => EntryState {
             latch: latch.locked(),
             holder: Some(claim.node.0),
@@ -315,14 +314,14 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
         .find(|claim| claim.state.is_latched() && !claim.state.is_changed());
     if let Some(holder) = sure {
         let version = holder.state.version();
-        // Who gave it back and has not heard yet that this was taken says that it changes it.
+        // A node that gave it back and has no reply yet still claims that it is changing it.
         let is_its = |claim: &&Claim| {
             let state = claim.state;
             (state.is_dirty() || state.is_changed()) && state.content_version() == version
         };
         let place = match claims.iter().find(is_its) {
             Some(at) => Place::dirty(at.node.0, at.frame),
-            // It may have been a node's that does not answer.
+            // It may have been at a node that does not reply.
             None if survey.is_partial => Place::HOME.lost(),
             None => Place::HOME,
         };

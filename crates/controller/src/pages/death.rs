@@ -1,8 +1,8 @@
-//! Nodes that die, or are taken for dead, and nodes that come back.
+//! Nodes that die, or are declared dead, and nodes that return.
 //!
-//! First everything of the node's ends: its channels, its lanes, its queues at targets. Only then
-//! do its latches open, so that nothing of it can reach a page that is another's. A node that is
-//! alive and taken for dead finds its channels fenced, and comes back empty.
+//! First everything of the node is shut down: its channels, its lanes, its queues at targets. Only
+//! then are its latches opened, so that no operation of it can reach a page of another owner. A
+//! node that is alive but declared dead finds its channels fenced, and returns empty.
 
 use super::registry::NodeRegistry;
 use super::set_up::with_pages;
@@ -19,9 +19,9 @@ use rackweave_wire::fabric::page::{FallbackLatch, Outcome, PageId, Place, Source
 use std::collections::BTreeSet;
 
 impl Controller {
-    /// A node has died: its latches open, what only it had is lost, and whoever waits for it is
-    /// told. Latches in the server's memory are opened, too. If it was the memory server, its
-    /// entries are made again elsewhere.
+    /// Handles the death of a node: its latches are opened, versions that only it had are lost, and
+    /// waiting nodes get their completions. Latches in the server's memory are opened, too. If it
+    /// was the memory server, its entries are rebuilt elsewhere.
     pub(crate) fn page_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         for store in self.page_stores_of(node) {
             self.page_target_died(site, store);
@@ -51,7 +51,7 @@ impl Controller {
         self.note_lost(death.lost);
     }
 
-    /// Ends everything of a dead node's, and what others wait for from it.
+    /// Shuts down everything of a dead node, and ends what others wait for from it.
     fn cut_off(&mut self, site: &mut dyn Site, dead: &NodeRegistry, slots: Range<u16>) {
         fence(site, dead);
         self.stop_slots(site, &slots);
@@ -76,7 +76,7 @@ impl Controller {
         }
     }
 
-    /// Takes a dead node's lanes out of the tables; the tasks that were about them.
+    /// Removes a dead node's lanes from the tables; returns the tasks that referred to them.
     pub(super) fn forget_node(
         &mut self,
         site: &mut dyn Site,
@@ -111,7 +111,7 @@ impl Controller {
                 let _gone = verbs.destroy_qp(qpn);
             });
         }
-        // If it lives, nothing of before may reach what it will be given.
+        // If it is alive, nothing from before may reach its new resources.
         site.node(node, &mut |verbs| {
             for lane in &lanes {
                 let _gone = verbs.destroy_qp(lane.node_qpn);
@@ -127,8 +127,9 @@ impl Controller {
         dropped
     }
 
-    /// Opens a dead node's latches in the server's memory. Its own queue pairs there are gone;
-    /// those of the living go on meanwhile, so every word is changed from what it is then.
+    /// Opens a dead node's latches in the server's memory. Its own queue pairs there have been
+    /// removed; those of live nodes continue meanwhile, so every word is updated atomically from
+    /// its current value.
     pub(super) fn fallback_died(&mut self, site: &mut dyn Site, node: u16, death: &mut NodeDeath) {
         let Some(registry) = &self.pages else { return };
         let Some(server) = registry.server else {
@@ -145,7 +146,8 @@ impl Controller {
                 let Some(page) = PageId::new(store, index).filter(|_| !latch.is_indexed()) else {
                     continue;
                 };
-                // Who writes a page home is its place here, so the mark is the dead node's.
+                // The node that writes a page home is its place here, so the mark is the dead
+                // node's.
                 let was_there = |place: Place| place.cached().is_some_and(|(at, _)| at == node);
                 let after = |place: Place| match was_there(place) {
                     true => place.died(node).not_writing(),
@@ -174,10 +176,10 @@ impl Controller {
         }
     }
 
-    /// A node that had died is there again, with nothing in its memory.
+    /// Handles the return of a node that had died, with empty memory.
     ///
     /// # Errors
-    /// If it lacks room.
+    /// If it lacks capacity.
     pub fn page_node_returned(
         &mut self,
         site: &mut dyn Site,
@@ -204,7 +206,7 @@ impl Controller {
     }
 }
 
-/// Tells a node that may be alive that it is taken for dead.
+/// Notifies a node that may be alive that it was declared dead.
 fn fence(site: &mut dyn Site, dead: &NodeRegistry) {
     for channel in &dead.channels {
         let at = control::generation_at(channel.slots);
@@ -213,7 +215,7 @@ fn fence(site: &mut dyn Site, dead: &NodeRegistry) {
     }
 }
 
-/// The slot that waits for what a task that was dropped was to do on one of these source lanes.
+/// The slot that waits for the operation of a dropped task on one of these source lanes.
 fn fed_by(
     program: &Pipeline,
     task: &Task,

@@ -13,12 +13,12 @@ use rackweave_wire::fabric::page::{FallbackLatch, PageId, control};
 /// Bytes of an entry in a server's memory: latch and place.
 pub(super) const ENTRY_LEN: u64 = 16;
 
-/// What the place of an entry is in a server's memory while the switch has it: nobody's comparison
-/// succeeds.
+/// The place word of an entry in a server's memory while the switch has the entry: no node's
+/// comparison succeeds.
 pub(super) const TAKEN: u64 = u64::MAX;
 
 impl Controller {
-    /// The entries of all pages in the server's memory.
+    /// Makes the entries of all pages in the server's memory.
     pub(super) fn make_fallback(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
         let registry = self.pages.as_ref().expect("pages are being set up");
         let Some(server) = registry.server else {
@@ -38,7 +38,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Says in the server's memory that the switch has the entry.
+    /// Marks in the server's memory that the switch has the entry.
     pub(super) fn mark_indexed(&self, site: &mut dyn Site, page: PageId) {
         if let Some((server, rkey, offset)) = self.fallback_entry(page) {
             let latch = FallbackLatch::INDEXED.0.to_le_bytes();
@@ -47,14 +47,14 @@ impl Controller {
         }
     }
 
-    /// Where the entry of a page is in the server's memory.
+    /// The location of a page's entry in the server's memory.
     pub(super) fn fallback_entry(&self, page: PageId) -> Option<(NodeId, Rkey, u64)> {
         let registry = self.pages.as_ref()?;
         let region = registry.fallback.get(usize::from(page.store()))?;
         Some((registry.server?, region.rkey, page.index() * ENTRY_LEN))
     }
 
-    /// Connects a channel to the memory server, with the queue pair that it has or a new one.
+    /// Connects a channel to the memory server, with its queue pair or a new one.
     pub(super) fn connect_fallback(
         &mut self,
         site: &mut dyn Site,
@@ -102,7 +102,7 @@ impl Controller {
         let control = registry.channels[worker].control;
         let fallback = (0u8..).zip(&regions).map(|(store, (region, entries))| {
             let at = control::entries_at(slots, store);
-            // Without a key, whoever keeps no rules cannot reach the entries.
+            // Without a key, a node that ignores the protocol cannot reach the entries.
             let (address, rkey) = match open.is_some_and(|open| open.has(store)) {
                 true => (region.address, region.rkey),
                 false => (control::NO_ENTRIES, Rkey(0)),
@@ -122,7 +122,7 @@ impl Controller {
     }
 }
 
-/// What nodes may do with a region of entries: READ and compare-and-swap, no WRITE.
+/// Nodes' access rights to a region of entries: READ and compare-and-swap, no WRITE.
 pub(super) fn region_access() -> Access {
     Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC
 }
@@ -136,7 +136,7 @@ pub(super) fn word(state: &EntryState) -> FallbackLatch {
     }
 }
 
-/// Writes an entry whose state is known: the place first, so that whoever sees the latch open sees
+/// Writes an entry with known state: the place first, so that a node that sees the latch open sees
 /// it, too.
 pub(super) fn store(
     site: &mut dyn Site,

@@ -7,15 +7,15 @@ use rackweave_programs::pages::{EntryState, LostPage};
 use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
 
 impl Controller {
-    /// Pages whose newest version went down with a node, and that nobody has accepted as lost.
+    /// Pages whose newest version was lost with a node, and whose loss has not been accepted.
     pub fn lost_pages(&self) -> &[LostPage] {
         self.pages.as_ref().map_or(&[], |registry| &registry.lost)
     }
 
-    /// Goes back to the version of a lost page that is at home. Its version number moves on, so
-    /// that no copy from before is taken for it. False if it is not lost, or not any more: one that
-    /// had it latched when it was lost may have given it back changed. False, too, as long as a
-    /// node has its latch: ask again.
+    /// Reverts a lost page to its version in storage. Its version number increases, so that no
+    /// earlier copy is taken for it. Returns false if it is not lost, or no longer: a node that had
+    /// it latched when it was lost may have given it back changed. Returns false, too, as long as a
+    /// node has its latch: retry later.
     pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let Some(state) = self.page_state(site, page) else {
             return false;
@@ -39,7 +39,7 @@ impl Controller {
         if let (true, false, Some((server, rkey, offset))) =
             (is_lost, indexed, self.fallback_entry(page))
         {
-            // Whoever latches it now comes first.
+            // A node that latches it now takes precedence.
             let words = (fallback::word(&state).0, FallbackLatch::new(latch, None).0);
             if site.compare_swap_word(server, rkey, offset, words) != Some(words.0) {
                 return false;
@@ -50,15 +50,15 @@ impl Controller {
         if let Some(registry) = &mut self.pages {
             registry.lost.retain(|lost| lost.page != page);
             if is_lost {
-                // Copies of what is given up must not come back should the directory be lost.
+                // Copies of the given-up versions must not come back if the directory is lost.
                 registry.accepted.insert(page, state.latch.version() + 1);
             }
         }
         is_lost
     }
 
-    /// Forgets losses that were undone: who had such a page latched has published it. Nothing shows
-    /// that any more when the directory is lost and homes cannot be seen.
+    /// Forgets losses that were undone: a node that had such a page latched has published it. That
+    /// is no longer visible once the directory is lost and homes cannot be read.
     pub(super) fn forget_undone_losses(&mut self, site: &mut dyn Site) {
         let is_lost = |lost: &LostPage| {
             let state = self.page_state(site, lost.page);
@@ -70,7 +70,7 @@ impl Controller {
         }
     }
 
-    /// What the directory says of a page, wherever it says it.
+    /// The entry of a page, in the switch or in the server's memory.
     fn page_state(&self, site: &mut dyn Site, page: PageId) -> Option<EntryState> {
         if let Some(state) = with_pages(site, |pages| pages.entry(page)) {
             return Some(state);
@@ -86,7 +86,7 @@ impl Controller {
         })
     }
 
-    /// Notes pages as lost, each once.
+    /// Records pages as lost, each once.
     pub(super) fn note_lost(&mut self, lost: impl IntoIterator<Item = LostPage>) {
         let Some(registry) = &mut self.pages else {
             return;

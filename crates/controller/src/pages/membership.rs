@@ -1,8 +1,8 @@
-//! Which stores are open to which nodes, and who has the keys of their entries.
+//! Access of nodes to stores, and the keys of their entries.
 //!
-//! What goes through the switch the switch refuses. Entries in the memory server's region nodes
-//! reach by themselves, so the key is all that keeps a node from them: only a node to which the
-//! store is open has it, and a store that is closed to a node gets another key.
+//! The switch checks requests that pass through it. Nodes access entries in the memory server's
+//! region directly, so only the key protects them: a node gets it only if the store is open to it,
+//! and a store that is closed to a node gets another key.
 
 use super::PageSetUpError;
 use super::fallback::{ENTRY_LEN, region_access};
@@ -13,9 +13,10 @@ use rackweave_verbs::QpModify;
 
 impl Controller {
     /// Opens a store to these nodes and closes it to all others: their requests about its pages are
-    /// refused and counted, by the switch and by the NIC of the memory server. To begin with, every
-    /// store is open to every node. False if there is no such store, or the memory server has no
-    /// room for a second copy of its entries, which a new key needs; then nothing has changed.
+    /// refused and counted, by the switch and by the NIC of the memory server. Initially, every
+    /// store is open to every node. Returns false if there is no such store, or the memory server
+    /// has no memory for a second copy of its entries, which a new key needs; then nothing has
+    /// changed.
     pub fn open_store_to(&mut self, site: &mut dyn Site, store: u8, nodes: &[NodeId]) -> bool {
         let Some(registry) = &self.pages else {
             return false;
@@ -35,7 +36,7 @@ impl Controller {
         for (index, &(_, is_member)) in changes.iter().enumerate() {
             registry.members[index].set(store, is_member);
             let node = registry.spec.nodes[index].node;
-            // A dead node gets its stores when it comes back.
+            // A dead node gets its stores when it returns.
             with_pages(site, |pages| pages.set_member(node.0, store, is_member));
         }
         for (index, &(was, is)) in changes.iter().enumerate() {
@@ -46,8 +47,8 @@ impl Controller {
         true
     }
 
-    /// Moves a store's entries to a region with another key. Every channel is connected to the
-    /// server afresh afterwards.
+    /// Moves a store's entries to a region with another key. Every channel is reconnected to the
+    /// server afterwards.
     fn change_key(&mut self, site: &mut dyn Site, store: u8) -> Result<(), PageSetUpError> {
         let at = usize::from(store);
         let registry = self.pages.as_ref().expect("as the caller knows");
@@ -58,7 +59,7 @@ impl Controller {
         let (pd, _) = self.home(site, server)?;
         let region: RegionName = make(site, server, pd, bytes, region_access())?;
         let registry = self.pages.as_mut().expect("as above");
-        // Nobody changes an entry behind the copy. What is under way is asked for again.
+        // No node changes an entry after it has been copied. Pending requests are repeated.
         let nodes = registry.nodes.iter().flatten();
         for &(_, server, far) in nodes.flat_map(|node| &node.fallback) {
             site.node(server, &mut |verbs| {
@@ -75,11 +76,11 @@ impl Controller {
         Ok(())
     }
 
-    /// Connects all channels of a node to the memory server afresh, with the keys that it may have.
+    /// Reconnects all channels of a node to the memory server, with the keys that it may have.
     fn hand_out_keys(&mut self, site: &mut dyn Site, index: usize) {
         let channels = self.all_channels().into_iter();
         for (index, worker) in channels.filter(|channel| channel.0 == index) {
-            // A node that has died meanwhile needs nothing.
+            // A node that has died meanwhile needs no action.
             let _dead = self.renew_server(site, index, worker);
         }
     }

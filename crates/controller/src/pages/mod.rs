@@ -1,11 +1,11 @@
 //! The page directory's control plane: mirrors `rackweave_programs::pages`.
 //!
-//! `spec` what is wanted and what comes of it; `set_up` the whole, `node` buffer frames, channels
-//! and slots, `stores` their stores, `fallback` the entries in a memory server; `nvme` the queues
-//! at a target; `repair` movements and targets that fail, `death` nodes that die and return,
-//! `losses` what is lost then; `renew` channels that are connected afresh; `membership` which
-//! stores are open to which nodes; `rebuild` a directory that was lost, from what nodes claim
-//! (`claims`); `promote` which pages the switch indexes; `registry` what is known of it all.
+//! `spec` has the specification and its results; `set_up` the whole set-up, `node` buffer frames,
+//! channels and slots, `stores` their stores, `fallback` the entries in a memory server; `nvme` the
+//! queues at a target; `repair` movements and targets that fail, `death` nodes that die and return,
+//! `losses` the pages lost then; `renew` channels that are reconnected; `membership` the access of
+//! nodes to stores; `rebuild` a directory that was lost, from what nodes claim (`claims`);
+//! `promote` the choice of indexed pages; `registry` the state of it all.
 
 mod claims;
 mod death;
@@ -33,14 +33,14 @@ pub use spec::{
 };
 
 impl Controller {
-    /// The buffer frames of a node and the channels of its workers; nothing if it is dead.
+    /// The buffer frames of a node and the channels of its workers; `None` if it is dead.
     pub fn page_node(&self, node: rackweave_base::NodeId) -> Option<(PagePool, &[PageChannel])> {
         let registry = self.pages.as_ref()?;
         let made = registry.nodes[registry.index(node)?].as_ref()?;
         Some((made.pool, &made.channels))
     }
 
-    /// What the page directory was made from, if there is one.
+    /// The specification of the page directory, if there is one.
     pub fn page_spec(&self) -> Option<&PageSpec> {
         self.pages.as_ref().map(|registry| &registry.spec)
     }
@@ -55,7 +55,7 @@ impl Controller {
             .collect()
     }
 
-    /// Acts on a report of the page directory's.
+    /// Handles a report of the page directory.
     pub(crate) fn handle_page_digest(&mut self, site: &mut dyn Site, digest: PageDigest) {
         match digest {
             PageDigest::Hot(page) => self.page_is_hot(site, page),

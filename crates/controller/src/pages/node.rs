@@ -1,6 +1,5 @@
 //! A node's part of the page directory: buffer frames, and for each worker a channel with its
-//! slots. Made once, and connected afresh whenever a connection has failed or the switch has
-//! restarted.
+//! slots. Made once, and reconnected whenever a connection has failed or the switch has restarted.
 
 use super::registry::{NodeRegistry, SlotRegistry};
 use super::set_up::{READS_MAX, address, make, with_pages};
@@ -73,8 +72,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Connects all lanes of a node, with the queue pairs that it has or new ones. Its channels are
-    /// not open yet.
+    /// Connects all lanes of a node, with its queue pairs or new ones. Its channels are not open
+    /// yet.
     pub(super) fn connect_node(
         &mut self,
         site: &mut dyn Site,
@@ -98,7 +97,7 @@ impl Controller {
         let entry = NodeEntry {
             address: registry.pool.region.address,
             rkey: registry.pool.region.rkey,
-            // The spare one, too.
+            // Including the spare one.
             frames: registry.pool.frames + 1,
             first_source,
             stores,
@@ -110,7 +109,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Connects a channel's lanes and those of its slots. The switch takes nothing from it yet.
+    /// Connects a channel's lanes and those of its slots. The switch accepts no requests from it
+    /// yet.
     pub(super) fn connect_channel(
         &mut self,
         site: &mut dyn Site,
@@ -148,7 +148,7 @@ impl Controller {
         self.connect_fallback(site, registry, worker)
     }
 
-    /// From now on the switch takes a channel's requests.
+    /// Makes the switch accept a channel's requests.
     pub(super) fn open_channel(
         &mut self,
         site: &mut dyn Site,
@@ -173,7 +173,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Tells a node that a channel is connected afresh.
+    /// Notifies a node that a channel has been reconnected.
     pub(super) fn next_generation(&self, site: &mut dyn Site, channel: &mut PageChannel) {
         let directory = self.pages.as_ref().map_or(0, |registry| registry.restarts);
         let connected = control::connected_of(channel.generation);
@@ -203,7 +203,7 @@ impl Controller {
         before.map(|node| node.workers).sum()
     }
 
-    /// A lane as pages need it.
+    /// The specification of a lane for pages.
     pub(super) fn wanted(&mut self, kind: LaneKind, access: Access) -> Wanted {
         Wanted {
             kind,
@@ -261,7 +261,7 @@ impl Controller {
 
     /// A lane for pages out of a node's buffer frames. The switch gives it to the next transfer as
     /// soon as it has refused a page by its header, while the node's NIC still sends the rest: a
-    /// NIC that takes one READ at a time would refuse the next one, and break the queue pair off.
+    /// NIC that accepts one READ at a time would refuse the next one, and break the queue pair.
     pub(super) fn wanted_source(&mut self) -> Wanted {
         Wanted {
             reads: READS_MAX,
@@ -277,7 +277,7 @@ impl Controller {
         }
     }
 
-    /// A queue pair that asks, with a completion queue of its own.
+    /// A queue pair for sending requests, with a completion queue of its own.
     fn make_requester(
         &mut self,
         site: &mut dyn Site,
@@ -306,7 +306,7 @@ impl Controller {
     }
 }
 
-/// Puts a value in its place, or behind the last one.
+/// Stores a value at its index, or after the last one.
 fn put(all: &mut Vec<Connected>, at: usize, made: Connected) {
     match all.get_mut(at) {
         Some(place) => *place = made,

@@ -1,6 +1,6 @@
-//! The switch's queues are connected at an NVMe target out of band: the switch has no processor
-//! that could exchange a kilobyte of Connect data, so its controller hands the target the same
-//! capsules that would come over the wire (NVMe over Fabrics 1.1, 3.3 to 3.6).
+//! Connects the switch's queues at an NVMe target out of band: the switch has no processor that
+//! could exchange a kilobyte of Connect data, so its controller passes the target the same capsules
+//! that would be sent over the wire (NVMe over Fabrics 1.1, 3.3 to 3.6).
 
 use super::PageSetUpError;
 use crate::Site;
@@ -11,12 +11,12 @@ use rackweave_wire::nvme::fabrics::{CONTROLLER_ANY, Connect};
 use rackweave_wire::nvme::property::Configuration;
 use rackweave_wire::nvme::{ConnectData, Cqe, FabricsCommand, Property, Sgl};
 
-/// Which host the switch says it is.
+/// The switch's host identifier.
 const HOST_ID: [u8; 16] = *b"rackweave switch";
 const HOST: &str = "nqn.2025-01.io.rackweave:switch";
 
-/// Entries of an I/O queue, counted from zero: the smallest that there is, since a queue of the
-/// switch has one command at a time.
+/// Entries of an I/O queue, counted from zero: the minimum, since a queue of the switch has one
+/// command at a time.
 const IO_QUEUE_SIZE: u16 = 1;
 /// Entries of an admin queue, counted from zero (Fabrics 3.3: at least 32, if the target has them).
 const ADMIN_QUEUE_SIZE: u16 = 31;
@@ -71,13 +71,13 @@ fn connect_capsule(queue_id: u16, queue_size: u16, controller_id: u16, subsystem
     capsule
 }
 
-/// Makes a queue pair for a queue of ours.
+/// Makes a queue pair for a queue of the switch.
 pub(super) fn open(site: &mut dyn Site, node: NodeId) -> Result<Qpn, PageSetUpError> {
     with_target(site, node, |target, verbs| target.open_queue(verbs))
 }
 
-/// Makes a controller at the target, enabled; its admin queue and its number. The admin queue's
-/// queue pair stays unconnected: nothing of it goes over the wire.
+/// Makes an enabled controller at the target; returns its admin queue and its number. The admin
+/// queue's queue pair stays unconnected: it sends nothing over the wire.
 pub(super) fn admin(site: &mut dyn Site, node: NodeId) -> Result<(Qpn, u16), PageSetUpError> {
     let qpn = open(site, node)?;
     let enable = FabricsCommand::PropertySet {
@@ -98,7 +98,7 @@ pub(super) fn admin(site: &mut dyn Site, node: NodeId) -> Result<(Qpn, u16), Pag
     Ok((qpn, controller))
 }
 
-/// Makes the queue pair, which can receive by now, an I/O queue of our controller.
+/// Makes the queue pair, which can already receive, an I/O queue of the switch's controller.
 pub(super) fn connect(
     site: &mut dyn Site,
     node: NodeId,
@@ -115,13 +115,13 @@ pub(super) fn connect(
     Ok(())
 }
 
-/// Ends a queue. A target that is gone needs nothing.
+/// Ends a queue. A target that has been removed needs no action.
 pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
 }
 
-/// Reads a block or the beginning of one, whatever is under way. False if the target is not there,
-/// or cannot tell.
+/// Reads a block or the beginning of one, whatever is pending. Returns false if the target is
+/// missing, or cannot tell.
 pub(super) fn peek(
     site: &mut dyn Site,
     node: NodeId,

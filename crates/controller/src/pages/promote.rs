@@ -1,11 +1,11 @@
 //! Moving entries between the switch and the server's memory.
 //!
 //! An entry has one owner at any moment. A page is promoted by swapping markers into both words of
-//! its entry in the server's memory; what they held is the state that the switch begins with. From
+//! its entry in the server's memory; the previous values are the initial state in the switch. From
 //! then on no node's compare-and-swap succeeds there, whatever it had read before. Demotion takes
 //! the entry out of the switch and writes place and latch word, in this order. In between nodes
-//! find the page in neither directory, and ask again. A page whose home is being written stays
-//! where it is: the end of that write must find its entry.
+//! find the page in neither directory, and retry. A page whose home is being written is not moved:
+//! the end of that write must find its entry.
 
 use super::fallback::{self, TAKEN};
 use super::set_up::with_pages;
@@ -13,11 +13,11 @@ use crate::{Controller, Site};
 use rackweave_programs::pages::EntryState;
 use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
 
-/// Pages demoted at a time, to make room: looking for cold ones visits the whole index.
+/// Pages demoted at a time, to free entries: finding cold ones visits the whole index.
 const DEMOTE_BATCH: usize = 64;
 
 impl Controller {
-    /// A page is asked for often and not indexed.
+    /// Handles the report that an unindexed page is requested often.
     pub(super) fn page_is_hot(&mut self, site: &mut dyn Site, page: PageId) {
         let capacity = with_pages(site, |pages| pages.config().entries as usize);
         if with_pages(site, |pages| pages.len()) >= capacity {
@@ -27,8 +27,8 @@ impl Controller {
         self.promote(site, page);
     }
 
-    /// Has the switch index a page that is in the server's memory. False if there is no room, if
-    /// its home is being written, or if the switch has it already.
+    /// Moves the entry of a page from the server's memory to the switch. Returns false if there is
+    /// no free entry, if its home is being written, or if the switch has it already.
     pub fn promote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let Some((server, rkey, offset)) = self.fallback_entry(page) else {
             return false;
@@ -63,8 +63,8 @@ impl Controller {
         inserted
     }
 
-    /// Moves the entry of a page from the switch to the server's memory. False if it is not in the
-    /// switch, if its home is being written, or if there is no server.
+    /// Moves the entry of a page from the switch to the server's memory. Returns false if it is not
+    /// in the switch, if its home is being written, or if there is no server.
     pub fn demote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let Some(at) = self.fallback_entry(page) else {
             return false;
@@ -76,7 +76,8 @@ impl Controller {
         state.is_some()
     }
 
-    /// Demotes up to `limit` pages that nobody has asked for since this was done last; how many.
+    /// Demotes up to `limit` pages that were not requested since the previous call; returns their
+    /// number.
     pub fn demote_cold(&mut self, site: &mut dyn Site, limit: usize) -> usize {
         let cold = with_pages(site, |pages| pages.cold(limit));
         cold.into_iter()

@@ -1,9 +1,9 @@
-//! A directory that was lost is made again from what the nodes have.
+//! Rebuilds a lost directory from the nodes' state.
 //!
-//! The switch forgets its directory when it restarts, a memory server its entries when it dies.
-//! What counts then is which pages nodes hold latched and which they have changed: each says so in
-//! a word beside the buffer frame ([`FrameState`](rackweave_wire::fabric::page::FrameState)), and
-//! `claims` makes entries of that.
+//! The switch loses its directory when it restarts, a memory server its entries when it dies. Then
+//! the pages that nodes hold latched or have changed are decisive: each node records them in a word
+//! beside the buffer frame ([`FrameState`](rackweave_wire::fabric::page::FrameState)), and `claims`
+//! makes entries of these words.
 
 use super::set_up::with_pages;
 use super::{PageSetUpError, fallback, nvme};
@@ -14,8 +14,8 @@ use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
 use std::collections::BTreeSet;
 
 impl Controller {
-    /// The switch has lost the directory: everything is connected afresh, the directory is made
-    /// again, and requests under way are repeated.
+    /// Handles a restart of the switch, which has lost the directory: reconnects everything,
+    /// rebuilds the directory, and has pending requests repeated.
     pub(crate) fn pages_restarted(&mut self, site: &mut dyn Site) {
         if self.pages.is_none() {
             return;
@@ -46,7 +46,7 @@ impl Controller {
         }
     }
 
-    /// Closes every queue at every target; which stores had their target.
+    /// Closes every queue at every target; returns which stores had their target.
     fn close_all_queues(&mut self, site: &mut dyn Site) -> Vec<bool> {
         let registry = self.pages.as_mut().expect("as the caller knows");
         registry.restarts += 1;
@@ -62,7 +62,7 @@ impl Controller {
         stores.iter().map(Option::is_some).collect()
     }
 
-    /// Connects all nodes afresh that answer. True if one did not.
+    /// Reconnects all nodes that reply. Returns true if one did not.
     fn reconnect_nodes(&mut self, site: &mut dyn Site) -> bool {
         let mut is_partial = false;
         for index in 0..self.pages.as_ref().map_or(0, |it| it.nodes.len()) {
@@ -83,8 +83,8 @@ impl Controller {
         is_partial
     }
 
-    /// Pages whose entries were in the switch: those whose entries the memory server has not; all,
-    /// or as many as there is room for, if there is no server.
+    /// Pages whose entries were in the switch: those whose entries are not in the memory server;
+    /// without a server all pages, up to the capacity.
     fn indexed_before(&self, site: &mut dyn Site) -> Vec<PageId> {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let capacity = with_pages(site, |pages| pages.config().entries as usize);
@@ -106,7 +106,7 @@ impl Controller {
         indexed
     }
 
-    /// No write that was under way will end: their queues are closed.
+    /// Clears the marks of writes, which will not complete: their queues are closed.
     fn unmark_writes(&self, site: &mut dyn Site) {
         let registry = self.pages.as_ref().expect("as the caller knows");
         let Some(server) = registry.server else {
@@ -139,19 +139,19 @@ impl Controller {
         }
     }
 
-    /// The memory server has died: the next one takes its place.
+    /// Handles the death of the memory server: the next one takes its place.
     pub(super) fn server_died(&mut self, site: &mut dyn Site) {
         self.forget_server();
         self.next_server(site);
         if self.page_server().is_some() {
             for (index, worker) in self.all_channels() {
-                // A node that has died meanwhile needs nothing.
+                // A node that has died meanwhile needs no action.
                 let _dead = self.renew_channel(site, index, worker);
             }
         }
     }
 
-    /// A node that may be the memory server is there again.
+    /// Handles the return of a node that may be the memory server.
     pub(super) fn server_returned(
         &mut self,
         site: &mut dyn Site,
@@ -168,8 +168,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Makes the entries that the switch has not again in the memory of the first node that may
-    /// have them and answers.
+    /// Rebuilds the entries that the switch does not have in the memory of the first eligible node
+    /// that replies.
     fn next_server(&mut self, site: &mut dyn Site) {
         let Some(registry) = &self.pages else { return };
         let mut candidates = registry.spec.fallback.iter().chain(&registry.spec.standbys);

@@ -1,4 +1,4 @@
-//! What the controller knows of the page directory that it has set up.
+//! The controller's state of the page directory.
 
 use super::{PageChannel, PagePool, PageSpec};
 use crate::lanes::Connected;
@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 /// The lanes of a slot that lead to its node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotRegistry {
-    /// Which of the specification's nodes.
+    /// The index of the node in the specification.
     pub node: usize,
     pub target: Connected,
     pub word: Connected,
     pub relay: Connected,
-    /// Address and key of its completion.
+    /// The address and key of its completion.
     pub completions: (u64, Rkey),
 }
 
-/// A node that is there.
+/// A live node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeRegistry {
     pub pool: PagePool,
@@ -32,45 +32,45 @@ pub(crate) struct NodeRegistry {
     pub fallback: Vec<(Qpn, NodeId, Qpn)>,
 }
 
-/// A store whose target is there.
+/// A store whose target is present.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreRegistry {
     pub admin: Qpn,
     pub controller: u16,
-    /// By slot.
+    /// The I/O queues, by slot.
     pub queues: Vec<Option<Connected>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct PageRegistry {
     pub spec: PageSpec,
-    /// Numbers of lanes, fixed at the beginning.
+    /// Numbers of lanes, fixed at set-up.
     pub first_source: Vec<LaneId>,
     pub first_request: Vec<LaneId>,
     pub first_slot: Vec<u16>,
     pub slot_lanes: LaneId,
     pub queue_lanes: Vec<LaneId>,
-    /// The memory server, if it is there.
+    /// The memory server, if it is present.
     pub server: Option<NodeId>,
     /// Entries of each store in the server's memory.
     pub fallback: Vec<RegionName>,
     pub nodes: Vec<Option<NodeRegistry>>,
-    /// By slot.
+    /// By slot; `None` if its node is dead.
     pub slots: Vec<Option<SlotRegistry>>,
     pub stores: Vec<Option<StoreRegistry>>,
-    /// By node: which stores are open to it.
+    /// By node: the stores that are open to it.
     pub members: Vec<StoreSet>,
     pub lost: Vec<LostPage>,
-    /// Pages of which a loss was accepted, and the version since then.
+    /// Pages with an accepted loss, and the version since then.
     pub accepted: BTreeMap<PageId, u64>,
-    /// A random number: versions of different directories are not compared.
+    /// A random number that separates versions of different directories.
     pub epoch: u64,
-    /// How often the directory was made again after it had been lost.
+    /// How many times the directory was rebuilt after a loss.
     pub restarts: u64,
 }
 
 impl Controller {
-    /// Acts with a node while it is apart from the others; nothing if it is dead.
+    /// Calls `act` with a node that is taken out of the registry meanwhile; `None` if it is dead.
     pub(super) fn with_node<R>(
         &mut self,
         index: usize,
@@ -82,7 +82,7 @@ impl Controller {
         Some(result)
     }
 
-    /// The channels of all nodes that are not dead: node and worker.
+    /// The channels of all live nodes: node and worker.
     pub(super) fn all_channels(&self) -> Vec<(usize, usize)> {
         let nodes = self.pages.iter().flat_map(|registry| &registry.nodes);
         let counts = nodes.map(|node| node.as_ref().map_or(0, |node| node.channels.len()));
@@ -97,14 +97,14 @@ impl Controller {
         self.pages.as_ref()?.server
     }
 
-    /// What is known of a slot, if its node is not dead.
+    /// The state of a slot, if its node is not dead.
     pub(super) fn slot_mut(&mut self, slot: u16) -> Option<&mut SlotRegistry> {
         self.pages.as_mut()?.slots[usize::from(slot)].as_mut()
     }
 }
 
 impl PageRegistry {
-    /// Which of the specification's nodes this is.
+    /// The index of a node in the specification.
     pub fn index(&self, node: NodeId) -> Option<usize> {
         self.spec
             .nodes

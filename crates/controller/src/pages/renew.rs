@@ -1,8 +1,8 @@
-//! Channels that are connected afresh.
+//! Reconnecting channels.
 //!
-//! A node whose queue pairs have given up, as after a cable was cut for long, writes a plea into
-//! the channel's control region. The channel is then stopped, connected afresh at both ends, and
-//! told so by its next generation; what it had under way it asks for again.
+//! A node whose queue pairs have given up, as after a cable was disconnected for long, writes a
+//! request into the channel's control region. The channel is then stopped, reconnected at both
+//! ends, and notified by its next generation; it repeats its pending requests.
 
 use super::PageSetUpError;
 use super::set_up::with_pages;
@@ -11,7 +11,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::control;
 
 impl Controller {
-    /// Connects afresh every channel whose node has written a plea. False if there was none.
+    /// Reconnects every channel whose node has requested it. Returns false if there was none.
     pub fn page_pleas(&mut self, site: &mut dyn Site) -> bool {
         let Some(registry) = &self.pages else {
             return false;
@@ -33,7 +33,7 @@ impl Controller {
         if planted(Canary::PagesNoRenewal) {
             return false;
         }
-        // A node that has died meanwhile needs nothing.
+        // A node that has died meanwhile needs no action.
         for &(index, worker) in &pleas {
             let _dead = self.renew_channel(site, index, worker);
         }
@@ -43,7 +43,7 @@ impl Controller {
         !pleas.is_empty() || !server_pleas.is_empty()
     }
 
-    /// Connects a channel to the memory server afresh.
+    /// Reconnects a channel to the memory server.
     pub(super) fn renew_server(
         &mut self,
         site: &mut dyn Site,
@@ -65,7 +65,7 @@ impl Controller {
         renewed.unwrap_or(Ok(()))
     }
 
-    /// Connects a channel afresh.
+    /// Reconnects a channel.
     pub(super) fn renew_channel(
         &mut self,
         site: &mut dyn Site,
@@ -97,7 +97,7 @@ impl Controller {
         self.start_channel(site, index, worker)
     }
 
-    /// Opens a channel that was connected afresh, and tells its node.
+    /// Opens a channel that was reconnected, and notifies its node.
     pub(super) fn start_channel(
         &mut self,
         site: &mut dyn Site,

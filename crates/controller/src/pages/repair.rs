@@ -1,11 +1,11 @@
-//! What happens when a movement, a queue or a target fails, and when a target comes back.
+//! Handles movements, queues and targets that fail, and targets that return.
 //!
-//! A movement that broke off leaves its lanes at PSNs that the two ends do not agree on, so they
-//! are linked afresh before the slot gets its completion and with it its next request.
+//! A movement that was aborted leaves its lanes at PSNs on which the two ends disagree, so they are
+//! relinked before the slot gets its completion and with it its next request.
 //!
-//! A write whose queue is closed may still be at the target's medium. The target carries out
-//! overlapping commands in the order in which they reached it, so the page may be written again at
-//! once (`rackweave_target`).
+//! A write whose queue is closed may still be at the target's medium. The target executes
+//! overlapping commands in the order in which they arrived, so the page may be rewritten at once
+//! (`rackweave_target`).
 
 use super::registry::SlotRegistry;
 use super::set_up::{address, with_pages};
@@ -21,7 +21,7 @@ use rackweave_verbs::Access;
 use rackweave_wire::fabric::page::{Outcome, Source};
 
 impl Controller {
-    /// A page did not get from one node's memory to another's.
+    /// Handles a failed movement of a page from one node's memory to another's.
     pub(super) fn page_move_failed(
         &mut self,
         site: &mut dyn Site,
@@ -30,26 +30,26 @@ impl Controller {
     ) {
         let mut last = None;
         site.switch(&mut |_, switch| last = Some(switch.program().engine.cookie(source)));
-        // The report took a while. The lane may have been linked afresh since, and carry another
-        // page: the slot that waits for that would wait for ever.
+        // The report was delayed. The lane may have been relinked since, and carry another page:
+        // relinking it again would make that page's slot wait forever.
         if last == Some(cargo(slot, command)) {
             self.relink_source(site, source);
         }
-        // So may the slot, and have another request.
+        // The slot, too, may have another request by now.
         if with_pages(site, |pages| pages.under_way(slot)) == Some(command) {
             self.relink_slot(site, slot);
             self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));
         }
     }
 
-    /// An NVMe target does not answer, or has refused a command's packet: the queue is made anew.
+    /// An NVMe target does not reply, or has refused a command's packet: the queue is replaced.
     pub(super) fn storage_silent(&mut self, site: &mut dyn Site, slot: u16, store: u8) {
         if !with_pages(site, |pages| pages.has_command(slot, store)) {
             return;
         }
         self.close_queue(site, slot, store);
         self.relink_slot(site, slot);
-        // If the target is gone, commands end at once until it is back.
+        // If the target has been removed, commands end at once until it returns.
         let _gone = self.bring_queue_up(site, slot, store);
         self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
     }
@@ -69,7 +69,7 @@ impl Controller {
         site.switch(&mut |_, switch| {
             let engine = &mut switch.program_mut().engine;
             engine.disconnect(queue.lane, queue.switch_qpn);
-            // The end of the old command must not count for the queue that takes its place.
+            // The end of the old command must not count for the queue that replaces it.
             let _ended = switch.purge_if(|_, task| {
                 let of = |page: &PageTask| {
                     matches!(*page, PageTask::Finish { slot: s, store: t, .. }
@@ -80,8 +80,7 @@ impl Controller {
         });
     }
 
-    /// Nothing of what these slots had under way goes on: not at a target, not on a lane, not in
-    /// the switch.
+    /// Ends all pending operations of these slots: at a target, on a lane, and in the switch.
     pub(super) fn stop_slots(&mut self, site: &mut dyn Site, slots: &Range<u16>) {
         let stores = self.pages.as_ref().map_or(0, |it| it.stores.len()) as u8;
         for slot in slots.clone() {
@@ -111,8 +110,8 @@ impl Controller {
         });
     }
 
-    /// The source lanes of transfers that were dropped before they started, or after their end, are
-    /// free. Those of transfers that failed are linked afresh first.
+    /// Frees the source lanes of transfers that were dropped before they started, or after their
+    /// end. Those of transfers that failed are relinked first.
     pub(super) fn free_sources(&mut self, site: &mut dyn Site, dropped: &[Task]) {
         for task in dropped {
             let lane = match *task {
@@ -135,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// Links a slot's lanes for data afresh, if its node is there.
+    /// Relinks a slot's lanes for data, if its node is live.
     pub(super) fn relink_slot(&mut self, site: &mut dyn Site, slot: u16) {
         let Some((lanes, at)) = self.slot_at(site, slot) else {
             return;
@@ -153,8 +152,8 @@ impl Controller {
         }
     }
 
-    /// A node has not taken a completion: the lane is linked afresh and the completion sent again,
-    /// until the node is known to be dead.
+    /// A node has not acknowledged a completion: the lane is relinked and the completion sent
+    /// again, until the node is known to be dead.
     pub(super) fn requester_silent(&mut self, site: &mut dyn Site, slot: u16) {
         let Some((lanes, at)) = self.slot_at(site, slot) else {
             return;
@@ -172,14 +171,14 @@ impl Controller {
         });
     }
 
-    /// The lanes of a slot, and where its node is.
+    /// The lanes of a slot, and its node's address.
     fn slot_at(&mut self, site: &dyn Site, slot: u16) -> Option<(SlotRegistry, NodeAddress)> {
         let lanes = *self.slot_mut(slot)?;
         let node = self.pages.as_ref()?.spec.nodes[lanes.node].node;
         Some((lanes, address(site, node).ok()?))
     }
 
-    /// Links a source lane afresh; it carries nothing any more.
+    /// Relinks a source lane; it carries nothing any more.
     fn relink_source(&mut self, site: &mut dyn Site, lane: LaneId) {
         let Some(registry) = &self.pages else { return };
         let Some((index, bit)) = registry.source(lane) else {
@@ -208,7 +207,7 @@ impl Controller {
         });
     }
 
-    /// The movements under way on a node's source lanes: lane and slot.
+    /// The movements in flight on a node's source lanes: lane and slot.
     pub(super) fn cargo(&self, site: &mut dyn Site, sources: &[Connected]) -> Vec<(LaneId, u16)> {
         let mut cargo = Vec::new();
         site.switch(&mut |_, switch| {
@@ -221,7 +220,7 @@ impl Controller {
         cargo
     }
 
-    /// A target is gone: commands under way end, and new ones end at once.
+    /// Handles the loss of a target: pending commands end, and new ones end at once.
     pub fn page_target_died(&mut self, site: &mut dyn Site, store: u8) {
         self.forget_undone_losses(site);
         let slots = match &mut self.pages {
@@ -255,10 +254,10 @@ impl Controller {
         }
     }
 
-    /// A target is there again, with the same medium.
+    /// Handles the return of a target, with the same medium.
     ///
     /// # Errors
-    /// If it does not take its queues.
+    /// If it refuses its queues.
     pub fn page_target_returned(
         &mut self,
         site: &mut dyn Site,
@@ -273,8 +272,8 @@ impl Controller {
     }
 }
 
-/// The slot that a recirculating task is about, if it is one of the page directory's and has not
-/// done yet what it is there for.
+/// The slot that a recirculating task refers to, if it is a task of the page directory whose effect
+/// is still pending.
 fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
     let of = |lane, cookie| program.pages.role(lane).map(|_| cookie as u16);
     match *task {
@@ -282,7 +281,7 @@ fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
         Task::Engine(EngineTask::Start(start)) => of(start.source, start.cookie),
         Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => of(lane, cookie),
         Task::Engine(EngineTask::Refuse { lane, .. }) => of(lane, program.engine.cookie(lane)),
-        // What is about to end a movement would end the slot's next one.
+        // A task that would end a movement would end the slot's next one.
         Task::Event(
             EngineEvent::Done { lane, cookie }
             | EngineEvent::Refused { lane, cookie }

@@ -1,4 +1,4 @@
-//! Setting a page directory up.
+//! Sets up a page directory.
 
 use super::registry::PageRegistry;
 use super::{PageSetUpError, PageSpec};
@@ -9,12 +9,11 @@ use rackweave_verbs::Access;
 use rackweave_wire::fabric::page::PageId;
 use std::collections::BTreeMap;
 
-/// READs that a node may have in flight at the switch (specification 1.4, the most that our NIC
-/// takes).
+/// READs that a node may have in flight at the switch (specification 1.4, the maximum of our NIC).
 pub(super) const READS_MAX: u8 = 16;
 
-/// Of stores with so many `pages` each, how many have the first `count` pages of all: those of the
-/// first store come first.
+/// The number of pages of each store among the first `count` pages of all stores in turn, where
+/// `pages` are the stores' sizes: those of the first store come first.
 pub fn first_in_turn(count: u64, pages: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     pages.scan(count, |left, pages| {
         let first = pages.min(*left);
@@ -24,10 +23,10 @@ pub fn first_in_turn(count: u64, pages: impl Iterator<Item = u64>) -> impl Itera
 }
 
 impl Controller {
-    /// Sets a page directory up, empty: every page is at home.
+    /// Sets up an empty page directory: every page is at home.
     ///
     /// # Errors
-    /// If the specification makes no sense, or the switch, a node or a target lacks room.
+    /// If the specification is invalid, or the switch, a node or a target lacks capacity.
     pub fn create_pages(
         &mut self,
         site: &mut dyn Site,
@@ -114,7 +113,7 @@ impl Controller {
     }
 }
 
-/// Acts on the page directory in the switch.
+/// Calls `act` with the page directory in the switch.
 pub(super) fn with_pages<R>(site: &mut dyn Site, act: impl FnOnce(&mut Pages) -> R) -> R {
     let (mut act, mut result) = (Some(act), None);
     site.switch(&mut |_, switch| {

@@ -1,4 +1,4 @@
-//! What a page directory is to be, and what nodes are told of it.
+//! The specification of a page directory, and what its set-up returns to nodes.
 
 use crate::{LaneError, RegionError, RegionName};
 use rackweave_base::text::Text;
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 pub struct PageNode {
     /// The node.
     pub node: NodeId,
-    /// Its buffer frames.
+    /// Number of its buffer frames.
     pub frames: u32,
-    /// Its workers: each has a channel.
+    /// Number of its workers: each has a channel.
     pub workers: u16,
-    /// Requests of one worker under way at a time.
+    /// Pending requests of one worker at a time.
     pub slots: u16,
 }
 
@@ -32,11 +32,11 @@ pub struct PageStoreSpec {
     pub nsid: u32,
     /// Bytes of a logical block.
     pub block_size: u32,
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
 }
 
-/// A page directory with its nodes and stores.
+/// The specification of a page directory with its nodes and stores.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageSpec {
     /// Bytes of a page.
@@ -45,14 +45,14 @@ pub struct PageSpec {
     pub nodes: Vec<PageNode>,
     /// Stores, by their numbers in page ids.
     pub stores: Vec<PageStoreSpec>,
-    /// The node whose memory has the entries of pages that the switch does not index; none if it
-    /// indexes all.
+    /// The node whose memory holds the entries of pages that the switch does not index; `None` if
+    /// it indexes all.
     pub fallback: Option<NodeId>,
-    /// Nodes that take its place, in this order, when it dies.
+    /// Nodes that replace it, in this order, when it dies.
     pub standbys: Vec<NodeId>,
     /// Pages that the switch indexes from the beginning: the first ones of each store in turn.
     pub indexed: u64,
-    /// How long a node waits for an answer to a request before it asks again.
+    /// How long a node waits for a reply before it repeats a request.
     pub timeout: rackweave_base::Duration,
 }
 
@@ -63,23 +63,23 @@ pub struct PagePool {
     pub node: NodeId,
     /// Their region.
     pub region: RegionName,
-    /// How many.
+    /// Number of frames.
     pub frames: u32,
 }
 
-/// The entries of a store in a server's memory, as a channel reaches them.
+/// The entries of a store in a server's memory, with a channel's access to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageFallback {
     /// The store.
     pub store: u8,
     /// The channel's queue pair to the server.
     pub qpn: Qpn,
-    /// The entry of page 0; [`rackweave_wire::fabric::page::control::NO_ENTRIES`] if the store is
-    /// not open to the node.
+    /// The address of page 0's entry; [`rackweave_wire::fabric::page::control::NO_ENTRIES`] if the
+    /// store is not open to the node.
     pub address: u64,
     /// The key of the server's region.
     pub rkey: rackweave_base::Rkey,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
 }
 
@@ -88,18 +88,17 @@ pub struct PageFallback {
 pub struct PageChannel {
     /// The node.
     pub node: NodeId,
-    /// Which of the node's workers.
+    /// The number of the worker at its node.
     pub worker: u16,
     /// The queue pair to the switch.
     pub requests: Qpn,
     /// The completion queue of the channel.
     pub cq: CqId,
-    /// Its slots.
+    /// Number of its slots.
     pub slots: u16,
     /// The region of completions and responses.
     pub control: RegionName,
-    /// How often it was connected, counted from 1
-    /// ([`rackweave_wire::fabric::page::control`]).
+    /// How many times it was connected, counted from 1 ([`rackweave_wire::fabric::page::control`]).
     pub generation: u64,
     /// The same of its connection to the memory server.
     pub server_generation: u64,
@@ -115,37 +114,37 @@ pub enum PageSetUpError {
     /// The switch has no page directory, or a smaller one.
     #[error("the switch has room for {has} {what}, {needs} are needed; raise {setting}")]
     TooSmall {
-        /// Of what.
+        /// The resource.
         #[serde(with = "rackweave_base::text")]
         what: Text,
-        /// How many.
+        /// The number needed.
         needs: u64,
-        /// How many there are.
+        /// The number available.
         has: u64,
-        /// What to raise.
+        /// The setting to raise.
         #[serde(with = "rackweave_base::text")]
         setting: Text,
     },
-    /// No page has this size.
+    /// The page size is invalid.
     #[error("a page of {0} bytes; page sizes are powers of two from 4096 to 1048576")]
     PageSize(u32),
-    /// The switch was loaded for pages of another size.
+    /// The switch was set up for pages of another size.
     #[error("pages of {asked} bytes; the switch was set up for {has} (switch.page_size)")]
     OtherPageSize {
-        /// Asked for.
+        /// The requested size.
         asked: u32,
-        /// What the switch has.
+        /// The size in the switch.
         has: u32,
     },
     /// A number of the specification is out of range.
     #[error("{what}: {number} is out of range, {range}")]
     OutOfRange {
-        /// Which.
+        /// The number.
         #[serde(with = "rackweave_base::text")]
         what: Text,
         /// Its value.
         number: u64,
-        /// What it may be.
+        /// The valid range.
         #[serde(with = "rackweave_base::text")]
         range: Text,
     },
@@ -155,12 +154,12 @@ pub enum PageSetUpError {
     /// There is no NVMe target on the node.
     #[error("{0:?} has no NVMe target, or does not answer")]
     NoTarget(NodeId),
-    /// The target did not take a queue.
+    /// The target refused a queue.
     #[error("{node:?}: {error}")]
     Target {
         /// Its node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: TargetError,
     },
     /// The target refused to connect a queue.
@@ -168,7 +167,7 @@ pub enum PageSetUpError {
     Refused {
         /// Its node.
         node: NodeId,
-        /// Its answer.
+        /// Its status.
         status: Status,
     },
     /// A lane could not be connected.
@@ -179,7 +178,7 @@ pub enum PageSetUpError {
     Region {
         /// The node.
         node: NodeId,
-        /// Why.
+        /// The cause.
         error: RegionError,
     },
     /// A table of the switch is full.
@@ -188,12 +187,12 @@ pub enum PageSetUpError {
 }
 
 impl PageSpec {
-    /// All pages of all stores.
+    /// Number of pages of all stores.
     pub fn pages(&self) -> u64 {
         self.stores.iter().map(|store| store.pages).sum()
     }
 
-    /// All slots.
+    /// Number of all slots.
     pub fn slots(&self) -> u32 {
         let nodes = self.nodes.iter();
         nodes
@@ -201,7 +200,7 @@ impl PageSpec {
             .sum()
     }
 
-    /// All channels.
+    /// Number of all channels.
     pub fn channels(&self) -> u32 {
         self.nodes.iter().map(|node| u32::from(node.workers)).sum()
     }
@@ -274,7 +273,7 @@ impl PageSpec {
         self.check_ranges()
     }
 
-    /// Whether what nodes and stores have is within its range.
+    /// Whether the sizes of nodes and stores are within their ranges.
     fn check_ranges(&self) -> Result<(), PageSetUpError> {
         let out = |what, number: u64, range| PageSetUpError::OutOfRange {
             what,

@@ -11,7 +11,7 @@ use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::Access;
 
 impl Controller {
-    /// Connects a store's target: an I/O queue for every slot whose node is there.
+    /// Connects a store's target: an I/O queue for every slot whose node is live.
     pub(super) fn bring_store_up(
         &mut self,
         site: &mut dyn Site,
@@ -57,12 +57,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Enters a store whose target is not there: requests that need it end at once.
+    /// Enters a store whose target is missing: requests that need it end at once.
     pub(super) fn enter_store_without_target(&self, site: &mut dyn Site, store: u8) {
         let _table_fits = self.enter_store(site, store, false);
     }
 
-    /// Connects the I/O queue of a slot at a store, and what is passed on between it and the node.
+    /// Connects the I/O queue of a slot at a store, and the forwarding of data between it and the
+    /// node.
     pub(super) fn bring_queue_up(
         &mut self,
         site: &mut dyn Site,

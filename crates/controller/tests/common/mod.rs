@@ -1,4 +1,4 @@
-//! A rack of soft NICs around one switch in one thread, with a hand on every packet.
+//! A rack of soft NICs around one switch in one thread, with control over every packet.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -158,7 +158,7 @@ impl TestRack {
         (rack, controller)
     }
 
-    /// The switch loses everything it knew.
+    /// Clears the whole state of the switch.
     pub fn restart_switch(&mut self) {
         self.switch
             .restart(Pipeline::new(&self.config, self.memory.clone()))
@@ -166,7 +166,7 @@ impl TestRack {
         self.delayed.clear();
     }
 
-    /// Lets everything that can happen now happen, then moves time to what comes next.
+    /// Processes everything that is due now, then advances time to the next event.
     pub fn step(&mut self) {
         while self.move_packets() {}
         let timeouts = self
@@ -179,7 +179,7 @@ impl TestRack {
         self.pass_time(next.map_or(soon, |next| next.max(soon)));
     }
 
-    /// Lets everything that can happen now happen, then lets a microsecond pass.
+    /// Processes everything that is due now, then advances time by a microsecond.
     pub fn tick(&mut self) {
         while self.move_packets() {}
         self.pass_time(self.now + Duration::from_micros(1));
@@ -305,7 +305,7 @@ pub fn layout(ring: &Ring) -> RingLayout {
     }
 }
 
-/// Both ends of a flow, with items that say who made them.
+/// Both ends of a flow, with items that name their producer.
 pub struct Ends {
     /// By consumer, then producer.
     pub producers: Vec<Vec<Producer>>,
@@ -346,8 +346,8 @@ impl Ends {
         }
     }
 
-    /// Every producer pushes what it can up to `total` items, every consumer takes what there is
-    /// and checks order and content.
+    /// Every producer pushes what it can up to `total` items, every consumer takes the available
+    /// ones and checks order and content.
     pub fn work(&mut self, total: u64) {
         for (c, producers) in self.producers.iter_mut().enumerate() {
             for (p, producer) in producers.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
-//! What a configuration must hold to, and how it is told.
+//! Rules for configurations, and their error messages.
 
 use super::RackConfig;
 use core::ops::RangeInclusive;
 use rackweave_verbs::Mtu;
 use std::collections::BTreeSet;
 
-/// Why a configuration is of no use. One line: where, what, and what to do.
+/// Why a configuration is invalid. One line: position, problem, and remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -13,34 +13,34 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         error: String,
     },
-    /// The text is no TOML, or not of the right form.
+    /// The text is not TOML, or does not have the right structure.
     #[error("{name}:{line}:{column}: {message}")]
     Syntax {
         /// The file.
         name: String,
         /// The line, from one.
         line: usize,
-        /// The character of it, from one.
+        /// The character in the line, from one.
         column: usize,
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         message: String,
     },
-    /// Something is wrong at a place of the file.
+    /// An error at a position in the file.
     #[error("{name}:{line}:{column}: {error}")]
     At {
         /// The file.
         name: String,
         /// The line, from one.
         line: usize,
-        /// The character of it, from one.
+        /// The character in the line, from one.
         column: usize,
-        /// What.
+        /// The error.
         error: Box<ConfigError>,
     },
-    /// A value makes no sense.
+    /// A value is invalid.
     #[error("{setting} is {value}: {rule}")]
     Value {
         /// The setting.
@@ -56,7 +56,7 @@ pub enum ConfigError {
     /// Two stores have one name.
     #[error("two stores are named {0:?}; give each [[store]] a name of its own")]
     DuplicateStore(String),
-    /// Two stores lie in one file.
+    /// Two stores use one file.
     #[error("store {store:?}: another store lies in {path}, too; give each a file of its own")]
     SharedFile {
         /// The second of them.
@@ -64,20 +64,20 @@ pub enum ConfigError {
         /// The file.
         path: String,
     },
-    /// A store in a file that does not say in which.
+    /// A file store without a path.
     #[error("store {0:?} has the medium \"file\" and no file; say path = \"...\" in its [[store]]")]
     NoStorePath(String),
-    /// A store on a node that there is not.
+    /// A store on a node that does not exist.
     #[error("store {store:?} is to be on the unknown node {node:?}; {hint}")]
     StoreNode {
         /// The store.
         store: String,
         /// The node.
         node: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         hint: String,
     },
-    /// A store on a node that has none.
+    /// A store on a node that cannot have one.
     #[error(
         "store {store:?} is to be on {node}, which is a {role} node; stores are on storage nodes: \
          {storage}"
@@ -87,21 +87,21 @@ pub enum ConfigError {
         store: String,
         /// The node.
         node: String,
-        /// What it is for.
+        /// The node's role.
         role: &'static str,
-        /// Those that are for it.
+        /// The nodes that can have stores.
         storage: String,
     },
-    /// A link on Ethernet interfaces without interfaces.
+    /// A packet link without its Ethernet interfaces.
     #[error(
         "node {0:?} has a packet link; say interface = \"...\" (the node's) and \
          switch_interface = \"...\" (the switch's) in its [[node]]"
     )]
     NoInterface(String),
-    /// Nodes cannot hang as they are to.
+    /// The nodes do not fit the topology.
     #[error("switch.topology: {0}")]
     Topology(String),
-    /// The switch has no room for the rings that it is to have.
+    /// The switch has too few lanes for the configured rings.
     #[error(
         "switch.lanes is {lanes}, but {rings} rings with {transfers} transfers each need {needed}; \
          raise switch.lanes or lower switch.consumer_rings and switch.producer_rings"
@@ -135,8 +135,8 @@ pub(super) fn rule(
     }
 }
 
-/// Escapes control characters in a text of the user's that a message quotes: a message is one line,
-/// and must not control the terminal.
+/// Escapes control characters in a user's text that a message quotes: a message is one line, and
+/// must not control the terminal.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -148,7 +148,7 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-/// Whether it can be the name of a node or a store.
+/// Whether it is valid as the name of a node or a store.
 pub(super) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.chars().all(allowed)
@@ -164,7 +164,7 @@ pub(super) fn within<T: PartialOrd + ToString>(
     rule(range.contains(&value), setting, value, needed)
 }
 
-/// The same for settings of which 0 means that the kind of rack chooses.
+/// The same for settings where 0 means that the kind of rack chooses.
 fn zero_or_within(
     setting: &'static str,
     value: u64,
@@ -174,7 +174,7 @@ fn zero_or_within(
     rule(value == 0 || range.contains(&value), setting, value, needed)
 }
 
-/// Whether a simulated link can be so fast, in Gbit/s.
+/// Whether a simulated link can have this rate, in Gbit/s.
 fn check_rate(setting: &'static str, rate: f64) -> Result<(), ConfigError> {
     within(setting, rate, 0.1..=10_000.0, "0.1 to 10000 is possible")
 }
@@ -183,7 +183,7 @@ impl RackConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first that makes no sense.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut names = BTreeSet::new();
         for node in &self.node {
@@ -257,7 +257,7 @@ impl RackConfig {
     fn check_switch(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
-        // Without any of the others a switch without flows would do nothing.
+        // Without any of the others, a switch without flows would have no function.
         let others = switch.page_entries > 0 || switch.sequencers > 0 || switch.index_servers > 0;
         let none = consumers == 0 && producers == 0 && others;
         let least = "at least 1 is needed, or 0 of both beside a page directory, sequencers or \

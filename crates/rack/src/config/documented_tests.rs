@@ -1,5 +1,5 @@
-//! The page about the configuration is held to the configuration: its examples are good, and every
-//! key is in it with its default.
+//! Checks the page about the configuration: its examples are valid, and it lists every key with its
+//! default.
 
 use super::syntax::{Section, sections};
 use super::*;
@@ -49,7 +49,7 @@ fn tables(page: &str) -> BTreeMap<String, Vec<(String, String)>> {
     tables
 }
 
-/// The settings of a section where nothing is said: of one node, one store and a hosted rack, too.
+/// The default settings of a section, including those of one node, one store and a hosted rack.
 fn defaults(section: &str) -> toml::Table {
     let node = NodeConfig {
         faults: NodeFaults::default(),
@@ -75,7 +75,7 @@ fn defaults(section: &str) -> toml::Table {
     }
 }
 
-/// Those without which there is no node and no store.
+/// Settings that a node or a store cannot do without.
 const NEEDED: [(&str, &str); 5] = [
     ("node", "name"),
     ("node", "role"),

@@ -1,11 +1,11 @@
-//! What goes wrong on links: on all, and on those of single nodes.
+//! Faults of links: of all, and of those of single nodes.
 
 use super::check::{ConfigError, within};
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong, as probabilities per packet.
+/// Faults, as probabilities per packet.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSection {
@@ -13,11 +13,11 @@ pub struct FaultSection {
     pub loss: f64,
     /// Delivered twice.
     pub duplicate: f64,
-    /// Overtaken by later ones.
+    /// Overtaken by later packets.
     pub reorder: f64,
     /// A bit flipped.
     pub corrupt: f64,
-    /// Microseconds for which a packet that is overtaken is held back at most.
+    /// Maximum microseconds for which an overtaken packet is held back.
     pub reorder_delay_us: u64,
 }
 
@@ -48,7 +48,7 @@ impl FaultSection {
         ])
     }
 
-    /// The same for those of one node's link.
+    /// The same for the faults of one node's link.
     pub(super) fn check_of_node(&self) -> Result<(), ConfigError> {
         self.check_as([
             "node.faults.loss",
@@ -59,7 +59,7 @@ impl FaultSection {
         ])
     }
 
-    /// Checks under these names, which are in the order of the fields.
+    /// Checks with these names for messages, in the order of the fields.
     fn check_as(&self, names: [&'static str; 5]) -> Result<(), ConfigError> {
         let [loss, duplicate, reorder, corrupt, delay] = names;
         for (setting, value) in [
@@ -75,14 +75,14 @@ impl FaultSection {
         within(delay, held, 1..=1_000_000, range)
     }
 
-    /// Whether anything goes wrong at all.
+    /// Whether any fault can occur.
     pub fn any(&self) -> bool {
         [self.loss, self.duplicate, self.reorder, self.corrupt]
             .iter()
             .any(|&rate| rate > 0.0)
     }
 
-    /// The same for the links.
+    /// The same in the form of the link crate.
     pub fn to_links(self) -> FaultConfig {
         FaultConfig {
             loss: self.loss,
@@ -95,7 +95,7 @@ impl FaultSection {
     }
 }
 
-/// What goes wrong on the link of one node; what is not said is as for every link.
+/// Faults of the link of one node; values not set are those of all links.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeFaults {
@@ -105,24 +105,24 @@ pub struct NodeFaults {
     /// Delivered twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<f64>,
-    /// Overtaken by later ones.
+    /// Overtaken by later packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<f64>,
     /// A bit flipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<f64>,
-    /// Microseconds for which a packet that is overtaken is held back at most.
+    /// Maximum microseconds for which an overtaken packet is held back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder_delay_us: Option<u64>,
 }
 
 impl NodeFaults {
-    /// Whether nothing is said.
+    /// Whether no value is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What goes wrong on the node's link where `all` is what goes wrong on every link.
+    /// The faults of the node's link if `all` are those of all links.
     pub fn over(&self, all: FaultSection) -> FaultSection {
         FaultSection {
             loss: self.loss.unwrap_or(all.loss),

@@ -1,5 +1,5 @@
-//! The part of the configuration that is about processes: where the controller listens, how nodes
-//! reach the switch, and where keys and sockets lie.
+//! The part of the configuration about processes: the controller's address, the links of nodes, and
+//! the places of keys and sockets.
 
 use super::check::{ConfigError, rule, within};
 use super::{NodeConfig, RackConfig};
@@ -8,15 +8,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Names that no node of a hosted rack has: those of other parties, and of files beside their keys.
+/// Names that no node of a hosted rack may have: those of other parties, and of files beside their
+/// keys.
 pub(crate) const NAMES_RESERVED: [&str; 4] = ["controller", "operator", "authority", "revoked"];
 
 rackweave_base::named! {
-    /// How a node's packets reach the switch.
+    /// The kind of a node's link to the switch.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum LinkKind {
-        /// Rings in memory that both processes map; payloads by reference. On one machine.
+        /// Rings in memory that both processes map; payloads pass by reference. On one machine.
         #[default]
         SharedMemory = "shared-memory",
         /// One Unix datagram per packet. On one machine.
@@ -29,49 +30,49 @@ rackweave_base::named! {
 }
 
 impl LinkKind {
-    /// Whether both ends share memory: payloads go by reference, and nothing can damage them.
+    /// Whether both ends share memory: payloads pass by reference, and nothing can damage them.
     pub fn shares_memory(self) -> bool {
         self == LinkKind::SharedMemory
     }
 }
 
-/// How a node and the controller know each other.
+/// How a node and the controller authenticate each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SecurityKind {
     /// TLS with certificates on both sides.
     #[default]
     Tls,
-    /// Nothing. Only on loopback.
+    /// No authentication. Only on loopback.
     Plain,
 }
 
-/// A rack of processes.
+/// The settings of a rack of processes.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostedSection {
-    /// Where nodes and commands reach the controller.
+    /// The address at which nodes and commands reach the controller.
     pub control: SocketAddr,
-    /// Where the controller listens, if not at `control`: for switches with several interfaces.
+    /// The controller's listening address, if not `control`: for switches with several interfaces.
     pub listen: Option<SocketAddr>,
-    /// How they know each other.
+    /// How they authenticate each other.
     pub security: SecurityKind,
-    /// Where `rackweave keygen` puts keys; without it, `keys` in `directory`.
+    /// The folder to which `rackweave keygen` writes keys; by default, `keys` in `directory`.
     pub keys: Option<PathBuf>,
-    /// Where sockets and locks lie; without it, a folder of this user's for running processes.
+    /// The folder for sockets and locks; by default, this user's folder for running processes.
     pub directory: Option<PathBuf>,
-    /// How nodes reach the switch that do not say otherwise.
+    /// The default link of nodes to the switch.
     pub link: LinkKind,
-    /// Where the switch takes VXLAN packets.
+    /// The address at which the switch receives VXLAN packets.
     pub udp: SocketAddr,
     /// The VXLAN network identifier, 24 bits.
     pub vni: u32,
-    /// Whether packets in UDP bear a code that only their sender can make; if not said, wherever
-    /// others than this machine can send some.
+    /// Whether packets in UDP have an authentication code that only their sender can make; by
+    /// default, if other machines can send packets.
     pub authenticate: Option<bool>,
-    /// Milliseconds between two signs of life.
+    /// Heartbeat interval in milliseconds.
     pub heartbeat_ms: u64,
-    /// Milliseconds without a sign of life after which a peer counts as dead.
+    /// Milliseconds without a heartbeat after which a peer counts as dead.
     pub dead_after_ms: u64,
 }
 
@@ -84,7 +85,7 @@ impl Default for HostedSection {
             keys: None,
             directory: None,
             link: LinkKind::SharedMemory,
-            // The port that RFC 7348, section 5, gives to VXLAN.
+            // The port that RFC 7348, section 5, assigns to VXLAN.
             udp: SocketAddr::from(([127, 0, 0, 1], 4789)),
             vni: 7471,
             authenticate: None,
@@ -95,7 +96,7 @@ impl Default for HostedSection {
 }
 
 impl HostedSection {
-    /// Where sockets and locks lie.
+    /// The folder for sockets and locks.
     pub fn directory(&self) -> PathBuf {
         if let Some(directory) = &self.directory {
             return directory.clone();
@@ -109,29 +110,29 @@ impl HostedSection {
         }
     }
 
-    /// Where the keys are.
+    /// The folder for keys.
     pub fn keys(&self) -> PathBuf {
         self.keys
             .clone()
             .unwrap_or_else(|| self.directory().join("keys"))
     }
 
-    /// Whether packets in UDP bear a code that only their sender can make.
+    /// Whether packets in UDP have an authentication code that only their sender can make.
     pub fn authenticates(&self) -> bool {
         self.authenticate.unwrap_or(!self.udp.ip().is_loopback())
     }
 
-    /// Time between two signs of life.
+    /// Heartbeat interval.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms)
     }
 
-    /// Time without a sign of life after which a peer counts as dead.
+    /// Time without a heartbeat after which a peer counts as dead.
     pub fn dead_after(&self) -> Duration {
         Duration::from_millis(self.dead_after_ms)
     }
 
-    /// Relative paths are meant from the folder of the configuration file.
+    /// Makes relative paths start at the folder of the configuration file.
     pub(super) fn resolve_paths(&mut self, folder: &Path) {
         for path in [&mut self.keys, &mut self.directory].into_iter().flatten() {
             *path = folder.join(&*path);
@@ -156,7 +157,7 @@ impl HostedSection {
 }
 
 impl NodeConfig {
-    /// How this node's packets reach the switch.
+    /// The kind of this node's link to the switch.
     pub fn link_kind(&self, hosted: &HostedSection) -> LinkKind {
         self.link.unwrap_or(hosted.link)
     }
@@ -166,7 +167,7 @@ impl NodeConfig {
         if packet && (self.interface.is_none() || self.switch_interface.is_none()) {
             return Err(ConfigError::NoInterface(self.name.clone()));
         }
-        // It becomes part of the names of sockets, which have room for 108 bytes.
+        // It becomes part of the names of sockets, whose length is limited to 108 bytes.
         let most = "in a hosted rack at most 48 characters are allowed";
         rule(self.name.len() <= 48, "node.name", &self.name, most)?;
         let is_free = !NAMES_RESERVED.contains(&self.name.as_str());
@@ -176,7 +177,7 @@ impl NodeConfig {
 }
 
 impl RackConfig {
-    /// What this configuration says about processes; the defaults if it says nothing.
+    /// The settings for processes; the defaults if the configuration has none.
     pub fn hosted(&self) -> HostedSection {
         self.hosted.clone().unwrap_or_default()
     }
@@ -189,7 +190,8 @@ impl RackConfig {
             .any(|node| !node.link_kind(&hosted).shares_memory())
     }
 
-    /// A number that is equal on processes that can form one rack: everything but where things lie.
+    /// A number that is equal on processes that can form one rack: it covers everything except
+    /// paths.
     pub fn agreement(&self) -> u64 {
         let mut common = self.clone();
         common.hosted = None;
@@ -200,7 +202,7 @@ impl RackConfig {
         for store in &mut common.store {
             store.path = None;
         }
-        // FNV-1a: it guards against mistakes, not against malice.
+        // FNV-1a: it protects against mistakes, not against attacks.
         common
             .to_toml()
             .bytes()

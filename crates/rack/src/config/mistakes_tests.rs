@@ -1,4 +1,4 @@
-//! Mistakes in configurations, and what is said of them.
+//! Mistakes in configurations, and their error messages.
 
 use super::nearest::nearest;
 use super::syntax::{Section, sections};
@@ -19,7 +19,7 @@ fn check(text: &str, expected: &str) {
 const NODES: &str =
     "[[node]]\nname = 'a'\nrole = 'storage'\n[[node]]\nname = 'b'\nrole = 'compute'\n";
 
-/// The sections are those of the types, found by asking who reads them.
+/// The sections match the types, found by querying the deserializer.
 #[test]
 fn all_sections_are_known() {
     let names: Vec<String> = sections().into_iter().map(|section| section.name).collect();
@@ -39,8 +39,8 @@ fn all_sections_are_known() {
     assert_eq!(names, expected);
 }
 
-/// Every key there is, with one letter changed, left out, doubled or exchanged with the next: what
-/// is asked is whether the key was meant.
+/// Every existing key, with one letter changed, left out, doubled or swapped with the next: the
+/// error asks whether that key was meant.
 #[test]
 fn a_key_with_a_slip_is_understood_everywhere() {
     let mut tried = 0;
@@ -57,7 +57,7 @@ fn a_key_with_a_slip_is_understood_everywhere() {
                 let meant = error.strip_prefix(&start);
                 let meant = meant.unwrap_or_else(|| panic!("{name}.{wrong}: {error}"));
                 assert!(meant.contains(&format!("`{key}`")), "{name}.{key}: {error}");
-                // Of several names each is as near as the right one.
+                // If several names are suggested, each is as near as the right one.
                 for other in meant.split('`').skip(1).step_by(2) {
                     assert!(nearest(&wrong, &[other]).is_some(), "{name}.{key}: {error}");
                 }
@@ -85,7 +85,7 @@ fn slips(key: &str) -> Vec<String> {
     slips
 }
 
-/// The same for values of which there is a list.
+/// The same for values from a list.
 #[test]
 fn a_value_with_a_slip_is_understood() {
     for (text, expected) in [
@@ -194,7 +194,7 @@ fn a_wrong_value_has_a_place() {
                 .into(),
             "rack.toml:5:8: node.name is b c: letters, digits, - and _ are allowed",
         ),
-        // Not in the text: a rule about it and something else.
+        // Values without a position in the text: a rule about the value and something else.
         (
             "[switch]\nindex_queries = 64".into(),
             "switch.index_servers is 0: at least 1 is needed beside the other settings of an index \

@@ -1,12 +1,12 @@
 //! The rack's configuration: one TOML file, every setting with a default.
 //!
-//! Times are in microseconds, sizes in bytes, rates in the units that their names say. Unknown keys
+//! Times are in microseconds, sizes in bytes, rates in the units given in their names. Unknown keys
 //! are refused with the nearest known name; values are checked before anything is built.
 //!
-//! [`RackConfig`] is the whole of it; `sections` is about the whole rack, `node` about one node,
-//! `store` about where pages lie, `faults` about what goes wrong, `hosted` about processes and
-//! `topology` about several switches. `check` is what values must hold to, `syntax` how a text is
-//! refused.
+//! [`RackConfig`] is the whole configuration; `sections` is about the whole rack, `node` about one
+//! node, `store` about the storage of pages, `faults` about injected faults, `hosted` about
+//! processes and `topology` about several switches. `check` has the rules for values, `syntax` the
+//! messages for refused text.
 
 mod check;
 mod faults;
@@ -34,21 +34,21 @@ pub use sections::{
 pub use store::{Medium, StoreConfig, StoreError};
 pub use topology::{TopologyName, index_config};
 
-/// The whole rack.
+/// The configuration of a whole rack.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RackConfig {
-    /// Everything random comes from it.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// Bytes of region memory that the rack gives out at most.
+    /// Maximum bytes of region memory of the rack.
     pub memory_limit: u64,
     /// Payload buffers of 4096 bytes for READ responses that cannot refer to their region.
     pub payload_buffers: u32,
-    /// Threads of an embedded rack that drive it beside those who wait.
+    /// Threads of an embedded rack that drive it besides waiting threads.
     pub driver_threads: u32,
     /// The nodes.
     pub node: Vec<NodeConfig>,
-    /// Where pages lie: namespaces of NVMe targets on storage nodes.
+    /// Stores of pages: namespaces of NVMe targets on storage nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreConfig>,
     /// The switch.
@@ -57,13 +57,13 @@ pub struct RackConfig {
     pub transfer: TransferSection,
     /// The flows.
     pub flow: FlowSection,
-    /// Every NIC.
+    /// All NICs.
     pub nic: NicSection,
-    /// Every link.
+    /// All links.
     pub link: LinkSection,
-    /// What goes wrong, on every link.
+    /// Faults of all links.
     pub faults: FaultSection,
-    /// Processes, for a hosted rack.
+    /// Processes of a hosted rack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosted: Option<HostedSection>,
 }
@@ -98,7 +98,7 @@ impl RackConfig {
     /// Reads a TOML file.
     ///
     /// # Errors
-    /// If it cannot be read or says something that makes no sense: file, line and remedy.
+    /// If it cannot be read or has an invalid value: file, line and remedy.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
             path: path.display().to_string(),
@@ -116,7 +116,7 @@ impl RackConfig {
         Ok(config)
     }
 
-    /// Reads TOML text; `name` stands for it in messages.
+    /// Reads TOML text; messages name it `name`.
     ///
     /// # Errors
     /// As for [`RackConfig::read`].
@@ -133,7 +133,7 @@ impl RackConfig {
         toml::to_string(self).expect("every setting has a TOML form")
     }
 
-    /// The nodes of a role, by number.
+    /// The nodes with a role, by number.
     pub fn nodes_of(&self, role: Role) -> Vec<NodeId> {
         let numbered = self
             .node
@@ -149,7 +149,7 @@ impl RackConfig {
         u16::try_from(at).ok().map(NodeId)
     }
 
-    /// What goes wrong on the link of a node: what is said of it, over what is said of all.
+    /// The faults of a node's link: its own settings override those of all links.
     ///
     /// # Panics
     /// If there is no such node.
@@ -157,7 +157,7 @@ impl RackConfig {
         self.node[usize::from(node.0)].faults.over(self.faults)
     }
 
-    /// An error's text with the names of nodes for their numbers: lower crates know only those
+    /// An error's text with names of nodes instead of numbers: lower crates know only numbers
     /// (`node2`).
     pub fn name_nodes(&self, text: &str) -> String {
         let mut named = String::new();
@@ -180,7 +180,7 @@ impl RackConfig {
         named + rest
     }
 
-    /// Whether the ICRC is computed in a rack that is all in one process.
+    /// Whether the ICRC is computed in a rack within one process.
     pub fn needs_check(&self) -> bool {
         choices::icrc(self, Kind::Embedded).value
     }

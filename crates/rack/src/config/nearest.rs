@@ -1,11 +1,11 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
 /// The nearest of `known` to `word`, if one is near enough.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     all_nearest(word, known).first().copied()
 }
 
-/// A question for the nearest name, or all names there are.
+/// A question about the nearest name, or a list of all names.
 pub fn hint(word: &str, known: &[&str], what: &str) -> String {
     let near: Vec<String> = all_nearest(word, known)
         .iter()
@@ -17,7 +17,7 @@ pub fn hint(word: &str, known: &[&str], what: &str) -> String {
     }
 }
 
-/// All that are equally near, and near enough.
+/// All names that are equally near, and near enough.
 fn all_nearest<'a>(word: &str, known: &[&'a str]) -> Vec<&'a str> {
     let limit = (word.len() / 3).max(2);
     let far = |name: &str| strsim::osa_distance(word, name);

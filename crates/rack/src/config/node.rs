@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 rackweave_base::named! {
-    /// What a node is for.
+    /// The role of a node.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Role {
@@ -48,15 +48,15 @@ impl From<Endianness> for ByteOrder {
 pub struct NodeConfig {
     /// Its name, unique in the rack.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// The switch that it hangs at, where there are several; without it, as the topology says.
+    /// Its edge switch, if there are several switches; by default, the topology decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<u16>,
     /// The byte order of its rings' words.
     #[serde(default)]
     pub byte_order: Endianness,
-    /// How it reaches the switch of a hosted rack, if not as `hosted.link` says.
+    /// Its link to the switch of a hosted rack, if different from `hosted.link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkKind>,
     /// The Ethernet interface of a `packet` link, at the node.
@@ -65,14 +65,14 @@ pub struct NodeConfig {
     /// The Ethernet interface of a `packet` link, at the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_interface: Option<String>,
-    /// Where the node binds its end of a `udp` link; without it, any port of the loopback address
+    /// Where the node binds its end of a `udp` link; by default, any port of the loopback address
     /// or of the address that leads to the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<SocketAddr>,
-    /// Gbit/s of its link in a simulated rack, if not as `link.gigabits_per_second` says.
+    /// Gbit/s of its link in a simulated rack, if different from `link.gigabits_per_second`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gigabits_per_second: Option<f64>,
-    /// What goes wrong on its link, both ways, where that is not as `faults` says.
+    /// Faults of its link, both ways, where different from `faults`.
     #[serde(default, skip_serializing_if = "NodeFaults::is_empty")]
     pub faults: NodeFaults,
 }

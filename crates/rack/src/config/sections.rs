@@ -1,9 +1,9 @@
-//! The sections of the configuration that are about the whole rack, and their defaults.
+//! The sections of the configuration about the whole rack, and their defaults.
 
 use super::topology::TopologyName;
 use serde::{Deserialize, Serialize};
 
-/// What the switch is taken for.
+/// The hardware whose limits the switch must respect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BudgetName {
@@ -15,7 +15,7 @@ pub enum BudgetName {
     Tofino2,
 }
 
-/// How the ICRC of a rewritten packet is kept right.
+/// How the ICRC of a rewritten packet is kept valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IcrcMethod {
@@ -25,60 +25,60 @@ pub enum IcrcMethod {
     Balance,
 }
 
-/// The switch, or all of them: with several, what is said of flows, pages and sequencers is said of
-/// switch 0, the rest of each.
+/// The switch, or all of them: with several, settings of flows, pages and sequencers apply to
+/// switch 0, the others to each.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchSection {
-    /// How many there are, and how they are cabled.
+    /// The number of switches and their cables.
     pub topology: TopologyName,
     /// Pods of a fat tree: 2, 4, 6 or 8.
     pub pods: u16,
-    /// What the programs must fit.
+    /// The budget that the programs must fit.
     pub budget: BudgetName,
     /// Bytes of tables and registers under the budget `software`.
     pub memory: u64,
     /// Queue pairs of the switch.
     pub lanes: u16,
-    /// Consumer rings at a time.
+    /// Maximum number of consumer rings.
     pub consumer_rings: u16,
-    /// Producer rings at a time.
+    /// Maximum number of producer rings.
     pub producer_rings: u16,
-    /// Packets that a port's egress queue holds.
+    /// Capacity of a port's egress queue, in packets.
     pub egress_packets: u32,
-    /// How the ICRC of rewritten packets is kept right.
+    /// How the ICRC of rewritten packets is kept valid.
     pub icrc: IcrcMethod,
-    /// Pages that the page directory indexes; zero: there is no page directory. It and the flows
-    /// together fit no hardware switch: set `consumer_rings` and `producer_rings` to zero then, or
-    /// `budget` to `software`.
+    /// Pages that the page directory indexes; zero: there is no page directory. A hardware switch
+    /// cannot hold both it and the flows: set `consumer_rings` and `producer_rings` to zero then,
+    /// or `budget` to `software`.
     pub page_entries: u32,
     /// Bytes of a page, a power of two from 4096 to 1048576.
     pub page_size: u32,
-    /// Workers of all nodes together that ask for pages.
+    /// Workers of all nodes together that request pages.
     pub page_workers: u16,
-    /// Requests for pages of all workers together that may be under way.
+    /// Pending requests for pages of all workers together.
     pub page_slots: u16,
     /// Stores of pages: namespaces of NVMe targets.
     pub page_stores: u8,
-    /// Requests for a page that is not indexed after which it is, rounded up to a power of two;
+    /// Requests for an unindexed page after which it is indexed, rounded up to a power of two;
     /// zero: never.
     pub page_promote_at: u32,
-    /// Sequencers at a time; zero: there are none in the switch. On `tofino1` they fit beside the
-    /// transfer engine alone, without flows and page directory; on `tofino2` beside either.
+    /// Maximum number of sequencers; zero: there are none in the switch. On `tofino1` they fit only
+    /// without flows and page directory, beside the transfer engine; on `tofino2` beside either.
     pub sequencers: u16,
-    /// Clients of all sequencers together: queue pairs that ask the switch for numbers.
+    /// Clients of all sequencers together: queue pairs that request numbers from the switch.
     pub sequencer_clients: u16,
     /// Queue pairs over which clients query indexes in the network.
     pub index_queries: u32,
-    /// Servers of such indexes; zero: no part of an index is in a switch. An index fits no hardware
-    /// switch beside flows or a page directory.
+    /// Servers of such indexes; zero: no part of an index is in a switch. A hardware switch cannot
+    /// hold an index with flows or a page directory.
     pub index_servers: u16,
     /// Ranges of the fat root, which is in switch 0.
     pub index_fat_ranges: u16,
-    /// Layers of tree nodes below the fat root, in all switches of a way together: at most 2 with
+    /// Layers of tree nodes below the fat root, in all switches of a path together: at most 2 with
     /// one switch, 3 with two, 4 in a fat tree.
     pub index_layers: u8,
-    /// Tree nodes of each layer in each switch that has it.
+    /// Tree nodes of each layer in each switch that holds it.
     pub index_nodes: u16,
 }
 
@@ -86,12 +86,12 @@ pub struct SwitchSection {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferSection {
-    /// Microseconds without a sign of life before something is asked for again. Zero: chosen by
-    /// the kind of rack (embedded 50 000, simulated 250).
+    /// Microseconds without a reply before a request is repeated. Zero: chosen by the kind of rack
+    /// (embedded 50 000, simulated 250).
     pub timeout_us: u64,
-    /// How often to ask again before giving up.
+    /// Maximum number of repetitions.
     pub retries: u32,
-    /// Fragments after which the target is asked for an acknowledgement.
+    /// Fragments after which the target is requested to acknowledge.
     pub acknowledge_every: u32,
 }
 
@@ -104,18 +104,18 @@ pub struct FlowSection {
     /// Microseconds between two polls of a ring that has not changed for long. Zero: chosen by the
     /// kind of rack (embedded 4000, so that an idle rack sleeps; simulated 200).
     pub poll_interval_max_us: u64,
-    /// Bytes of one transfer at most. Zero: chosen by the kind of rack (embedded 1 MiB; simulated
+    /// Maximum bytes of one transfer. Zero: chosen by the kind of rack (embedded 1 MiB; simulated
     /// 256 KiB, so that a port's queue holds all transfers of a consumer; hosted over shared memory
     /// 4 MiB, since every transfer costs processes their turns; hosted over other links 256 KiB, so
     /// that a socket's buffer holds it).
     pub batch_bytes: u32,
-    /// Transfers of one consumer under way at a time: 1, 2 or 4. Zero: chosen by the kind of rack
+    /// Transfers of one consumer in flight at a time: 1, 2 or 4. Zero: chosen by the kind of rack
     /// (embedded 2, so that they stay within a cache; simulated 4, so that no link idles; hosted
     /// over shared memory 4, so that no process waits for another, over other links 2).
     pub transfers: u8,
 }
 
-/// Every NIC.
+/// All NICs.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NicSection {
@@ -127,9 +127,9 @@ pub struct NicSection {
     pub completion_queues: u32,
     /// Regions.
     pub regions: u32,
-    /// Entries of one completion queue at most.
+    /// Maximum entries of a completion queue.
     pub completion_entries: u32,
-    /// Entries of one send or receive queue at most.
+    /// Maximum entries of a send or receive queue.
     pub queue_entries: u32,
     /// Whether rate control (DCQCN) is on. Only a simulated rack has a line rate to control.
     pub congestion_control: bool,
@@ -139,17 +139,17 @@ pub struct NicSection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckPolicy {
-    /// Only where a link does not promise integrity.
+    /// Only where a link does not guarantee integrity.
     Auto,
     /// Everywhere.
     Always,
 }
 
-/// Every link.
+/// All links.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkSection {
-    /// Packets that an in-process link holds each way, a power of two.
+    /// Capacity of an in-process link each way in packets, a power of two.
     pub packets: u32,
     /// Whether the ICRC is computed.
     pub icrc: CheckPolicy,

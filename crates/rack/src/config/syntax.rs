@@ -1,11 +1,11 @@
-//! How a text is refused: where, what, and what was probably meant.
+//! Messages for refused text: the position, the problem, and the name probably meant.
 
 use super::RackConfig;
 use super::check::{ConfigError, one_line};
 use super::nearest::{hint, nearest};
 use toml::de::{DeTable, DeValue};
 
-/// Why `text`, which `name` stands for in messages, is no configuration.
+/// Why `text`, which messages name `name`, is not a configuration.
 pub(super) fn refusal(text: &str, name: &str, error: &toml::de::Error) -> ConfigError {
     let at = error.span().map_or(0, |span| span.start).min(text.len());
     let mut message = error.message().replace('\n', " ");
@@ -24,7 +24,7 @@ pub(super) fn refusal(text: &str, name: &str, error: &toml::de::Error) -> Config
     }
 }
 
-/// `error` with the place in `text` of the value that is wrong, if it is there.
+/// `error` with the position of the wrong value in `text`, if the value occurs there.
 pub(super) fn at_its_place(text: &str, name: &str, error: ConfigError) -> ConfigError {
     let ConfigError::Value { setting, value, .. } = &error else {
         return error;
@@ -47,7 +47,8 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
-/// Where a setting has this value; of several [[node]] or [[store]], the first in which it has.
+/// The position at which a setting has this value; among several [[node]] or [[store]], the first
+/// that has it.
 fn locate(text: &str, setting: &str, value: &str) -> Option<(usize, usize)> {
     let table = DeTable::parse(text).ok()?;
     let path: Vec<&str> = setting.split('.').collect();
@@ -62,7 +63,7 @@ fn locate(text: &str, setting: &str, value: &str) -> Option<(usize, usize)> {
     Some(place(text, at.start))
 }
 
-/// The places of all values with this path.
+/// The positions of all values with this path.
 fn collect(table: &DeTable<'_>, path: &[&str], found: &mut Vec<core::ops::Range<usize>>) {
     let [key, rest @ ..] = path else { return };
     let entry = table.iter().find(|(name, _)| name.get_ref() == key);
@@ -81,15 +82,15 @@ fn collect(table: &DeTable<'_>, path: &[&str], found: &mut Vec<core::ops::Range<
     }
 }
 
-/// The names in a message of serde's: first the one that is wrong, then all that are right.
+/// The names in a message of serde's: first the wrong one, then all valid ones.
 fn names<'a>(message: &'a str, says: &str) -> Option<(&'a str, Vec<&'a str>)> {
     let rest = message.strip_prefix(says)?.strip_prefix('`')?;
     let (unknown, rest) = rest.split_once('`')?;
     Some((unknown, rest.split('`').skip(1).step_by(2).collect()))
 }
 
-/// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name, or for
-/// the section that has one of this name.
+/// "unknown field `x`, expected one of `a`, `b`" becomes a question about the nearest name, or
+/// about the section that has a key of this name.
 fn unknown_field(message: &str) -> Option<String> {
     let (unknown, known) = names(message, "unknown field ")?;
     if nearest(unknown, &known).is_none() {
@@ -105,7 +106,7 @@ fn unknown_field(message: &str) -> Option<String> {
     Some(format!("unknown setting `{unknown}`; {hint}"))
 }
 
-/// The same for values of which there is a list.
+/// The same for values from a list.
 fn unknown_variant(message: &str) -> Option<String> {
     let (unknown, known) = names(message, "unknown variant ")?;
     let hint = hint(unknown, &known, "ones");
@@ -119,12 +120,12 @@ fn missing_field(message: &str) -> Option<String> {
     ))
 }
 
-/// A table of the configuration, and the keys that it knows.
+/// A table of the configuration, and its keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
-    /// What it is called: nothing for the table of all.
+    /// Its name: empty for the top-level table.
     pub name: String,
-    /// What to write before its keys.
+    /// The header to write before its keys.
     pub header: String,
     pub keys: Vec<String>,
 }
@@ -138,7 +139,7 @@ impl Section {
     }
 }
 
-/// All tables. Who reads the configuration is asked for them, so that there is one list only.
+/// All tables. They are queried from the deserializer, so that there is only one list.
 pub(super) fn sections() -> Vec<Section> {
     let mut all = Vec::new();
     visit(String::new(), String::new(), &mut all);

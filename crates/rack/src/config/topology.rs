@@ -1,5 +1,5 @@
-//! The part of the configuration that is about several switches: how they are cabled, which node
-//! hangs where, and which part of an index each has room for.
+//! The part of the configuration about several switches: their cables, the places of nodes, and the
+//! part of an index that each has capacity for.
 
 use super::RackConfig;
 use super::check::{ConfigError, rule, within};
@@ -10,27 +10,26 @@ use rackweave_programs::index::{IndexConfig, NODES_MAX};
 use serde::{Deserialize, Serialize};
 
 rackweave_base::named! {
-    /// How many switches there are, and how they are cabled.
+    /// The number of switches and their cables.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum TopologyName {
         /// One switch.
         #[default]
         One = "one",
-        /// Two in a row. Without a word of theirs, compute nodes hang at switch 0 and all others at
-        /// switch 1.
+        /// Two in a row. By default, compute nodes are at switch 0 and all others at switch 1.
         Two = "two",
-        /// The tree below one core switch of a fat tree of `pods` pods. Without a word of theirs,
-        /// nodes fill the edge switches in order.
+        /// The tree below one core switch of a fat tree of `pods` pods. By default, nodes fill the
+        /// edge switches in order.
         FatTree = "fat-tree",
     }
 }
 
 impl RackConfig {
-    /// The switches, the cables between them, and where nodes hang.
+    /// The switches, the cables between them, and the places of nodes.
     ///
     /// # Errors
-    /// If there is no such topology, or a node finds no place in it.
+    /// If the topology is invalid, or has no place for a node.
     pub fn topology(&self) -> Result<Topology, ConfigError> {
         let shape = self.shape();
         let nodes = self.node.iter();
@@ -40,7 +39,7 @@ impl RackConfig {
         Topology::new(shape, &wishes).map_err(told)
     }
 
-    /// How the switches are cabled.
+    /// The arrangement of the switches.
     pub fn shape(&self) -> Shape {
         match self.switch.topology {
             TopologyName::One => Shape::One,
@@ -94,7 +93,7 @@ impl RackConfig {
     }
 }
 
-/// The part of an index that a switch of this role has, by the configuration.
+/// The part of an index that a switch of this role holds, by the configuration.
 pub fn index_config(config: &RackConfig, role: SwitchRole) -> IndexConfig {
     let sizes = &config.switch;
     if !choices::index(config).value {

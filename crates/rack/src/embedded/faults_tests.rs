@@ -1,4 +1,4 @@
-//! Faults of one node's link befall that link alone.
+//! Faults of one node's link affect that link alone.
 
 use super::*;
 use crate::config::NodeFaults;
@@ -41,12 +41,12 @@ fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
     }
 }
 
-/// Requests that came twice to a node.
+/// Requests that arrived twice at a node.
 fn doubled(rack: &EmbeddedRack, node: u16) -> u64 {
     rack.with_nic(NodeId(node), |nic| nic.counters().duplicate_request)
 }
 
-/// Of two pairs of nodes, packets to one node of one pair come twice.
+/// Of two pairs of nodes, packets to one node of one pair are duplicated.
 #[test]
 fn a_fault_on_one_link_befalls_that_link() {
     let mut config = RackConfig {
@@ -63,7 +63,7 @@ fn a_fault_on_one_link_befalls_that_link() {
     assert!(all[3] > 0, "half of 64 requests come twice");
 }
 
-/// What is said of a node goes over what is said of all.
+/// A node's own settings override those of all nodes.
 #[test]
 fn a_link_may_be_better_than_all_others() {
     let mut config = RackConfig {

@@ -1,6 +1,6 @@
 //! All nodes and the switches in this process, in real time.
 //!
-//! No thread is required: whoever waits drives the rack, through [`rackweave_verbs::Progress`].
+//! No thread is required: waiting threads drive the rack, through [`rackweave_verbs::Progress`].
 //! Driver threads help where there are cores for them, and sleep when nothing is due.
 
 mod shared;
@@ -29,18 +29,17 @@ use std::fmt;
 use std::sync::Arc;
 use threads::Drivers;
 
-/// Rounds of idleness after which one who waits at a node drives all others, too.
+/// Idle rounds after which a thread that waits at a node drives all other nodes, too.
 const ROUNDS_LEFT: u32 = 32;
 
-/// A rack in this process. Clones are the same rack; as a [`Rack`] it gives services what they
-/// need.
+/// A rack in this process. Clones are the same rack; as a [`Rack`] it can be used by services.
 #[derive(Clone)]
 pub struct EmbeddedRack {
     rack: Rack,
     running: Arc<Running>,
 }
 
-/// What runs.
+/// The running parts of the rack.
 struct Running {
     shared: Arc<Shared>,
     drivers: Drivers,
@@ -49,7 +48,7 @@ struct Running {
     identity: u64,
 }
 
-/// The way to a node.
+/// The access to a node.
 struct EmbeddedNode {
     shared: Arc<Shared>,
     node: usize,
@@ -60,7 +59,7 @@ impl EmbeddedRack {
     /// Builds and starts a rack.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the programs do not fit the switch.
+    /// If the configuration is invalid or the programs do not fit the switch.
     pub fn new(config: &RackConfig) -> Result<Self, RackError> {
         let parts = build::build(config, Kind::Embedded, SwitchConfig::default())?;
         let shared = Arc::new(Shared::new(config, parts)?);
@@ -72,7 +71,7 @@ impl EmbeddedRack {
             drivers,
             config: config.clone(),
             observed,
-            // Zero would mean any rack.
+            // Zero would match any rack.
             identity: KeyRng::system().next_u64().max(1),
         });
         Ok(Self {
@@ -85,12 +84,12 @@ impl EmbeddedRack {
         &self.running.shared
     }
 
-    /// What those who wait call.
+    /// The object by which waiting threads drive the rack.
     pub fn progress(&self) -> Arc<dyn Progress> {
         self.shared().clone()
     }
 
-    /// Which switches there are, and where nodes hang.
+    /// The switches and the places of nodes.
     pub fn topology(&self) -> &Topology {
         self.shared().topology()
     }
@@ -101,12 +100,13 @@ impl EmbeddedRack {
             .with_switch(|switch| switch.counters().clone())
     }
 
-    /// Bytes that the rack itself takes beyond its regions: now, and at most by its configuration.
+    /// Bytes that the rack itself uses besides its regions: the current number, and the maximum by
+    /// its configuration.
     pub fn bytes_overhead(&self) -> (usize, usize) {
         self.shared().bytes_overhead(self.config())
     }
 
-    /// Driver threads that run.
+    /// The number of running driver threads.
     pub fn driver_threads(&self) -> usize {
         self.running.drivers.count()
     }
@@ -267,7 +267,7 @@ impl Progress for EmbeddedNode {
     }
 
     fn relax(&self, idle_rounds: u32) {
-        // Those to whom other nodes were left may be asleep, or be this thread.
+        // The threads that other nodes were left to may be asleep, or be this thread.
         if idle_rounds < ROUNDS_LEFT || !self.shared.drive() {
             self.shared.relax(idle_rounds);
         }
@@ -276,7 +276,7 @@ impl Progress for EmbeddedNode {
     fn wake_later(&self, waker: &Waker) {
         if self.has_drivers {
             self.shared.tasks.register(waker);
-            // One that sleeps would do so for too long.
+            // A sleeping driver thread would sleep for too long.
             self.shared.kick();
         } else {
             self.relax(0);

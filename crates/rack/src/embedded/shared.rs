@@ -1,10 +1,10 @@
-//! What all threads of an embedded rack share.
+//! State shared by all threads of an embedded rack.
 //!
-//! Each machine is behind a lock of its own and talks to the others only through links; all
-//! switches together are one, so that a packet passes from one to the next without a change of
-//! thread. A thread that drives the rack takes each lock if it is free and moves on if it is not:
-//! whoever holds it is driving that machine. The controller takes one lock at a time; nobody holds
-//! two machines.
+//! Each machine is behind a lock of its own and communicates with the others only through links;
+//! all switches together are one machine, so that a packet passes from one to the next without a
+//! change of thread. A thread that drives the rack takes each lock if it is free and moves on if it
+//! is not: its holder is driving that machine. The controller takes one lock at a time; no thread
+//! holds two machines.
 
 use super::tasks::Tasks;
 use crate::awake::{Credit, NEVER, Place, span, try_lock};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
 
-/// What counts as much for a node to move in one go: about so many KiB.
+/// The work from which a node counts as busy in one burst: about so many KiB.
 const MUCH: u32 = 64;
 
 pub(crate) struct Shared {
@@ -41,9 +41,9 @@ pub(crate) struct Shared {
     controller: Mutex<Controller>,
     /// The regions that the controller has made.
     pub regions: LocalRegions,
-    /// Set when the switch has news for the controller.
+    /// Set when the switch has reports for the controller.
     news: AtomicBool,
-    /// Set when a channel to the page directory asks to be connected afresh.
+    /// Set when a channel to the page directory requests a new connection.
     page_alarm: Arc<AtomicBool>,
     pub(super) stop: AtomicBool,
     credit: Credit,
@@ -120,7 +120,7 @@ impl Shared {
         Ok(self.control(|controller, site| controller.install_hosts(site))?)
     }
 
-    /// Acts with the controller.
+    /// Calls `act` with the controller.
     pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut controller = self
             .controller
@@ -129,7 +129,7 @@ impl Shared {
         act(&mut controller, &mut &*self)
     }
 
-    /// The same, unless somebody else acts with it.
+    /// The same, unless another thread is using it.
     pub fn try_control<R>(
         &self,
         act: impl FnOnce(&mut Controller, &mut dyn Site) -> R,
@@ -172,12 +172,12 @@ impl Shared {
         true
     }
 
-    /// Acts on switch 0.
+    /// Calls `act` with switch 0.
     pub fn with_switch<R>(&self, act: impl FnOnce(&mut Switch<Pipeline>) -> R) -> R {
         self.with_switch_at(0, act).expect("there is a switch 0")
     }
 
-    /// Acts on a switch; nothing if there is no such switch.
+    /// Calls `act` with a switch; `None` if there is no such switch.
     pub fn with_switch_at<R>(
         &self,
         at: usize,
@@ -193,7 +193,7 @@ impl Shared {
         &self.topology
     }
 
-    /// Puts a target behind a node's NIC, in place of one that is there, which ends.
+    /// Puts a target behind a node's NIC, in place of an existing one, which ends.
     pub fn set_target(
         &self,
         node: usize,
@@ -216,7 +216,7 @@ impl Shared {
         self.nodes[node].lock().dead = true;
     }
 
-    /// Restarts a switch with empty tables. False if there is no such switch.
+    /// Restarts a switch with empty tables. Returns false if there is no such switch.
     pub fn restart_switch(&self, at: usize) -> Result<bool, RackError> {
         let Some(pipeline) = self.pipelines.get(at) else {
             return Ok(false);
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Bytes beyond the regions: now, and at most.
+    /// Bytes used besides the regions: the current number and the maximum.
     pub fn bytes_overhead(&self, config: &RackConfig) -> (usize, usize) {
         let switches = self.switches.lock();
         let switches: usize = switches.0.iter().map(|at| at.switch.bytes_max()).sum();
@@ -244,7 +244,7 @@ impl Shared {
         (now, most)
     }
 
-    /// Wakes driver threads that sleep.
+    /// Wakes sleeping driver threads.
     pub fn kick(&self) {
         if self.sleeping.load(Ordering::SeqCst) > 0 {
             for thread in self.sleepers.lock().expect("no holder panics").iter() {
@@ -257,23 +257,23 @@ impl Shared {
         self.sleepers.lock().expect("no holder panics").push(thread);
     }
 
-    /// Until when nothing is due, as a span from now of at most `limit`.
+    /// The time until something is due, at most `limit`.
     fn idle_span(&self, limit: Time) -> Time {
         let next = self.nodes.iter().map(Place::deadline).min();
         let next = next.unwrap_or(NEVER).min(self.switches.deadline());
         span(next, self.time(), limit)
     }
 
-    /// A driver thread has nothing to do. Only the first one minds the timers of an idle rack; it
-    /// wakes the others when there is work for them.
+    /// Called by a driver thread that has nothing to do. Only the first one watches the timers of
+    /// an idle rack; it wakes the others when there is work for them.
     pub fn driver_rest(&self, index: u32) {
         if self.credit.stay_awake() {
             return;
         }
         self.sleeping.fetch_add(1, Ordering::SeqCst);
-        // Whoever posted before seeing the count has left traces that this round finds.
+        // Work posted before the poster saw the count is found by this round.
         if !self.drive() && !self.stop.load(Ordering::SeqCst) {
-            // What a task waits for may have a time of its own, which nobody here knows.
+            // A waiting task may have a timer of its own, which is unknown here.
             let limit = Time::from_millis(if self.tasks.wait() { 1 } else { 50 });
             let span = if index == 0 {
                 self.idle_span(limit)
@@ -304,7 +304,7 @@ impl Shared {
 struct Links(Vec<Vec<Box<dyn Link>>>);
 
 impl Links {
-    /// Every port has a cable that hangs loose.
+    /// Every port starts with an unconnected cable.
     fn new(topology: &Topology) -> Self {
         let loose = |_| Box::new(in_process::pair(1).0) as Box<dyn Link>;
         let ports = (0..topology.switches()).map(|at| topology.ports(at));
@@ -337,19 +337,20 @@ fn link(
 
 impl Shared {
     /// Drives the rack a little on behalf of a node: other nodes whose own threads move much are
-    /// left to them. True if anything happened.
+    /// left to them. Returns true if anything happened.
     pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
         self.nodes[node].attend(now);
         let moved = self.drive_those(now, |at, place| at == node || !place.is_attended(now));
         if (1..MUCH).contains(&moved) {
-            // What the switch has answered is there at once. Where much moves, it goes on anyway.
+            // The switch's replies are received at once. If much is moving, later rounds do it
+            // anyway.
             self.run_node(now, &self.nodes[node]);
         }
         moved > 0
     }
 
-    /// Has a node's NIC go on, unless somebody else is at it. How much moved.
+    /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
     fn run_node(&self, now: Instant, place: &Place<NodeStation>) -> u32 {
         let Some(mut station) = place.try_lock() else {
             return 0;
@@ -373,7 +374,7 @@ impl Shared {
         if let Some(mut stations) = self.switches.try_lock() {
             moved += stations.run(now);
             self.switches.note_deadline(stations.deadline());
-            // Only switch 0 has lanes, and with them something to tell.
+            // Only switch 0 has lanes, and so reports.
             if stations.0[0].switch.has_digest() {
                 self.news.store(true, Ordering::Relaxed);
             }

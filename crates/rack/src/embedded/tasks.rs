@@ -1,10 +1,10 @@
-//! Tasks of executors that wait for the rack.
+//! Tasks of executors that wait for progress of the rack.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 use std::sync::{Mutex, PoisonError};
 
-/// The wakers of tasks that wait, each for the next thing that moves.
+/// The wakers of waiting tasks, each to be woken the next time something moves.
 #[derive(Default)]
 pub(super) struct Tasks {
     any: AtomicBool,
@@ -12,7 +12,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// A task waits. It looks once more afterwards, or it might miss what has just happened.
+    /// Registers a waiting task, which checks again afterwards: something may just have happened.
     pub fn register(&self, waker: &Waker) {
         let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         if !wakers.iter().any(|known| known.will_wake(waker)) {
@@ -26,7 +26,7 @@ impl Tasks {
         self.any.load(Ordering::SeqCst)
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting tasks.
     pub fn wake(&self) {
         if !self.wait() {
             return;

@@ -17,7 +17,7 @@ fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
     EmbeddedRack::new(&config).unwrap()
 }
 
-/// Moves `items` items through a flow of two producers and two consumers; all in this thread.
+/// Moves `items` items through a flow of two producers and two consumers, all in this thread.
 fn shuffle(rack: &EmbeddedRack, items: u32) {
     let (sources, targets) = ([NodeId(0), NodeId(1)], [NodeId(2), NodeId(3)]);
     let flow = rack
@@ -203,7 +203,7 @@ fn a_restart_of_the_switch_goes_unnoticed() {
     }
 }
 
-/// Threads that push and pop while members of the flow come and go.
+/// Threads push and pop while members of the flow join and leave.
 #[test]
 fn members_come_and_go_under_threads() {
     use rackweave_controller::FlowShape;
@@ -251,7 +251,7 @@ fn members_come_and_go_under_threads() {
                 let joined = flow.add_consumer(NodeId(node)).unwrap();
                 takers.push(scope.spawn(take(flow.take_consumer(joined).unwrap())));
             }
-            // It may have ended already; then there is nothing to leave.
+            // It may have ended already; then there is no consumer to remove.
             let _ = flow.remove_consumer(1);
             let done = takers.into_iter().map(|taker| taker.join().unwrap());
             done.collect::<Vec<_>>()

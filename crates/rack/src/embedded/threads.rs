@@ -40,7 +40,7 @@ impl Drivers {
         shared.stop.store(true, Ordering::SeqCst);
         for handle in self.0.drain(..) {
             handle.thread().unpark();
-            // A panic of a driver has been printed; there is nothing to add at the end.
+            // A panic of a driver thread has been printed already.
             let _ = handle.join();
         }
     }

@@ -65,15 +65,15 @@ fn any_switch_may_restart_while_packets_are_under_way() {
     }
 }
 
-/// Queues so short that each side fills its cable while the other does the same: no two sides wait
-/// for each other, and nothing is dropped.
+/// Queues are so short that each side fills its cable while the other does the same: the two sides
+/// never wait for each other, and nothing is dropped.
 #[test]
 fn a_full_cable_keeps_senders_waiting_and_drops_nothing() {
     for (topology, nodes) in TOPOLOGIES {
         let mut config = config(topology, nodes);
         config.switch.egress_packets = 64;
         config.link.packets = 16;
-        // Every fragment counts for itself.
+        // Every fragment is a packet of its own.
         config.link.icrc = crate::config::CheckPolicy::Always;
         config.nic.mtu = 256;
         let rack = EmbeddedRack::new(&config).unwrap();

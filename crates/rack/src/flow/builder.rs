@@ -11,12 +11,12 @@ const ITEM_BYTES: u32 = 16 << 10;
 /// Default size of a ring, in bytes.
 const RING_BYTES: u32 = 1 << 20;
 
-/// A node by its name, by its number, or as it is.
+/// A node given by its name, by its number, or as a node.
 pub trait NodeRef {
-    /// Its number.
+    /// The node's number.
     ///
     /// # Errors
-    /// If the rack has none of that name.
+    /// If the rack has no node of that name.
     fn find(&self, config: &RackConfig) -> Result<NodeId, RackError>;
 }
 
@@ -51,8 +51,8 @@ impl<N: NodeRef + ?Sized> NodeRef for &N {
     }
 }
 
-/// Sets up a flow: see [`Rack::flow`]. Without more, it is a shuffle of items of 16 KiB in rings of
-/// 1 MiB, with the rack's settings for batches, transfers and MTU.
+/// Sets up a flow: see [`Rack::flow`]. By default, it is a shuffle of items of 16 KiB in rings of 1
+/// MiB, with the rack's settings for batches, transfers and MTU.
 #[derive(Clone, Debug)]
 #[must_use = "it sets nothing up before `build`"]
 pub struct FlowBuilder {
@@ -87,18 +87,18 @@ impl FlowBuilder {
         }
     }
 
-    /// How items find their consumers.
+    /// How items are assigned to consumers.
     pub fn shape(mut self, shape: FlowShape) -> Self {
         self.shape = shape;
         self
     }
 
-    /// Each item goes to one consumer, whichever has room.
+    /// Each item goes to one consumer that has free slots.
     pub fn balanced(self) -> Self {
         self.shape(FlowShape::Balance)
     }
 
-    /// Each item goes to all consumers or to none, in one order everywhere.
+    /// Each item goes to all consumers or to none, in the same order everywhere.
     pub fn replicated(self) -> Self {
         self.shape(FlowShape::Replicate)
     }
@@ -109,32 +109,34 @@ impl FlowBuilder {
         self
     }
 
-    /// The size of each ring in bytes, about: it has a power of two of items, two at least.
+    /// The approximate size of each ring in bytes: the number of items is a power of two, at least
+    /// two.
     pub fn ring_bytes(mut self, bytes: u32) -> Self {
         self.ring_bytes = bytes;
         self
     }
 
     /// Its share among the flows that have a weight, from 1 to
-    /// [`WEIGHT_MAX`](rackweave_controller::flows::WEIGHT_MAX); none takes what it gets.
+    /// [`WEIGHT_MAX`](rackweave_controller::flows::WEIGHT_MAX); without one, its share is not
+    /// regulated.
     pub fn weight(mut self, weight: impl Into<Option<u32>>) -> Self {
         self.weight = weight.into();
         self
     }
 
-    /// What becomes of it when a node dies.
+    /// What happens to it when a node dies.
     pub fn on_loss(mut self, policy: LossPolicy) -> Self {
         self.on_loss = policy;
         self
     }
 
-    /// Nodes get queue pairs to ring doorbells with, so that the switch need not poll.
+    /// Whether nodes get queue pairs to ring doorbells with, so that the switch need not poll.
     pub fn doorbells(mut self, doorbells: bool) -> Self {
         self.doorbells = doorbells;
         self
     }
 
-    /// All of it as data, to be changed further and given to [`Rack::create_flow`].
+    /// All settings as data, to be changed further and passed to [`Rack::create_flow`].
     ///
     /// # Errors
     /// If the rack has no node of a name.
@@ -158,10 +160,10 @@ impl FlowBuilder {
         })
     }
 
-    /// Sets the flow up.
+    /// Sets up the flow.
     ///
     /// # Errors
-    /// If a value is out of range, there is no such node, or the switch or a node lacks room.
+    /// If a value is out of range, there is no such node, or the switch or a node lacks capacity.
     pub fn build(self) -> Result<Flow, FlowError> {
         let rack = self.rack.clone();
         rack.create_flow(self.spec()?)

@@ -15,15 +15,15 @@ use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss, Ring};
 use rackweave_endpoint::flow::{Claim, Consumer, Doorbell, Producer, RingError, RingLayout};
 use std::sync::Arc;
 
-/// A flow. Members keep their numbers; those that join get the next.
+/// A flow. Members keep their numbers; new members get the next number.
 ///
 /// The flow is closed when this is dropped: whatever has not been delivered by then is lost, and
-/// ends that are still in use see that it was broken off. So wait for the end of the stream first.
+/// ends that are still in use see that it was aborted. So wait for the end of the stream first.
 #[derive(Debug)]
 pub struct Flow {
     rack: Rack,
     id: FlowId,
-    /// Nothing for those that are elsewhere.
+    /// `None` for consumers in other processes.
     consumers: Vec<Option<LocalRing>>,
     /// As in [`rackweave_controller::FlowRings::producers`].
     producers: Vec<Vec<Option<LocalRing>>>,
@@ -35,12 +35,13 @@ struct LocalRing {
     block: Block,
     layout: RingLayout,
     bell: Option<Doorbell>,
-    /// Whether somebody has its end.
+    /// Whether its end has been taken.
     is_taken: Arc<AtomicBool>,
 }
 
 impl LocalRing {
-    /// Nothing if its memory is elsewhere, or gone because the flow has ended meanwhile.
+    /// `None` if its memory is in another process, or was removed because the flow has ended
+    /// meanwhile.
     fn new(rack: &Rack, ring: &Ring) -> Option<Self> {
         let region = &ring.region;
         Some(Self {
@@ -91,7 +92,7 @@ impl Rack {
     /// Sets up the flow of a specification, which has more settings than [`FlowBuilder`].
     ///
     /// # Errors
-    /// If the specification is out of range, or the switch or a node lacks room.
+    /// If the specification is out of range, or the switch or a node lacks capacity.
     pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
         let (id, rings) = self.ask(CreateFlow { spec })?;
         let local = |ring: &Ring| LocalRing::new(self, ring);
@@ -113,7 +114,7 @@ impl Flow {
         self.id
     }
 
-    /// How it is doing.
+    /// Its current state.
     pub fn state(&self) -> FlowState {
         let state = self.rack.ask(FlowStateOf { flow: self.id });
         state.expect("the controller keeps the states of the flows that it made")
@@ -124,16 +125,16 @@ impl Flow {
         self.rack.ask(FlowLosses { flow: self.id })
     }
 
-    /// Breaks it off.
+    /// Aborts the flow.
     pub fn close(&self) {
         self.rack.ask(CloseFlow { flow: self.id });
     }
 
-    /// The producing ends of producer `index`: one per consumer in a shuffle, else one. Nobody else
-    /// gets them before they are dropped.
+    /// The producing ends of producer `index`: one per consumer in a shuffle, else one. They cannot
+    /// be taken again before they are dropped.
     ///
     /// # Errors
-    /// If there is no such producer, it is at a node that is not here, or somebody has its ends.
+    /// If there is no such producer, it is at a node that is not here, or its ends are taken.
     pub fn take_producers(&self, index: usize) -> Result<Vec<Producer>, FlowError> {
         let rings = self.producers.iter();
         let take = |ring: &LocalRing| {
@@ -143,7 +144,7 @@ impl Flow {
         rings.map(|rings| take(at(rings, index)?)).collect()
     }
 
-    /// The only producing end of producer `index`: of a flow that is no shuffle, or has one
+    /// The only producing end of producer `index`: of a flow that is not a shuffle, or has one
     /// consumer.
     ///
     /// # Errors
@@ -155,7 +156,7 @@ impl Flow {
         Ok(self.take_producers(index)?.remove(0))
     }
 
-    /// One of the producing ends of producer `index` of a shuffle: that to consumer `to`.
+    /// The producing end of producer `index` of a shuffle that leads to consumer `to`.
     ///
     /// # Errors
     /// As for [`Flow::take_producers`].
@@ -166,7 +167,7 @@ impl Flow {
         Ok(ring.producer()?.with_claim(claim))
     }
 
-    /// The consuming end of consumer `index`. Nobody else gets it before it is dropped.
+    /// The consuming end of consumer `index`. It cannot be taken again before it is dropped.
     ///
     /// # Errors
     /// As for [`Flow::take_producers`].
@@ -192,7 +193,7 @@ impl Flow {
     }
 
     /// The doorbells of the rings of producer `index`, in the order of [`Flow::take_producers`];
-    /// none if the flow has no doorbells, or the producer is elsewhere.
+    /// `None` if the flow has no doorbells, or the producer is not here.
     pub fn producer_bells(&self, index: usize) -> Option<Vec<Doorbell>> {
         let bells = self.producers.iter();
         bells.map(|rings| at(rings, index).ok()?.bell).collect()
@@ -203,11 +204,11 @@ impl Flow {
         at(&self.consumers, index).ok()?.bell
     }
 
-    /// A consumer joins a balanced or replicated flow; returns its number.
+    /// Adds a consumer to a balanced or replicated flow; returns its number.
     ///
     /// # Errors
-    /// If there is no such node, the shape forbids it, the flow does not run, or the switch or the
-    /// node lacks room. If the flow could not be set up again it is broken off; else nothing
+    /// If there is no such node, the shape forbids it, the flow is not running, or the switch or
+    /// the node lacks capacity. If the flow could not be set up again it is aborted; else nothing
     /// changes.
     pub fn add_consumer(&mut self, node: impl NodeRef) -> Result<usize, FlowError> {
         let (flow, node) = (self.id, self.node(&node)?);
@@ -216,21 +217,22 @@ impl Flow {
         Ok(index)
     }
 
-    /// A consumer leaves: what it has been shown it may still take, then its stream ends. What was
-    /// under way to it goes to others.
+    /// Removes a consumer: it may still take the items that it has been shown, then its stream
+    /// ends. Items in flight to it go to others.
     ///
     /// # Errors
-    /// If the shape forbids it, it is the last one or none of the flow's, or the flow does not run.
+    /// If the shape forbids it, it is the last one or none of the flow's, or the flow is not
+    /// running.
     pub fn remove_consumer(&self, index: usize) -> Result<(), FlowError> {
         let flow = self.id;
         self.rack.ask(RemoveConsumer { flow, index })
     }
 
-    /// A producer joins; returns its number.
+    /// Adds a producer; returns its number.
     ///
     /// # Errors
-    /// If there is no such node, the stream of a consumer of a shuffle has ended, the flow does not
-    /// run, or the switch or the node lacks room.
+    /// If there is no such node, the stream of a consumer of a shuffle has ended, the flow is not
+    /// running, or the switch or the node lacks capacity.
     pub fn add_producer(&mut self, node: impl NodeRef) -> Result<usize, FlowError> {
         let (flow, node) = (self.id, self.node(&node)?);
         let (index, rings) = self.rack.ask(AddProducer { flow, node })?;
@@ -240,20 +242,21 @@ impl Flow {
         Ok(index)
     }
 
-    /// A producer that has finished leaves.
+    /// Removes a producer that has finished.
     ///
     /// # Errors
     /// If it has not finished or its items are not all delivered, it is the last one or none of the
-    /// flow's, or the flow does not run.
+    /// flow's, or the flow is not running.
     pub fn remove_producer(&self, index: usize) -> Result<(), FlowError> {
         let flow = self.id;
         self.rack.ask(RemoveProducer { flow, index })
     }
 
-    /// Changes its share among the flows that have a weight; none takes what it gets.
+    /// Changes its share among the flows that have a weight; without one, its share is not
+    /// regulated.
     ///
     /// # Errors
-    /// If the weight is out of range, or the flow does not run.
+    /// If the weight is out of range, or the flow is not running.
     pub fn set_weight(&self, weight: Option<u32>) -> Result<(), FlowError> {
         let flow = self.id;
         self.rack.ask(SetWeight { flow, weight })

@@ -1,4 +1,4 @@
-//! What a command asks of a rack that runs.
+//! A command's interface to a running rack.
 
 use super::messages::{CommandReply, CommandRequest, PURPOSE_COMMAND};
 use super::{
@@ -12,10 +12,10 @@ use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::time::Duration as Time;
 
-/// How long a connection may take to come about.
+/// Time limit for establishing a connection.
 const CONNECT_LIMIT: Time = Time::from_secs(5);
 
-/// How long an answer may take beyond what a dead node takes to be found dead.
+/// Time limit for a reply, in addition to the time that detecting a dead node takes.
 const ANSWER_LIMIT: Time = Time::from_secs(30);
 
 /// A connection to the controller of a hosted rack. Flows and jobs made through it end with it.
@@ -29,7 +29,7 @@ impl HostedRack {
     /// Connects to the controller that the configuration names.
     ///
     /// # Errors
-    /// If nobody answers there, or keys or configurations do not fit.
+    /// If no controller answers there, or keys or configurations do not match.
     pub fn connect(config: &RackConfig) -> Result<Self, HostedError> {
         config.check().map_err(build::RackError::from)?;
         Ok(Self {
@@ -39,13 +39,13 @@ impl HostedRack {
         })
     }
 
-    /// After the controller was lost: waits up to `limit` for a switch process to be back and all
-    /// nodes with it, and has it take `flows` over. What had been delivered stays delivered, and
-    /// nothing is delivered twice. The flows have other numbers afterwards: those that had ended
-    /// already, [`HostedFlow::OVER`].
+    /// Reconnects after the controller was lost: waits up to `limit` until a switch process has
+    /// started and all nodes have joined it, and has it take over `flows`. What had been delivered
+    /// stays delivered, and nothing is delivered twice. The flows have other numbers afterwards:
+    /// [`HostedFlow::OVER`] for those that had ended already.
     ///
     /// # Errors
-    /// If no switch process is back in time, a node is missing or has restarted meanwhile, or a
+    /// If no switch process has started in time, a node is missing or has restarted meanwhile, or a
     /// flow cannot be taken over.
     pub fn reconnect(
         &mut self,
@@ -89,7 +89,7 @@ impl HostedRack {
         }
     }
 
-    /// How the rack is doing.
+    /// The current status of the rack.
     ///
     /// # Errors
     /// If the controller is gone.
@@ -100,10 +100,10 @@ impl HostedRack {
         }
     }
 
-    /// Waits until all nodes have joined, up to `limit`, asking now and then.
+    /// Waits until all nodes have joined, up to `limit`, by polling.
     ///
     /// # Errors
-    /// Names those who are missing then; or the controller is gone.
+    /// If nodes are still missing then, which it names; or the controller is gone.
     pub fn wait_for_nodes(&mut self, limit: Time) -> Result<RackStatus, HostedError> {
         let deadline = std::time::Instant::now() + limit;
         loop {
@@ -123,11 +123,11 @@ impl HostedRack {
         }
     }
 
-    /// Sets a flow up with the rack's settings for batches and transfers, and the largest MTU that
+    /// Sets up a flow with the rack's settings for batches and transfers, and the largest MTU that
     /// all its links carry.
     ///
     /// # Errors
-    /// If a node has not joined, the specification is out of range, or there is no room.
+    /// If a node has not joined, the specification is out of range, or there is no capacity.
     pub fn create_flow(
         &mut self,
         producers: &[NodeId],
@@ -147,7 +147,7 @@ impl HostedRack {
         }
     }
 
-    /// How a flow is doing.
+    /// The current state of a flow.
     ///
     /// # Errors
     /// If the controller is gone.
@@ -158,7 +158,7 @@ impl HostedRack {
         }
     }
 
-    /// Breaks a flow off, or forgets one that has ended.
+    /// Aborts a flow, or forgets one that has ended.
     ///
     /// # Errors
     /// If the controller is gone.
@@ -200,7 +200,7 @@ impl HostedRack {
         }
     }
 
-    /// How a job is doing. The end of a job is told once.
+    /// The current state of a job. The end of a job is reported once.
     ///
     /// # Errors
     /// If its node has died, or the controller is gone.
@@ -211,7 +211,7 @@ impl HostedRack {
         }
     }
 
-    /// Asks a job to end. Its end is still to be polled for.
+    /// Requests a job to end. Its end still has to be polled for.
     ///
     /// # Errors
     /// As for [`HostedRack::poll_job`].
@@ -219,7 +219,7 @@ impl HostedRack {
         self.done(&CommandRequest::StopJob { node, job })
     }
 
-    /// What a node's NIC has counted since it joined.
+    /// The counters of a node's NIC since it joined.
     ///
     /// # Errors
     /// If the node has not joined, or the controller is gone.

@@ -1,7 +1,8 @@
-//! What travels on control connections, beyond hello and welcome.
+//! Messages on control connections, after hello and welcome.
 //!
-//! Between controller and node only the controller asks. Between a command and the controller only
-//! the command asks. Every question has one answer, in order, so that no message needs a number.
+//! Between controller and node only the controller sends requests. Between a command and the
+//! controller only the command does. Every request has one reply, in order, so that messages need
+//! no numbers.
 
 use crate::config::LinkKind;
 use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
@@ -17,38 +18,38 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What a node is here for, in its hello.
+/// The purpose that a node states in its hello.
 pub(super) const PURPOSE_NODE: &str = "node";
 
-/// What a command is here for, in its hello.
+/// The purpose that a command states in its hello.
 pub(super) const PURPOSE_COMMAND: &str = "command";
 
-/// What a node says of itself in its hello.
+/// A node's part of its hello.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeHello {
     pub link: LinkKind,
     /// Bytes of Ethernet payload that its end of the link carries; unknown before a link that the
     /// switch makes.
     pub mtu: Option<usize>,
-    /// Where it says that its VXLAN packets come from, which it has to prove.
+    /// The claimed source address of its VXLAN packets, which it has to prove.
     pub udp: Option<SocketAddr>,
     pub pid: u32,
 }
 
-/// What the controller tells a node that it lets in.
+/// The controller's reply to a node that it admits.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeWelcome {
-    /// A number that every switch process draws for itself.
+    /// A random number of each switch process.
     pub controller: u64,
-    /// The name of the node's memory in packets.
+    /// The origin of the node's memory in packets.
     pub origin: u16,
-    /// What the node shows on the Unix socket of the switch, to get its end of a link.
+    /// The token that the node sends to the Unix socket of the switch, to get its end of a link.
     pub token: String,
     /// The keys of the node's end, if its link is UDP and packets bear codes.
     pub seal: Option<Seal>,
 }
 
-/// Keys of the codes in packets.
+/// Keys of the authentication codes in packets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Seal {
     sending: [u8; 16],
@@ -73,13 +74,13 @@ impl From<Seal> for SealKeys {
     }
 }
 
-/// What the controller asks of a node.
+/// The controller's requests to a node.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum NodeRequest {
     Ping,
-    /// Before its end of a link in UDP is made: what was the token that came there?
+    /// Before its end of a link in UDP is made: return the token that arrived there.
     Prove,
-    /// The switch process ends in good order.
+    /// The switch process ends regularly.
     Farewell,
     CreatePd,
     CreateCq {
@@ -106,7 +107,7 @@ pub(super) enum NodeRequest {
         len: u64,
         access: Access,
     },
-    /// A flow that another controller set up goes on: this ring of it is wanted.
+    /// A flow that another controller set up continues: keep this ring of it.
     KeepRing {
         rkey: Rkey,
     },
@@ -122,7 +123,7 @@ pub(super) enum NodeRequest {
         offset: u64,
         bytes: [u8; 8],
     },
-    /// The memory of another node comes on the Unix socket.
+    /// The memory of another node arrives on the Unix socket.
     Import {
         origin: u16,
     },
@@ -143,7 +144,7 @@ pub(super) enum NodeRequest {
     Counters,
 }
 
-/// A node's answer.
+/// A node's reply.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum NodeReply {
     /// To `Ping`.
@@ -151,7 +152,7 @@ pub(super) enum NodeReply {
         /// The node is about to leave.
         leaving: bool,
     },
-    /// To `Prove`; nothing if none has come.
+    /// To `Prove`; `None` if no token has arrived.
     Token(Option<Token>),
     Done,
     Pd(PdId),
@@ -169,29 +170,29 @@ pub(super) enum NodeReply {
 /// Counters by name.
 pub type Counters = BTreeMap<String, u64>;
 
-/// How a job is doing.
+/// The state of a job.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub enum JobStatus {
-    /// It runs.
+    /// It is running.
     Running {
-        /// How much it has done, in its own units.
+        /// Its progress, in its own units.
         done: u64,
     },
-    /// It has ended well.
+    /// It has succeeded.
     Done {
-        /// What it found.
+        /// Its result.
         result: Value,
     },
-    /// It has not.
+    /// It has failed.
     Failed {
-        /// Why.
+        /// The cause.
         error: String,
     },
-    /// Nobody knows such a job: its node has restarted since, or nobody asked for too long.
+    /// The job is unknown: its node has restarted since, or it was not polled for too long.
     Unknown,
 }
 
-/// A ring by the name that its node knows it by.
+/// A ring, by its identity at its node.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingName {
     /// The node.
@@ -204,7 +205,7 @@ pub struct RingName {
     pub lkey: Lkey,
     /// Bytes of an item.
     pub item_size: u32,
-    /// Slots.
+    /// The number of slots.
     pub slots: u32,
     /// Whether its words are big-endian.
     pub big_endian: bool,
@@ -265,9 +266,9 @@ impl From<&Ring> for RingName {
 pub struct HostedFlow {
     /// Its number at the controller.
     pub id: u32,
-    /// Per consumer its ring.
+    /// The ring of each consumer.
     pub consumers: Vec<RingName>,
-    /// Per consumer the rings of all producers that send to it.
+    /// Per consumer, the rings of all producers that send to it.
     pub producers: Vec<Vec<RingName>>,
 }
 
@@ -291,23 +292,23 @@ impl HostedFlow {
     }
 }
 
-/// How a flow is doing.
+/// The state of a flow.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 pub enum FlowStatus {
     /// Items move.
     Running,
-    /// Everything is delivered.
+    /// Everything has been delivered.
     Ended,
-    /// Broken off.
+    /// It was aborted.
     Aborted {
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// There is no such flow.
     Unknown,
 }
 
-/// How a node of a hosted rack is doing.
+/// The status of a node of a hosted rack.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     /// Its name.
@@ -320,28 +321,28 @@ pub struct NodeStatus {
     pub mtu: Option<u32>,
     /// Its process, if it has joined.
     pub pid: Option<u32>,
-    /// How often it has joined since the switch started.
+    /// Number of times it has joined since the switch started.
     pub joins: u64,
 }
 
-/// How a hosted rack is doing.
+/// The status of a hosted rack.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct RackStatus {
     /// The switch's process.
     pub pid: u32,
-    /// Since when it runs, in seconds.
+    /// Its uptime in seconds.
     pub up_seconds: f64,
     /// Its nodes, in the order of the configuration.
     pub nodes: Vec<NodeStatus>,
     /// The counters of the switch that are not zero.
     pub switch_counters: Counters,
-    /// Packets and strangers at the control port that came to nothing, by reason.
+    /// Packets and unauthenticated connections dropped at the control port, by reason.
     pub refused: Counters,
     /// Lanes in use.
     pub lanes_used: usize,
 }
 
-/// What a command asks of the controller.
+/// A command's requests to the controller.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum CommandRequest {
     Status,
@@ -362,7 +363,7 @@ pub(super) enum CommandRequest {
     Connect {
         a: (NodeId, Qpn),
         b: (NodeId, Qpn),
-        /// At most; the links may allow less.
+        /// The maximum; the links may allow less.
         mtu: Mtu,
     },
     StartJob {
@@ -393,6 +394,6 @@ pub(super) enum CommandReply {
     Job(u64),
     JobStatus(JobStatus),
     Counters(Counters),
-    /// It cannot be done, and why.
+    /// It failed, with the cause.
     Failed(String),
 }

@@ -2,19 +2,19 @@
 //! several.
 //!
 //! Packets travel on links ([`crate::config::LinkKind`]); everything else on control connections
-//! (`rackweave_control`): a node joins, and from then on the controller asks and the node answers,
-//! at least once per heartbeat. What the controller does with a local NIC it does here by question
-//! and answer (`switch::site`). Commands connect in the same way and ask for flows and jobs.
+//! (`rackweave_control`): a node joins, and from then on the controller sends requests and the node
+//! replies, at least once per heartbeat. Operations of the controller on a NIC are requests and
+//! replies here (`switch::site`). Commands connect in the same way and request flows and jobs.
 //!
-//! **Who dies.** A node whose connection ends or that misses its heartbeats is dead: its flows are
-//! broken off, its port unplugged. A node that loses the controller keeps its rings for a while and
-//! joins again; the command whose flow it was may have the next switch process take it over.
-//! Nothing that a process leaves behind hinders the next: memory and links have no names, locks go
-//! with their holders, sockets of the dead are replaced.
+//! **Failures.** A node whose connection ends or that misses its heartbeats is dead: its flows are
+//! aborted, its port unplugged. A node that loses the controller keeps its rings for a while and
+//! joins again; the command that owned the flow may have the next switch process take it over.
+//! Nothing that a process leaves behind blocks the next: memory and links have no names, locks end
+//! with their holders, sockets of dead processes are replaced.
 //!
-//! * [`NodeProcess`]: a node. [`Jobs`]: the programs that it runs when a command asks for them.
+//! * [`NodeProcess`]: a node. [`Jobs`]: the programs that it runs at a command's request.
 //! * [`SwitchProcess`]: the switch and the controller.
-//! * [`HostedRack`]: what a command asks of a rack that runs.
+//! * [`HostedRack`]: a command's interface to a running rack.
 
 mod client;
 mod messages;
@@ -34,32 +34,32 @@ use crate::config::{HostedSection, SecurityKind};
 use rackweave_control::{ControlError, Identity, KeyError, Security};
 use std::path::PathBuf;
 
-/// The name in the key of those who give commands.
+/// The name in the key of operators.
 pub const OPERATOR_NAME: &str = "operator";
 
-/// Why a process of a hosted rack cannot do what it should. One line each, with a remedy.
+/// Errors of a process of a hosted rack. One line each, with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum HostedError {
-    /// The control connection.
+    /// The control connection failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// A key.
+    /// A key is missing or invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Configuration, budget, tables.
+    /// The configuration, budget or tables are invalid.
     #[error(transparent)]
     Rack(#[from] RackError),
-    /// The folder for sockets and locks.
+    /// The folder for sockets and locks cannot be used.
     #[error("{}: {problem}; {remedy}", path.display())]
     Directory {
-        /// What cannot be used.
+        /// The path that cannot be used.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A second switch on one folder.
+    /// A second switch was started on one folder.
     #[error(
         "another switch runs with {}; stop it, or give this one a hosted.directory of its own",
         directory.display()
@@ -73,7 +73,7 @@ pub enum HostedError {
     NoSuchNode {
         /// The name.
         name: String,
-        /// The name that was probably meant, or those that there are.
+        /// The name that was probably meant, or the existing names.
         hint: String,
     },
     /// A link cannot be made.
@@ -81,28 +81,28 @@ pub enum HostedError {
     Link {
         /// Its kind.
         kind: &'static str,
-        /// Whose it is.
+        /// Its node.
         node: String,
-        /// Why, and what to do.
+        /// The cause and the remedy.
         problem: String,
     },
-    /// The controller cannot do it.
+    /// The controller cannot execute the request.
     #[error("{0}")]
     Failed(String),
-    /// It answered something else than was asked.
+    /// The controller's reply does not match the request.
     #[error("the controller's answer makes no sense; run the same release on both sides")]
     BadAnswer,
-    /// The system refuses.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
 
-/// How a process called `name` makes itself known.
+/// How a process called `name` authenticates itself.
 pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, HostedError> {
     Ok(match hosted.security {
         SecurityKind::Plain => Security::Plain { name: name.into() },
@@ -110,8 +110,8 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
     })
 }
 
-/// Runs `act`, the work of a thread without which the process is of no use, and aborts the process
-/// if it panics. Otherwise the process would keep its name in the rack and its locks, and its
+/// Runs `act`, the work of a thread that the process cannot do without, and aborts the process if
+/// it panics. Otherwise the process would keep its name in the rack and its locks, and its
 /// supervisor would not restart it.
 fn abort_on_panic<R>(act: impl FnOnce() -> R) -> R {
     struct Guard;

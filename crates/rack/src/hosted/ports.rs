@@ -1,4 +1,4 @@
-//! Both ends of a node's link: how they are made, and how they find each other.
+//! Both ends of a node's link: how they are made and connected.
 
 use super::HostedError;
 use super::messages::{NodeReply, NodeRequest, NodeWelcome};
@@ -18,16 +18,16 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration as Time;
 
-/// How long the other side may take to hand its memory over.
+/// Time limit for the other side to hand over its memory.
 pub(super) const HANDOVER_LIMIT: Time = Time::from_secs(2);
 
-/// How long a node looks for a token before it says that none has come.
+/// How long a node waits for a token before it reports that none has arrived.
 pub(super) const CHALLENGE_LIMIT: Time = Time::from_millis(100);
 
-/// Bytes of Ethernet payload on links that have no bound of their own.
+/// Bytes of Ethernet payload on links that have no limit of their own.
 const MTU: usize = rackweave_link::in_process::MTU;
 
-/// What a node makes its end of a link from.
+/// The inputs from which a node makes its end of a link.
 pub(super) struct NodePlace<'a> {
     pub config: &'a RackConfig,
     pub node: NodeId,
@@ -39,9 +39,9 @@ pub(super) struct NodePlace<'a> {
 /// A node's end of its link.
 pub(super) struct NodeEnd {
     kind: LinkKind,
-    /// None while the switch has not handed it over.
+    /// `None` until the switch has handed it over.
     link: Option<Box<dyn Link>>,
-    /// Its socket, if packets go in UDP.
+    /// Its socket, if packets travel in UDP.
     hub: Option<Hub>,
 }
 
@@ -66,7 +66,7 @@ impl NodePlace<'_> {
 }
 
 impl NodeEnd {
-    /// Makes the node's end, as far as that goes without the switch.
+    /// Makes the node's end, as far as is possible without the switch.
     pub fn open(place: &NodePlace<'_>) -> Result<Self, HostedError> {
         let hosted = place.config.hosted();
         let node = &place.config.node[usize::from(place.node.0)];
@@ -98,7 +98,7 @@ impl NodeEnd {
         Ok(Self { kind, link, hub })
     }
 
-    /// Bytes of Ethernet payload that it carries, if that is known before the switch is asked.
+    /// Bytes of Ethernet payload that it carries, if known before the switch is asked.
     pub fn mtu(&self, place: &NodePlace<'_>) -> Result<Option<usize>, HostedError> {
         if let Some(hub) = &self.hub {
             let mtu = hub.mtu_to(place.config.hosted().udp);
@@ -109,12 +109,12 @@ impl NodeEnd {
         Ok(self.link.as_ref().map(|link| link.properties().mtu))
     }
 
-    /// Where its packets come from, if they are in UDP.
+    /// The source address of its packets, if they travel in UDP.
     pub fn udp(&self) -> Option<SocketAddr> {
         self.hub.as_ref().map(Hub::local_addr)
     }
 
-    /// Shows the switch that this end is where it says, if packets go in UDP.
+    /// Proves to the switch that this end has its claimed address, if packets travel in UDP.
     fn prove(&self, place: &NodePlace<'_>, connection: &mut Connection) -> Result<(), HostedError> {
         let Some(hub) = &self.hub else {
             return Ok(());
@@ -135,7 +135,7 @@ impl NodeEnd {
     }
 
     /// Fetches what the switch makes. Returns the channel on which descriptors of other nodes'
-    /// memory will come.
+    /// memory will arrive.
     pub fn complete(
         &mut self,
         place: &NodePlace<'_>,
@@ -179,13 +179,13 @@ pub(super) fn udp_port(
     }
 }
 
-/// Nobody waits for the other side of a handover for longer than [`HANDOVER_LIMIT`].
+/// Limits the wait for the other side of a handover to [`HANDOVER_LIMIT`].
 pub(super) fn limit(channel: &UnixStream) -> std::io::Result<()> {
     channel.set_read_timeout(Some(HANDOVER_LIMIT))?;
     channel.set_write_timeout(Some(HANDOVER_LIMIT))
 }
 
-/// Gives the switch this node's memory, and gets the rings from it.
+/// Passes this node's memory to the switch, and gets the rings from it.
 fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
     let path = place.runtime.handover();
     let channel = UnixStream::connect(&path).map_err(|error| {
@@ -230,7 +230,7 @@ fn open_alone(
 }
 
 /// The switch's end of a node's link by Unix datagrams or packets, which is made before the node is
-/// let in.
+/// admitted.
 pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, HostedError> {
     let node = &place.config.node[usize::from(place.node.0)];
     let kind = node.link_kind(&place.config.hosted());
@@ -238,7 +238,7 @@ pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, Ho
     open_alone(place, kind, (own, peer), node.switch_interface.as_deref())
 }
 
-/// The switch's end of a shared-memory link, whose other end goes out on `channel`.
+/// The switch's end of a shared-memory link, whose other end is sent on `channel`.
 pub(super) fn share(
     place: &NodePlace<'_>,
     channel: &UnixStream,
@@ -252,7 +252,7 @@ pub(super) fn share(
     Ok(Box::new(link))
 }
 
-/// A node's end of its link, or the switch's, with what goes wrong on it.
+/// A node's end of its link, or the switch's, with its configured faults.
 pub(super) fn with_faults(
     link: Box<dyn Link>,
     faults: FaultSection,
@@ -266,7 +266,7 @@ pub(super) fn with_faults(
     Ok(Box::new(fault.map_err(crate::build::RackError::from)?))
 }
 
-/// A port with no cable: what is sent goes nowhere.
+/// A port with no cable: what is sent is lost.
 pub(super) struct Unplugged;
 
 impl Link for Unplugged {

@@ -1,4 +1,4 @@
-//! One machine of a process, driven by those who wait and by a driver thread that sleeps on the
+//! One machine of a process, driven by waiting threads and by a driver thread that sleeps on the
 //! machine's links while nothing is due.
 
 use crate::awake::{Credit, Place, span};
@@ -12,10 +12,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration as Time;
 
-/// How long the driver thread sleeps at most, so that it sees the wish to stop.
+/// Maximum sleep of the driver thread, so that it notices a stop request.
 const SLEEP_MAX: Time = Time::from_millis(50);
 
-/// Links on which nobody can sleep are looked at as often as this.
+/// Interval at which links without a descriptor to sleep on are polled.
 const BLIND_MAX: Time = Time::from_millis(1);
 
 /// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
@@ -23,32 +23,32 @@ const VISIT: Time = Time::from_micros(200);
 
 /// A machine with links.
 pub(super) trait Station: Send {
-    /// Moves what can be moved, and says how much that was.
+    /// Moves what can be moved, and returns the work done.
     fn run(&mut self, now: Instant) -> u32;
-    /// When something is due by the passing of time.
+    /// When the next timer expires.
     fn deadline(&self) -> Option<Instant>;
     /// Its links.
     fn links(&mut self) -> Vec<&mut dyn Link>;
 }
 
-/// Descriptors that wake a sleeper.
+/// Descriptors that wake a sleeping thread.
 struct Wakers {
     fds: Vec<OwnedFd>,
-    /// Whether some link has none.
+    /// Whether some link has no descriptor.
     blind: bool,
 }
 
-/// A machine and those who drive it.
+/// A machine and the state shared by the threads that drive it.
 pub(super) struct Pump<S> {
     epoch: std::time::Instant,
     place: Place<S>,
     credit: Credit,
     wakers: Mutex<Arc<Wakers>>,
-    /// Readable when work was posted while somebody slept.
+    /// Readable when work was posted while a thread slept.
     kick: OwnedFd,
     sleepers: AtomicUsize,
-    /// Who wants to act on the machine: those who drive it let them go first, since a mutex does
-    /// not.
+    /// Threads that want to act on the machine: driving threads let them go first, since the mutex
+    /// is not fair.
     actors: AtomicUsize,
     /// When a waiting thread last drove, in nanoseconds.
     visited: AtomicU64,
@@ -75,12 +75,12 @@ impl<S: Station> Pump<S> {
         Ok(pump)
     }
 
-    /// The time of this process.
+    /// The current time of this process.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.epoch.elapsed().as_nanos() as u64)
     }
 
-    /// Acts on the machine and sees to it that what was posted gets going.
+    /// Calls `act` with the machine and makes sure that posted work is processed.
     pub fn with<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let result = {
             self.actors.fetch_add(1, Ordering::Relaxed);
@@ -94,12 +94,12 @@ impl<S: Station> Pump<S> {
         result
     }
 
-    /// Acts on the machine without waking anybody: for polling.
+    /// Calls `act` with the machine without waking a thread: for polling.
     pub fn peek<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         act(&mut self.place.lock())
     }
 
-    /// Acts on a machine whose links change by that.
+    /// Calls `act` with the machine to change its links.
     pub fn relink<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let result = self.with(|station| {
             let result = act(station);
@@ -107,7 +107,7 @@ impl<S: Station> Pump<S> {
             let wake =
                 |link: &&mut dyn Link| link.wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
             let fds: Vec<OwnedFd> = links.iter().filter_map(wake).collect();
-            // Nothing comes from where nobody is.
+            // Nothing arrives on a link without a peer.
             let silent = links.iter().filter(|link| link.is_peer_gone()).count();
             let blind = fds.len() + silent < links.len();
             let wakers = Arc::new(Wakers { fds, blind });
@@ -141,7 +141,7 @@ impl<S: Station> Pump<S> {
         moved > 0
     }
 
-    /// Sleeps until a link has something, something is due, work is posted, or `limit` is over.
+    /// Sleeps until a link has packets, something is due, work is posted, or `limit` expires.
     fn sleep(&self, limit: Time) {
         let wakers = self
             .wakers
@@ -164,7 +164,7 @@ impl<S: Station> Pump<S> {
             let mut fds: Vec<BorrowedFd<'_>> = wakers.fds.iter().map(AsFd::as_fd).collect();
             fds.push(self.kick.as_fd());
             if wait::sleep(&fds, span).is_err() {
-                // Without descriptors to sleep on there is still the time.
+                // Without descriptors to sleep on, only the time can be limited.
                 std::thread::sleep(span.min(BLIND_MAX));
             }
         }

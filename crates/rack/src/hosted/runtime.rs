@@ -1,7 +1,7 @@
-//! The folder in which sockets and locks of running processes lie.
+//! The folder for sockets and locks of running processes.
 //!
-//! Everything in it may be left over from a process that was killed: a lock goes with its process,
-//! and a socket that nobody listens on is replaced.
+//! Anything in it may be left over from a process that was killed: a lock ends with its process,
+//! and a socket that no process listens on is replaced.
 
 use super::HostedError;
 use std::fs::{DirBuilder, File, Permissions, TryLockError};
@@ -30,7 +30,7 @@ fn unusable(path: &Path, error: io::Error) -> HostedError {
 }
 
 impl Runtime {
-    /// Makes the folder if need be, for this user alone.
+    /// Creates the folder if needed, for this user alone.
     pub fn open(path: &Path) -> Result<Self, HostedError> {
         let failed = |error| unusable(path, error);
         DirBuilder::new()
@@ -52,7 +52,7 @@ impl Runtime {
         Ok(Self(path.to_owned()))
     }
 
-    /// The path of something in the folder.
+    /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -71,12 +71,12 @@ impl Runtime {
         }
     }
 
-    /// Where nodes fetch their end of a shared-memory link.
+    /// The socket at which nodes fetch their end of a shared-memory link.
     pub fn handover(&self) -> PathBuf {
         self.path("switch.sock")
     }
 
-    /// Listens there. The lock says that no other switch does, so what lies there is left over.
+    /// Listens there. The lock shows that no other switch does, so an existing socket is left over.
     pub fn listen(&self, _lock: &SwitchLock) -> Result<UnixListener, HostedError> {
         let path = self.handover();
         let _ = std::fs::remove_file(&path);
@@ -105,7 +105,7 @@ mod tests {
         let error = runtime.lock_switch().unwrap_err().to_string();
         assert!(error.contains("another switch"), "{error}");
         drop(runtime.listen(&lock).unwrap());
-        // The socket file is still there, as after a kill.
+        // The socket file still exists, as after a kill.
         assert!(runtime.handover().exists());
         drop(lock);
         let lock = runtime.lock_switch().unwrap();

@@ -1,4 +1,4 @@
-//! What uses an index from a node, with what endpoints have for it.
+//! Users of an index at a node, with their resources at the endpoints.
 
 use super::IndexSetUpError;
 use super::running::{Accepted, Purpose};
@@ -11,13 +11,13 @@ use rackweave_verbs::{PdId, Verbs};
 
 /// Something that is connected to the endpoints of an index.
 pub trait Attach {
-    /// What it wants of them.
+    /// The purpose of its connections.
     fn purpose(&self) -> Purpose;
 
     /// Makes the queue pairs to an endpoint, in place of former ones.
     ///
     /// # Errors
-    /// If memory or NIC have no room.
+    /// If the memory or NIC lacks capacity.
     fn attach(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -27,7 +27,7 @@ pub trait Attach {
         remote: RemoteTree,
     ) -> Result<ClientEnds, IndexSetUpError>;
 
-    /// Gives everything back.
+    /// Frees all its resources.
     fn close(self, verbs: &mut dyn Verbs);
 }
 
@@ -80,8 +80,8 @@ impl Attach for Coordinator {
     }
 }
 
-/// A client or coordinator at a node, for whoever polls it there. It does not give back what the
-/// endpoints have for it: [`crate::services::IndexService::release`] does.
+/// A client or coordinator at a node, polled by its holder. Dropping it does not free its resources
+/// at the endpoints: [`crate::services::IndexService::release`] does.
 #[derive(Debug)]
 pub struct Attached<T> {
     pub(super) machine: T,
@@ -92,7 +92,7 @@ pub struct Attached<T> {
 }
 
 impl<T> Attached<T> {
-    /// Where it is.
+    /// Its node.
     pub fn node(&self) -> NodeId {
         self.node
     }

@@ -1,11 +1,11 @@
 //! An index over endpoints of a rack: shards, server threads, and clients that are connected to
 //! them.
 //!
-//! This sets up and connects, for [`crate::services::IndexService`]. Who polls server threads and
-//! clients is the caller's matter: a thread in an embedded rack, an actor in a simulated one.
+//! This module sets up and connects, for [`crate::services::IndexService`]. Polling server threads
+//! and clients is left to the caller: a thread in an embedded rack, an actor in a simulated one.
 //!
-//! An endpoint acts on the node that has it, a user on its own ([`Attached`]). What a user wants of
-//! an endpoint is a [`EndpointRequest`], which can travel to the process that has it.
+//! An endpoint acts on its own node, and a user on its own ([`Attached`]). A user sends an endpoint
+//! an [`EndpointRequest`], which can travel to the endpoint's process.
 
 mod attached;
 pub mod network;
@@ -35,16 +35,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// One endpoint of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEndpointSpec {
-    /// Where it is: a storage node or a DPU.
+    /// Its node: a storage node or a DPU.
     pub node: NodeId,
     /// NICs that reach its memory: that of `node`, and those of the nodes numbered after it. Server
-    /// threads are dealt to them in turn. Switches lead queries to the first.
+    /// threads are assigned to them in turn. Switches lead queries to the first.
     pub ports: u16,
-    /// What its tree is like. Its bounds and its name are chosen by the index.
+    /// The configuration of its tree. Its bounds and its name are chosen by the index.
     pub tree: TreeConfig,
     /// Server threads, at least one.
     pub threads: u16,
-    /// What each of them is like. The incarnation is chosen by the index.
+    /// The configuration of each of them. The incarnation is chosen by the index.
     pub server: ServerConfig,
 }
 
@@ -61,21 +61,21 @@ impl IndexEndpointSpec {
     }
 }
 
-/// An index.
+/// The specification of an index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexSpec {
-    /// Its endpoints, as the map counts them.
+    /// Its endpoints, in the order of the map.
     pub endpoints: Vec<IndexEndpointSpec>,
-    /// Who has which keys at first.
+    /// The initial assignment of keys.
     pub map: PartitionMap,
-    /// What connections are like.
+    /// The attributes of connections.
     pub attributes: PairAttributes,
-    /// Whether endpoints answer UDP datagrams, too, and how. The index chooses the incarnation.
+    /// Whether and how endpoints also answer UDP datagrams. The index chooses the incarnation.
     pub datagrams: Option<DatagramServerConfig>,
 }
 
 impl IndexSpec {
-    /// Endpoints that are connected as most are, and answer no datagrams.
+    /// Endpoints with default attributes of connections that answer no datagrams.
     pub fn new(endpoints: Vec<IndexEndpointSpec>, map: PartitionMap) -> Self {
         Self {
             endpoints,
@@ -89,7 +89,7 @@ impl IndexSpec {
 /// Why an index, or a part of it, could not be set up.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum IndexSetUpError {
-    /// The map is about another number of endpoints.
+    /// The map has a different number of endpoints.
     #[error("the map is for {map} endpoints, the index has {given}")]
     Endpoints {
         /// Endpoints of the map.
@@ -97,10 +97,10 @@ pub enum IndexSetUpError {
         /// Endpoints given.
         given: usize,
     },
-    /// Requests would fit one endpoint and not another.
+    /// A request could fit one endpoint but not another.
     #[error("{0} takes requests of another length than the first; give all one payload_max")]
     Payloads(EndpointId),
-    /// No server threads.
+    /// The endpoint has no server threads.
     #[error("{0} has no server thread; one at least is needed")]
     NoThreads(EndpointId),
     /// There is no such node, or it is dead.
@@ -109,43 +109,44 @@ pub enum IndexSetUpError {
     /// There is no such endpoint, or it is dead.
     #[error("{0} is not in the index, or dead")]
     NoEndpoint(EndpointId),
-    /// Memory or NIC have no room.
+    /// The memory or NIC lacks capacity.
     #[error(transparent)]
     Resource(#[from] ResourceError),
-    /// No such tree.
+    /// The tree could not be made.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// No such shard.
+    /// The shard could not be made.
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// A move could not be ended.
+    /// A move could not be completed.
     #[error(transparent)]
     Handover(#[from] HandoverError),
-    /// No server, or no room at one.
+    /// A server could not be made, or lacks capacity.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// No client's end.
+    /// A client's end could not be made.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// Two ends could not be connected.
     #[error(transparent)]
     Connect(#[from] LaneError),
-    /// The network does not take part.
+    /// The network refused.
     #[error(transparent)]
     Network(#[from] IndexNetworkError),
-    /// No port for datagrams.
+    /// A port for datagrams could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The index answers no datagrams.
+    /// The index does not answer datagrams.
     #[error("the index answers no datagrams; set IndexOptions::datagrams")]
     NoDatagrams,
-    /// The process that has the endpoint refused.
+    /// The endpoint's process refused.
     #[error("the process that has {0} refused: {1}")]
     Refused(EndpointId, String),
 }
 
-/// A server thread that is shared between who drives it and who connects clients to it; nothing
-/// once its endpoint has been stopped. Whoever needs its node, too, takes the node first.
+/// A server thread that is shared between the thread that drives it and those that connect clients
+/// to it; empty once its endpoint has been stopped. A caller that also locks its node must lock the
+/// node first.
 #[derive(Debug)]
 pub struct Shared<T>(Arc<Mutex<Option<T>>>);
 
@@ -178,7 +179,7 @@ impl<T> Shared<T> {
 }
 
 impl SharedServer {
-    /// Carries out what has come. True if there was anything.
+    /// Executes pending requests. Returns true if there were any.
     pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         let mut thread = self.lock();
         thread
@@ -186,7 +187,7 @@ impl SharedServer {
             .is_some_and(|thread| thread.poll(now, verbs))
     }
 
-    /// The thread has worked on requests for so long.
+    /// Records that the thread has worked on requests for `worked`.
     pub fn note_busy(&self, worked: Duration) {
         if let Some(thread) = self.lock().as_ref() {
             thread.service.meter().note_busy(worked, 0);
@@ -195,7 +196,7 @@ impl SharedServer {
 }
 
 impl SharedDatagramServer {
-    /// Answers what has come. True if there was anything.
+    /// Answers pending requests. Returns true if there were any.
     pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         match (self.lock().as_mut(), verbs.datagrams()) {
             (Some(server), Some(datagrams)) => server.poll(now, datagrams) > 0,
@@ -204,18 +205,18 @@ impl SharedDatagramServer {
     }
 }
 
-/// What a user of an index asks of one of its endpoints. Data, so that it can travel.
+/// A request of a user of an index to one of its endpoints. Data, so that it can travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EndpointRequest {
-    /// Queue pairs for one more user.
+    /// Make queue pairs for one more user.
     Accept(EndpointId, Purpose),
-    /// They are connected: requests will come.
+    /// They are connected: requests will arrive.
     Open(EndpointId, Accepted),
-    /// They are of no use any more.
+    /// They are no longer used.
     Release(EndpointId, Accepted),
 }
 
-/// What an endpoint answers: the queue pairs, if some were asked for; or why it was not done.
+/// An endpoint's reply: the queue pairs, if any were requested, or why it failed.
 pub type EndpointReply = Result<Option<Accepted>, String>;
 
 impl EndpointRequest {
@@ -228,18 +229,18 @@ impl EndpointRequest {
     }
 }
 
-/// The way to endpoints that are in another process.
+/// Sends requests to endpoints that are in another process.
 pub type EndpointWay = dyn Fn(EndpointRequest) -> EndpointReply + Send + Sync;
 
-/// An index that was set up.
+/// An index that has been set up.
 pub struct Index {
     spec: IndexSpec,
     running: Vec<Option<Running>>,
     map: PartitionMap,
-    /// How often endpoints have been started, all together.
+    /// Total number of starts of endpoints.
     starts: u64,
     network: Option<IndexNetwork>,
-    /// The way to endpoints that are not here.
+    /// Sends requests to endpoints that are not here.
     elsewhere: Option<Arc<EndpointWay>>,
 }
 
@@ -252,10 +253,10 @@ impl core::fmt::Debug for Index {
     }
 }
 
-/// What became of an endpoint's keys when it was restarted.
+/// The keys lost when an endpoint was restarted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexLoss {
-    /// The keys whose values are gone; nothing if it had none.
+    /// The keys whose values are lost; `None` if it had none.
     pub lost: Option<Part>,
     /// The map from now on.
     pub map: PartitionMap,
@@ -284,12 +285,12 @@ impl Index {
             .unwrap_or_else(|| self.map.clone())
     }
 
-    /// What it was made from.
+    /// The specification that it was made from.
     pub fn spec(&self) -> &IndexSpec {
         &self.spec
     }
 
-    /// The shard of an endpoint; nothing if it is dead.
+    /// The shard of an endpoint; `None` if it is dead.
     pub fn shard(&self, endpoint: EndpointId) -> Option<&Arc<Shard>> {
         self.running(endpoint).map(|running| &running.shard)
     }
@@ -311,7 +312,7 @@ impl Index {
         })
     }
 
-    /// Where the tree of an endpoint is; nothing if it is dead.
+    /// The location of an endpoint's tree; `None` if it is dead.
     pub fn remote(&self, endpoint: EndpointId) -> Option<RemoteTree> {
         self.running(endpoint).map(Running::remote)
     }
@@ -327,12 +328,12 @@ impl Index {
         (0..self.map.endpoints()).map(EndpointId)
     }
 
-    /// The index in the network, if it was opened to it.
+    /// The index in the network, if it has been opened to it.
     pub fn network(&self) -> Option<&IndexNetwork> {
         self.network.as_ref()
     }
 
-    /// The index in the network, to be loaded.
+    /// The index in the network, for loading.
     pub fn network_mut(&mut self) -> Option<&mut IndexNetwork> {
         self.network.as_mut()
     }
@@ -346,12 +347,12 @@ impl Index {
         all.filter_map(|(running, at)| Some((EndpointId(at), running.as_ref()?)))
     }
 
-    /// Answers what a user asks of an endpoint that is here.
+    /// Answers a user's request to an endpoint that is here.
     pub(crate) fn answer(&mut self, rack: &Rack, request: EndpointRequest) -> EndpointReply {
         self.act(rack, request).map_err(|error| error.to_string())
     }
 
-    /// Asks an endpoint, here or elsewhere.
+    /// Sends a request to an endpoint, here or in another process.
     fn ask(
         &mut self,
         rack: &Rack,
@@ -394,7 +395,7 @@ impl Index {
             }
             EndpointRequest::Release(_, accepted) => {
                 if !running.is_of_this_start(&accepted) {
-                    // Its numbers may be somebody else's by now.
+                    // Its numbers may have been reused by now.
                     return Ok(None);
                 }
                 let network = self.network.as_mut().filter(|_| accepted.is_led);

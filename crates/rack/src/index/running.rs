@@ -1,4 +1,4 @@
-//! An endpoint that runs: shard, regions, server threads, and the queue pairs of its users.
+//! A running endpoint: shard, regions, server threads, and the queue pairs of its users.
 
 use super::set_up::on_node;
 use super::{IndexEndpointSpec, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer};
@@ -15,7 +15,7 @@ use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What somebody is connected to an endpoint for.
+/// The purpose of a user's connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Purpose {
     /// Requests.
@@ -28,7 +28,7 @@ pub enum Purpose {
     Coordination,
 }
 
-/// What an endpoint has for one user.
+/// An endpoint's resources for one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Accepted {
     /// The node that has the queue pairs.
@@ -39,9 +39,9 @@ pub struct Accepted {
     pub reader: Option<Qpn>,
     /// Whether switches may lead READs on it.
     pub is_led: bool,
-    /// Where the tree is, by way of that node.
+    /// The location of the tree, reached through that node.
     pub remote: RemoteTree,
-    /// The start of the endpoint that it belongs to, and the server thread.
+    /// The start of the endpoint that it belongs to.
     start: u64,
     thread: u16,
 }
@@ -51,30 +51,30 @@ pub struct Accepted {
 struct Port {
     node: NodeId,
     pd: PdId,
-    /// Of queue pairs that only answer READs.
+    /// The completion queue of queue pairs that only answer READs.
     cq: CqId,
     regions: [Region; 2],
     remote: RemoteTree,
-    /// Queue pairs for READs, and whether switches may lead those.
+    /// Queue pairs for READs, and whether switches may lead them.
     readers: Vec<(Qpn, bool)>,
 }
 
-/// An endpoint that runs.
+/// A running endpoint.
 #[derive(Debug)]
 pub(super) struct Running {
     pub shard: Arc<Shard>,
     pub datagrams: Vec<SharedDatagramServer>,
     ports: Vec<Port>,
     threads: Vec<SharedServer>,
-    /// Which start of an endpoint of this index it was.
+    /// The number of this start among all starts of endpoints of this index.
     start: u64,
     /// Clients accepted so far.
     clients: usize,
 }
 
 impl Running {
-    /// Makes shard and server threads of an endpoint, for the `start`th time that one of its index
-    /// is started; with a tree that there is, or an empty one.
+    /// Makes the shard and server threads of an endpoint, with an existing tree or an empty one.
+    /// `start` counts the starts of endpoints of the index.
     pub fn start(
         rack: &Rack,
         of: &IndexSpec,
@@ -185,7 +185,7 @@ impl Running {
         self.ports[0].node
     }
 
-    /// Where the tree is, by way of that.
+    /// The location of the tree, reached through that node.
     pub fn remote(&self) -> RemoteTree {
         self.ports[0].remote
     }
@@ -205,8 +205,8 @@ impl Running {
         readers.filter(|(_, is_led)| *is_led).map(|(qpn, _)| *qpn)
     }
 
-    /// The server thread of the next client: they are dealt in turn, as far as they have room. All
-    /// coordinators come to the first.
+    /// The server thread of the next client: threads with capacity are used in turn. All
+    /// coordinators use the first.
     fn next_thread(&self, purpose: Purpose) -> u16 {
         let count = self.threads.len();
         if purpose == Purpose::Coordination {
@@ -222,7 +222,7 @@ impl Running {
         all.find(has_room).unwrap_or(next) as u16
     }
 
-    /// Makes queue pairs for one more user.
+    /// Makes queue pairs for another user.
     pub fn accept(
         &mut self,
         rack: &Rack,
@@ -269,8 +269,8 @@ impl Running {
         })
     }
 
-    /// Has a server take requests of a user before the first one can come, however late the server
-    /// is polled next.
+    /// Has a server accept requests of a user before the first one can arrive, however late the
+    /// server is polled next.
     pub fn open(
         &self,
         rack: &Rack,
@@ -288,12 +288,12 @@ impl Running {
         })
     }
 
-    /// Whether a user was accepted since the last start. Those before are forgotten already.
+    /// Whether a user was accepted since the last start. Earlier users are forgotten already.
     pub fn is_of_this_start(&self, accepted: &Accepted) -> bool {
         accepted.start == self.start
     }
 
-    /// Forgets a user of this start.
+    /// Frees the resources of a user of this start.
     pub fn release(&mut self, rack: &Rack, accepted: &Accepted) {
         let thread = self.threads.get(usize::from(accepted.thread));
         let port = usize::from(accepted.thread) % self.ports.len();
@@ -304,7 +304,7 @@ impl Running {
         let before = readers.len();
         readers.retain(|(qpn, _)| Some(*qpn) != accepted.reader);
         let was_there = readers.len() < before;
-        // What a dead node, or one that started anew, no longer has needs no giving back.
+        // A dead or restarted node has nothing left to free.
         rack.on_node(accepted.node, |verbs| {
             if let Some(thread) = thread.lock().as_mut() {
                 thread.rpc.remove(verbs, accepted.rpc);
@@ -315,8 +315,8 @@ impl Running {
         });
     }
 
-    /// Gives back what NICs hold for it. A dead node has nothing to give back, but its threads end.
-    /// Its memory goes with the last who holds the shard.
+    /// Frees its resources at NICs. A dead node has nothing left to free, but its threads end. Its
+    /// memory is freed when the last holder of the shard drops it.
     pub fn stop(self, rack: &Rack) {
         for (at, thread) in (0..).zip(&self.threads) {
             let thread = thread.lock().take();
@@ -332,7 +332,7 @@ impl Running {
                     server.unbind(datagrams);
                 }
                 for (qpn, _) in &port.readers {
-                    // A NIC that lost it is as good.
+                    // A NIC that has lost it needs no action.
                     let _ = verbs.destroy_qp(*qpn);
                 }
                 let _ = verbs.destroy_cq(port.cq);
@@ -344,7 +344,8 @@ impl Running {
     }
 }
 
-/// An empty tree for the keys `low..=last` of an endpoint. One without keys has any bounds.
+/// An empty tree for the keys `low..=last` of an endpoint. If it has no keys, the bounds are
+/// arbitrary.
 fn new_tree(
     rack: &Rack,
     spec: &IndexEndpointSpec,

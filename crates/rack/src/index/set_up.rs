@@ -64,7 +64,7 @@ pub(crate) fn destroy(rack: &Rack, index: &mut Index) {
     }
 }
 
-/// Connects somebody to an endpoint, whose former queue pairs for it go.
+/// Connects a user to an endpoint and removes its former queue pairs there.
 pub(crate) fn attach<T: Attach>(
     rack: &Rack,
     index: &mut Index,
@@ -100,7 +100,7 @@ pub(crate) fn attach<T: Attach>(
     Ok(())
 }
 
-/// Connects somebody on `node` to all endpoints that are not dead.
+/// Connects a user on `node` to all endpoints that are not dead.
 pub(crate) fn attach_all<T: Attach>(
     rack: &Rack,
     index: &mut Index,
@@ -125,7 +125,7 @@ pub(crate) fn attach_all<T: Attach>(
     Ok(attached)
 }
 
-/// Gives back what somebody has, and what the endpoints have for it.
+/// Frees a user's resources and those of the endpoints for it.
 pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, mut attached: Attached<T>) {
     let ends = core::mem::take(&mut attached.ends);
     let machine = attached.machine;
@@ -133,7 +133,7 @@ pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, mut attached: A
     disown(rack, index, ends);
 }
 
-/// Has the endpoints forget somebody.
+/// Frees the endpoints' resources for a user.
 pub(crate) fn forget<T>(rack: &Rack, index: &mut Index, attached: &mut Attached<T>) {
     let none = index.endpoints().map(|_| None).collect();
     disown(rack, index, core::mem::replace(&mut attached.ends, none));
@@ -142,7 +142,7 @@ pub(crate) fn forget<T>(rack: &Rack, index: &mut Index, attached: &mut Attached<
 fn disown(rack: &Rack, index: &mut Index, ends: Vec<Option<Accepted>>) {
     for (endpoint, accepted) in index.endpoints().zip(ends) {
         if let Some(accepted) = accepted {
-            // Who is gone has forgotten it.
+            // An endpoint that is gone has forgotten it.
             let _ = index.ask(rack, EndpointRequest::Release(endpoint, accepted));
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn kill(rack: &Rack, index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
     let place = index.running.get_mut(endpoint.index());
     let running = place.and_then(Option::take);
-    // Before it stops: nobody is led to it any more.
+    // Before it stops, so that no query is led to it any more.
     if let Some(network) = &mut index.network {
         let removed = network.remove_server(rack, endpoint);
         debug_assert!(removed.is_ok(), "taking out needs no room: {removed:?}");
@@ -163,7 +163,7 @@ pub(crate) fn kill(rack: &Rack, index: &mut Index, endpoint: EndpointId) {
     }
 }
 
-/// Starts an endpoint anew: with what it had, if its former shard is given, else with nothing.
+/// Restarts an endpoint: with its former contents if its former shard is given, else empty.
 pub(crate) fn restart(
     rack: &Rack,
     index: &mut Index,
@@ -182,7 +182,7 @@ pub(crate) fn restart(
     let tree = match (kept, part) {
         (Some(kept), Some(part)) => {
             let tree = Tree::open(kept.tree().block().clone())?;
-            // What was coming in and was not committed goes again.
+            // A range that was being received and was not committed is returned.
             let (low, last) = tree.bounds();
             tree.extend(low.min(part.low), last.max(part.last))?;
             tree.shrink(part.low, part.last)?;
@@ -195,7 +195,7 @@ pub(crate) fn restart(
     Ok(IndexLoss { lost, map })
 }
 
-/// Opens an index to the network: what is connected already takes part, and what will be.
+/// Opens an index to the network: existing connections take part, and so will later ones.
 pub(crate) fn open_network(
     rack: &Rack,
     index: &mut Index,
@@ -214,7 +214,7 @@ pub(crate) fn open_network(
     Ok(())
 }
 
-/// Acts on a node that must be there.
+/// Calls `act` with a node that must exist.
 pub(super) fn on_node<R>(
     rack: &Rack,
     node: NodeId,

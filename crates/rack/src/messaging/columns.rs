@@ -14,11 +14,11 @@ use rackweave_verbs::Verbs;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Serves the columns of a catalogue over one connection, on its first channel each way. Dropped,
+/// Serves the columns of a catalogue over one connection, on its first channel each way. Dropping
 /// it closes the connection.
 #[derive(Debug)]
 pub struct ColumnService {
-    /// Both are there until it is dropped.
+    /// `Some` until it is dropped, as is `service`.
     connection: Option<MessageConnection>,
     server: Option<ColumnServer>,
 }
@@ -26,7 +26,7 @@ pub struct ColumnService {
 const THERE: &str = "it is there until this is dropped";
 
 impl ColumnService {
-    /// Serves what is in `catalogue`, now or later. Others may serve the same.
+    /// Serves the present and future contents of `catalogue`, which several services may share.
     pub fn new(
         connection: MessageConnection,
         catalogue: Arc<Catalogue>,
@@ -38,18 +38,18 @@ impl ColumnService {
         }
     }
 
-    /// Takes requests and sends answers. True if anything happened. Never waits.
+    /// Takes requests and sends replies. Returns true if anything happened. Never waits.
     ///
     /// # Errors
-    /// If the connection is closed, be it because of a message that is no request.
+    /// If the connection is closed, possibly because of an invalid request.
     pub fn poll(&mut self) -> Result<bool, Closed> {
         let server = self.server.as_mut().expect(THERE);
         let connection = self.connection.as_mut().expect(THERE);
         connection.with_first(|now, nic, sender, receiver| server.poll(now, nic, sender, receiver))
     }
 
-    /// Serves until the peer has finished and has all answers; false if `limit` is over before.
-    /// The calling thread drives the rack.
+    /// Serves until the peer has finished and has all replies; returns false if `limit` expires
+    /// first. The calling thread drives the rack.
     ///
     /// # Errors
     /// As for [`ColumnService::poll`].
@@ -62,19 +62,19 @@ impl ColumnService {
         ended.unwrap_or(Ok(false))
     }
 
-    /// Whether the peer has said that it asks for nothing more, and has all answers.
+    /// Whether the peer has announced that it sends no more requests, and has all replies.
     pub fn is_finished(&mut self) -> bool {
         let server = self.server.as_ref().expect(THERE);
         let connection = self.connection.as_mut().expect(THERE);
         connection.with_first(|_, _, sender, _| server.is_finished(sender))
     }
 
-    /// Refuses what has not begun to be answered, and whatever still comes.
+    /// Refuses requests whose replies have not begun, and all later ones.
     pub fn stop(&mut self) {
         self.server.as_mut().expect(THERE).stop();
     }
 
-    /// What was counted.
+    /// The counters of the service.
     pub fn counters(&self) -> &ServerCounters {
         self.server.as_ref().expect(THERE).counters()
     }
@@ -83,7 +83,7 @@ impl ColumnService {
 impl Drop for ColumnService {
     fn drop(&mut self) {
         let node = self.connection.as_ref().expect(THERE).node().clone();
-        // The NIC may read columns that were lent to it until its queue pairs are gone.
+        // The NIC may read lent columns until its queue pairs are destroyed.
         self.connection = None;
         if let Some(server) = self.server.take() {
             node.with(|nic| server.destroy(nic));
@@ -91,37 +91,37 @@ impl Drop for ColumnService {
     }
 }
 
-/// Why a column or a list did not come.
+/// Why a column or a list could not be fetched.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It was not asked for.
+    /// It was not requested.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// It was asked for and did not come.
+    /// It was requested, but the request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// No answer came in time. When it comes, nobody takes it.
+    /// No reply arrived in time. A late reply is discarded.
     #[error("no answer came within {after:?}")]
     TimedOut {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
 }
 
-/// Asks for columns over one connection, on its first channel each way. Dropped, it closes the
+/// Requests columns over one connection, on its first channel each way. Dropping it closes the
 /// connection.
 #[derive(Debug)]
 pub struct ColumnReader {
     connection: MessageConnection,
     client: ColumnClient,
-    /// Answers that came while another one was waited for.
+    /// Replies that arrived while the caller waited for another one.
     answers: VecDeque<Answer>,
-    /// Requests whose answers nobody takes.
+    /// Requests whose replies are discarded.
     given_up: Vec<Ticket>,
 }
 
 impl ColumnReader {
-    /// A reader that has asked for nothing.
+    /// A reader with no requests.
     pub fn new(connection: MessageConnection, config: ColumnClientConfig) -> Self {
         Self {
             connection,
@@ -131,17 +131,16 @@ impl ColumnReader {
         }
     }
 
-    /// Begins to ask for a column; with the version that is known of it, it comes only if it has
-    /// another one.
+    /// Begins to request a column; with a known version, it is sent only if its version differs.
     ///
     /// # Errors
-    /// If the window is full, the name is none, or the connection is closed.
+    /// If the window is full, the name is invalid, or the connection is closed.
     pub fn begin(&mut self, name: &str, known: Option<u64>) -> Result<Ticket, AskError> {
         self.client.ask(name, known)
     }
 
-    /// Begins to ask for a column that is shown to the reader of [`ColumnReader::poll_with`] piece
-    /// by piece, where it lies in the receive buffers.
+    /// Begins to request a column that is shown to the reader of [`ColumnReader::poll_with`] piece
+    /// by piece, in place in the receive buffers.
     ///
     /// # Errors
     /// As for [`ColumnReader::begin`].
@@ -149,13 +148,13 @@ impl ColumnReader {
         self.client.ask_in_place(name)
     }
 
-    /// An answer that has come. Never waits. That the connection is closed is the answer to all
-    /// that is under way.
+    /// The next reply. Never waits. If the connection is closed, all pending requests end with that
+    /// error.
     pub fn poll(&mut self) -> Option<Answer> {
         self.poll_with(&mut ())
     }
 
-    /// The same with one who looks at columns in place.
+    /// The same with a reader of columns in place.
     pub fn poll_with(&mut self, reader: &mut dyn PieceReader) -> Option<Answer> {
         let client = &mut self.client;
         // A closed connection has ended all requests.
@@ -172,11 +171,11 @@ impl ColumnReader {
         self.answers.pop_front()
     }
 
-    /// The column of this name. The calling thread drives the rack; somebody else polls the
-    /// service.
+    /// Fetches the column of this name. The calling thread drives the rack; another thread must
+    /// poll the service.
     ///
     /// # Errors
-    /// If it is not served, cannot be taken, or does not come within `limit`.
+    /// If it is not served, cannot be stored, or does not arrive within `limit`.
     pub fn fetch(&mut self, name: &str, limit: Duration) -> Result<ColumnData, FetchError> {
         let ticket = self.begin(name, None)?;
         match self.wait(ticket, limit)? {
@@ -185,7 +184,7 @@ impl ColumnReader {
         }
     }
 
-    /// What the peer serves, by name.
+    /// The columns that the peer serves, by name.
     ///
     /// # Errors
     /// As for [`ColumnReader::fetch`].
@@ -197,21 +196,21 @@ impl ColumnReader {
         }
     }
 
-    /// Nothing more will be asked for; the peer is told when everything has been sent.
+    /// Ends the requests; the peer is notified when everything has been sent.
     pub fn finish(&mut self) {
         self.client.finish();
     }
 
-    /// Finishes, and waits until the peer says that everything is answered.
+    /// Finishes, and waits until the peer confirms that all requests are answered.
     ///
     /// # Errors
-    /// If the connection was closed before, or the peer does not say so within `limit`.
+    /// If the connection was closed before, or the peer does not confirm within `limit`.
     pub fn close(mut self, limit: Duration) -> Result<(), FetchError> {
         self.finish();
         let node = self.connection.node().clone();
         let finished = wait_within(&node, limit, || {
             self.poll();
-            // A peer that has said so may close the connection at once.
+            // A peer that has confirmed may close the connection at once.
             if self.client.is_finished() {
                 return Some(Ok(()));
             }
@@ -220,7 +219,7 @@ impl ColumnReader {
         finished.unwrap_or(Err(FetchError::TimedOut { after: limit }))
     }
 
-    /// What was counted.
+    /// The counters of the reader.
     pub fn counters(&self) -> &ClientCounters {
         self.client.counters()
     }
@@ -249,7 +248,7 @@ impl ColumnReader {
 }
 
 impl MessageConnection {
-    /// Something with the first channel each way.
+    /// Calls `act` with the first channel each way.
     fn with_first<R>(
         &mut self,
         act: impl FnOnce(Instant, &mut dyn Verbs, &mut Sender, &mut Receiver) -> R,

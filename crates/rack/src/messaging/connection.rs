@@ -9,14 +9,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How long connections that go try to tell their peers.
+/// How long connections that are being dropped try to notify their peers.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// One unit's side of a connection, with the node that it is at. Dropped whole, it is closed.
+/// One unit's side of a connection, with its node. Dropping it before it is split closes it.
 pub struct MessageConnection {
     pub(super) node: Node,
     peer: SocketAddr,
-    /// There until it is taken apart.
+    /// `Some` until it is taken apart.
     pub(super) connection: Option<Connection>,
 }
 
@@ -29,18 +29,18 @@ impl MessageConnection {
         }
     }
 
-    /// The other end of the TCP stream that the units spoke over; it is closed by now.
+    /// The peer's address of the TCP stream used for the handshake, which is closed by now.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The node that this end is at.
+    /// The node of this end.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// The ends of all channels for those who wait, each for a thread of its own if wanted: those
-    /// that send, those that receive.
+    /// The ends of all channels for blocking use, on separate threads if wanted: those that send,
+    /// those that receive.
     pub fn split(self) -> (Vec<MessageSender>, Vec<MessageReceiver>) {
         let node: Arc<dyn NodeAccess> = Arc::new(self.node.clone());
         let Connection { senders, receivers } = self.into_machines();
@@ -56,8 +56,8 @@ impl MessageConnection {
         )
     }
 
-    /// The same ends as plain machines, for those who poll them with the node's verbs. Who takes
-    /// them gives them back: [`Connection::destroy`].
+    /// The same ends as plain machines, to be polled with the node's verbs. The caller frees them
+    /// with [`Connection::destroy`].
     pub fn into_machines(mut self) -> Connection {
         self.connection.take().expect("it is taken apart once")
     }
@@ -80,8 +80,7 @@ impl fmt::Debug for MessageConnection {
     }
 }
 
-/// Closes connections for a reason, waits a little until all peers know, and gives back what they
-/// had.
+/// Closes connections for a reason, waits a little until all peers know, and frees their resources.
 pub(super) fn part(node: &Node, mut all: Vec<Connection>, reason: CloseReason) {
     if all.is_empty() {
         return;
@@ -94,7 +93,7 @@ pub(super) fn part(node: &Node, mut all: Vec<Connection>, reason: CloseReason) {
     wait_until(node, || {
         let now = node.now();
         for connection in &mut all {
-            // That it is closed is known.
+            // That the connection is closed is known.
             let _ = node.with(|nic| connection.poll(now, nic));
         }
         let settled = all.iter().all(Connection::is_settled);

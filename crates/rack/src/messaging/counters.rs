@@ -2,38 +2,38 @@
 
 use rackweave_endpoint::messaging::handshake::{HandshakeError, RefusalCode};
 
-/// What became of those who came to a listener.
+/// Outcomes of handshakes at a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ListenerCounters {
     /// Streams that were opened.
     pub came: u64,
-    /// Of these: became connections.
+    /// Of these: those that became connections.
     pub connected: u64,
-    /// Were turned away, as too many were there.
+    /// Turned away, as too many were present.
     pub busy: u64,
-    /// Were refused by this unit, for what they are or sent, or for want of room.
+    /// Refused by this unit, for their identity, for what they sent, or for lack of capacity.
     pub refused: u64,
-    /// Refused this unit.
+    /// The peer refused this unit.
     pub refused_by_peer: u64,
-    /// Ended before the handshake did.
+    /// Ended before the handshake was complete.
     pub ended: u64,
-    /// Took too long.
+    /// Timed out.
     pub timed_out: u64,
-    /// Calls of the system that failed to take a stream, such as for want of file descriptors.
+    /// Calls of the system that failed to accept a stream, such as for lack of file descriptors.
     pub accept_failed: u64,
     /// Refusals by this unit by code, in the order of [`RefusalCode::NAMED`].
     by_code: [u64; RefusalCode::NAMED.len()],
 }
 
 impl ListenerCounters {
-    /// How often this unit has refused with a code, for being busy and for taking too long among
-    /// them.
+    /// Number of refusals by this unit with a code, including those for being busy and for timing
+    /// out.
     pub fn refused_with(&self, code: RefusalCode) -> u64 {
         let at = RefusalCode::NAMED.iter().position(|&named| named == code);
         at.map_or(0, |at| self.by_code[at])
     }
 
-    /// All codes that this unit has refused with, and how often.
+    /// All codes with which this unit has refused, and their counts.
     pub fn refusals(&self) -> impl Iterator<Item = (RefusalCode, u64)> {
         let all = RefusalCode::NAMED.into_iter().zip(self.by_code);
         all.filter(|&(_, count)| count > 0)

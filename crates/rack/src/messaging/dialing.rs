@@ -1,4 +1,4 @@
-//! The compute unit's side.
+//! The compute unit's side of the handshake.
 
 use super::connection::MessageConnection;
 use super::stream::{Came, Stream};
@@ -19,8 +19,8 @@ use std::net::{SocketAddr, TcpStream};
 /// while it waits.
 ///
 /// # Errors
-/// If there can be no such unit, nobody listens there, or the handshake fails or is not done within
-/// `timeout`.
+/// If the unit's configuration is invalid, no listener is at the address, or the handshake fails or
+/// is not complete within `timeout`.
 pub fn dial(
     rack: &Rack,
     node: impl Into<NodeId>,
@@ -34,14 +34,14 @@ pub fn dial(
 }
 
 enum State {
-    /// The system is about to connect the stream.
+    /// The system is connecting the stream.
     Connecting(TcpStream),
     Talking(Stream),
     Over,
 }
 
-/// A compute unit that is being connected, for those who do not want to block. Dropped, it gives up
-/// and leaves nothing behind.
+/// A compute unit that is being connected, for callers that do not block. Dropping it aborts the
+/// handshake and frees everything.
 pub struct Dialing {
     unit: Unit,
     address: SocketAddr,
@@ -54,7 +54,7 @@ impl Dialing {
     /// Begins to connect, as [`dial`] does.
     ///
     /// # Errors
-    /// If there can be no such unit, or no stream to this address.
+    /// If the unit's configuration is invalid, or no stream to this address can be opened.
     pub fn start(
         rack: &Rack,
         node: impl Into<NodeId>,
@@ -80,7 +80,8 @@ impl Dialing {
         })
     }
 
-    /// Does what there is to do, and gives the end when it is there. After that, nothing.
+    /// Advances the handshake, and returns the end of the connection when it is made. After that,
+    /// `None`.
     pub fn poll(&mut self) -> Option<Result<MessageConnection, ConnectError>> {
         let now = self.unit.node.now();
         if let State::Connecting(socket) = &self.state {
@@ -145,7 +146,7 @@ impl Drop for Dialing {
     }
 }
 
-/// A socket that is about to be connected.
+/// A socket whose connection is in progress.
 fn begin(address: SocketAddr) -> Result<TcpStream, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -159,7 +160,7 @@ fn begin(address: SocketAddr) -> Result<TcpStream, Errno> {
     }
 }
 
-/// Whether the system has connected the socket by now.
+/// Whether the system has connected the socket yet.
 fn is_connected(socket: &TcpStream) -> io::Result<bool> {
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
     let at_once = Timespec {

@@ -1,4 +1,4 @@
-//! What can go wrong between listening and being connected.
+//! Errors of listening and connecting.
 
 use core::time::Duration;
 use rackweave_base::NodeId;
@@ -7,48 +7,48 @@ use rackweave_endpoint::messaging::handshake::HandshakeError;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why nobody listens, or no connection came of listening or dialing.
+/// Why a listener could not be made, or listening or dialing made no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The rack has no such node.
     #[error("{node:?} is not in the rack, which has nodes 0 to {last}", last = .nodes - 1)]
     NoSuchNode {
-        /// The node asked for.
+        /// The requested node.
         node: NodeId,
-        /// Nodes of the rack.
+        /// The number of nodes of the rack.
         nodes: usize,
     },
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("messaging: {0}")]
     Config(#[from] ConfigError),
-    /// The system does not let us listen there.
+    /// The system refused the address.
     #[error("cannot listen at {address}: {error}; is the address ours, and the port free?")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// Nobody who dialed came through the handshake in time.
+    /// No peer completed the handshake in time.
     #[error("no compute unit connected within {after:?}")]
     TimedOut {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
-    /// There is no stream to the other end.
+    /// No stream to the other end could be opened.
     #[error("cannot connect to {address}: {error}; does a storage unit listen there?")]
     Connect {
-        /// Where to.
+        /// The peer's address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The handshake failed.
     #[error("at {address}: {error}")]
     Handshake {
-        /// Where.
+        /// The peer's address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         error: HandshakeError,
     },
 }

@@ -1,4 +1,4 @@
-//! The storage unit's side.
+//! The storage unit's side of the handshake.
 
 use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
@@ -17,59 +17,60 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
-/// Streams taken in one poll at most, so that a flood of them does not hold up the others.
+/// Maximum streams accepted in one poll, so that a flood of them does not delay the others.
 const ACCEPTS_PER_POLL: usize = 64;
 
-/// Failures that are kept for whoever asks.
+/// Failures kept for [`Listener::take_failure`].
 const FAILURES_MAX: usize = 32;
 
-/// Streams with a last word under way at most.
+/// Maximum streams with a last message in flight.
 const LEAVING_MAX: usize = 64;
 
-/// How long a stream is kept open for its last word to arrive: were it closed before the peer's
-/// bytes are read, the system would throw the word away.
+/// How long a stream is kept open for its last message to arrive: if it were closed before the
+/// peer's bytes are read, the system would discard the message.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
-/// A handshake that did not come to a connection.
+/// A handshake that did not lead to a connection.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Who wanted to connect.
+    /// The peer.
     pub peer: SocketAddr,
-    /// Why it did not.
+    /// The cause.
     pub error: HandshakeError,
 }
 
-/// A handshake under way.
+/// A pending handshake.
 struct Pending {
     stream: Stream,
     peer: SocketAddr,
     greeter: Handshake,
-    /// Who it is and what it will take of this unit's memory, once it has said a sound Hello.
+    /// The peer's name and how much of this unit's memory it will take, once it has sent a valid
+    /// Hello.
     share: Option<(PeerName, u64)>,
 }
 
-/// How a handshake is after something has happened.
+/// The state of a handshake after something has happened.
 #[derive(PartialEq, Eq)]
 enum Advanced {
     Waits,
     Over,
 }
 
-/// A stream with a last word under way.
+/// A stream with a last message in flight.
 struct Leaving {
     stream: Stream,
     until: Instant,
-    /// The word is out, and the peer knows that nothing follows.
+    /// The message has been sent, and the peer knows that nothing follows.
     finished: bool,
 }
 
-/// A storage unit that takes connections. Dropped, it closes all that nobody has accepted.
+/// A storage unit that accepts connections. Dropping it closes all that have not been accepted.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     unit: Unit,
     patience: Duration,
-    /// In the order in which they came.
+    /// In order of arrival.
     pending: Vec<Pending>,
     leaving: Vec<Leaving>,
     ready: VecDeque<MessageConnection>,
@@ -79,10 +80,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Has a storage unit at `node` listen at `address`; port 0 takes a free one.
+    /// Has a storage unit at `node` listen at `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// If there can be no such unit, or the system does not let us listen there.
+    /// If the unit's configuration is invalid, or the system refuses the address.
     pub fn bind(
         rack: &Rack,
         node: impl Into<NodeId>,
@@ -110,47 +111,47 @@ impl Listener {
         })
     }
 
-    /// Gives a compute unit so long for the handshake, from now on, in place of [`PATIENCE`].
+    /// Sets the handshake timeout of compute units from now on, in place of [`PATIENCE`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    /// Gives each peer so much, from now on, in place of [`PeerQuota::of`] this rack. Connections
-    /// that are open stay so.
+    /// Sets the quota of each peer from now on, in place of [`PeerQuota::of`] this rack. Open
+    /// connections are not affected.
     pub fn set_peer_quota(&mut self, quota: PeerQuota) {
         self.quotas.set_quota(quota);
     }
 
-    /// Where it listens, with its port.
+    /// Its address and port.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has become of those who came.
+    /// Outcomes of handshakes so far.
     pub fn counters(&self) -> ListenerCounters {
         self.counters
     }
 
-    /// The oldest failure that nobody has taken; the last 32 are kept.
+    /// The oldest failure that has not been taken; the last 32 are kept.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failures.pop_front()
     }
 
-    /// Handshakes under way.
+    /// The number of pending handshakes.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// A connection that has been made, if there is one: [`Self::poll`] makes them.
+    /// A connection that has been made, if any: [`Self::poll`] makes them.
     pub fn try_accept(&mut self) -> Option<MessageConnection> {
         self.ready.pop_front()
     }
 
-    /// Both ends of a connection, the compute unit's and this one's, where one thread has both and
-    /// nobody else dials.
+    /// Both ends of a connection, the compute unit's and this one's, if one thread has both and no
+    /// other peer dials.
     ///
     /// # Errors
-    /// If they do not come to a connection.
+    /// If the handshake fails.
     pub fn connect(
         &mut self,
         mut dialing: Dialing,
@@ -192,7 +193,7 @@ impl Listener {
         })
     }
 
-    /// Does what there is to do, without waiting for anything. True if anything happened.
+    /// Advances all handshakes without waiting. Returns true if anything happened.
     pub fn poll(&mut self) -> bool {
         let now = self.unit.node.now();
         let mut happened = self.take_streams(now);
@@ -214,7 +215,7 @@ impl Listener {
             let (socket, peer) = match self.socket.accept() {
                 Ok(taken) => taken,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // It gave up while it waited.
+                // The peer gave up while it waited.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => {
@@ -225,7 +226,7 @@ impl Listener {
             happened = true;
             self.counters.came += 1;
             let Ok(stream) = Stream::new(socket) else {
-                // It is gone by now.
+                // The peer has left by now.
                 self.counters.ended += 1;
                 continue;
             };
@@ -246,7 +247,7 @@ impl Listener {
         happened
     }
 
-    /// Turns away a peer that has not shown that it is of this rack, if there is one.
+    /// Turns away a peer that has not proven that it is of this rack, if there is one.
     fn evict(&mut self, now: Instant) -> bool {
         let strangers = |pending: &(usize, &Pending)| !pending.1.greeter.is_known();
         let (places, addresses): (Vec<_>, Vec<_>) = (self.pending.iter().enumerate())
@@ -271,7 +272,7 @@ impl Listener {
         self.leave(stream, &mut greeter, now);
     }
 
-    /// Goes on with a handshake, if anything happened. The next takes the place of one that ends.
+    /// Advances a handshake, if anything happened. When one ends, the next takes its index.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
             stream, greeter, ..
@@ -280,7 +281,7 @@ impl Listener {
         match stream.receive() {
             Came::Bytes(bytes) => greeter.handle_bytes(now, &bytes),
             Came::End => greeter.handle_end(now),
-            // Nothing changes without news before its time is over.
+            // Without input, nothing changes before its timeout.
             Came::Nothing if greeter.poll_timeout().is_some_and(|at| now < at) => return None,
             Came::Nothing => {}
         }
@@ -332,8 +333,8 @@ impl Listener {
         Some(Advanced::Over)
     }
 
-    /// Whether a handshake goes on: one who has just said a sound Hello is refused if that would be
-    /// more than one peer may have. Nothing has been made for it by then.
+    /// Whether a handshake continues: a peer that has just sent a valid Hello is refused if it
+    /// would exceed its quota. Nothing has been allocated for it by then.
     fn admit(&mut self, at: usize) -> Result<(), HandshakeError> {
         let pending = &self.pending[at];
         let Some(agreed) = pending.greeter.agreed().filter(|_| pending.share.is_none()) else {
@@ -356,7 +357,7 @@ impl Listener {
         })
     }
 
-    /// A stream has served its purpose, but for the last word.
+    /// Keeps a stream that is finished except for its last message.
     fn leave(&mut self, mut stream: Stream, greeter: &mut Handshake, now: Instant) {
         if let Some(bytes) = greeter.poll_send() {
             stream.send(&bytes);
@@ -373,7 +374,7 @@ impl Listener {
 }
 
 impl Leaving {
-    /// Whether the last word has arrived, or never will.
+    /// Whether the last message has arrived, or never will.
     fn is_gone(&mut self, now: Instant) -> bool {
         if now >= self.until || self.stream.is_broken() {
             return true;

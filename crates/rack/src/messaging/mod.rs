@@ -1,17 +1,17 @@
-//! Connections between units of a rack in this process: who listens, who dials.
+//! Connections between units of a rack in this process: listening and dialing.
 //!
-//! A storage unit has a [`Listener`] at a TCP address, a compute unit [`dial`]s there. By
-//! `endpoint::messaging::handshake` they come to a [`MessageConnection`]; then the TCP stream is
-//! closed, and the connection lives on by one-sided WRITEs (communication-tier, section 2.1). Units
-//! come and go at any time.
+//! A storage unit has a [`Listener`] at a TCP address, and a compute unit [`dial`]s it. By the
+//! handshake of `endpoint::messaging::handshake` they establish a [`MessageConnection`]; then the
+//! TCP stream is closed, and the connection continues by one-sided WRITEs (communication-tier,
+//! section 2.1). Units can join and leave at any time.
 //!
 //! No thread is needed: [`Listener::accept`] and [`dial`] drive sockets and rack while they wait,
 //! [`Listener::poll`] and [`Dialing::poll`] never block. Whatever a peer sends, however it ends,
-//! the listener stays as it was; [`Listener::counters`] and [`Listener::take_failure`] tell an
-//! operator who was refused, and why.
+//! the listener is not affected; [`Listener::counters`] and [`Listener::take_failure`] show an
+//! operator which peers were refused, and why.
 //!
-//! A rack in this process cannot be reached from another one. So each says in the handshake which
-//! it is, and refuses units of others.
+//! A rack in this process cannot be reached from another process. So each unit identifies its rack
+//! in the handshake, and refuses units of other racks.
 
 mod columns;
 mod connection;
@@ -40,13 +40,13 @@ pub use error::ConnectError;
 pub use listener::{Failure, Listener};
 pub use quota::PeerQuota;
 
-/// How long a listener gives a compute unit for the handshake, unless told otherwise.
+/// Default time that a listener gives a compute unit for the handshake.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Handshakes under way and connections not yet accepted that a listener has at most.
+/// Maximum number of pending handshakes and connections not yet accepted of a listener.
 pub const PENDING_MAX: usize = 64;
 
-/// What a unit is and has, on whichever side.
+/// The identity and resources of a unit, on either side.
 struct Unit {
     node: Node,
     memory: Memory,

@@ -1,8 +1,8 @@
-//! What one peer may have of a listener's unit.
+//! Quotas of peers at a listener's unit.
 //!
-//! A peer is what it cannot pretend to be. A stream from another machine is named by its IP
+//! A peer is identified by what it cannot forge. A stream from another machine is named by its IP
 //! address, which TCP has proven; the node that a Hello names is only a claim there. A stream of
-//! this machine is named by that node: all have the same address, and a sound Hello bears the
+//! this machine is named by that node: all have the same address, and a valid Hello contains the
 //! rack's number, which only its own units know.
 
 use crate::RackConfig;
@@ -11,22 +11,21 @@ use rackweave_base::NodeId;
 use rackweave_endpoint::messaging::ConnectionWatch;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Connections that a peer may have by default however small the NIC is: its tables are the limit
-/// then.
+/// Minimum default quota of connections, however small the NIC is: its tables are the limit then.
 const CONNECTIONS_MIN: usize = 8;
 
-/// What one peer may have at a listener.
+/// The quota of one peer at a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerQuota {
-    /// Connections that are open or being made.
+    /// Connections that are open or being established.
     pub connections: usize,
-    /// Bytes of memory that this unit has for them: receive buffers, send buffers, words.
+    /// Bytes of this unit's memory for them: receive buffers, send buffers, words.
     pub bytes: u64,
 }
 
 impl PeerQuota {
     /// The default for a rack: half of its `memory_limit`, and connections of one channel each way
-    /// until half of the NIC's queue pairs are taken, but at least 8.
+    /// until half of the NIC's queue pairs are used, but at least 8.
     pub fn of(config: &RackConfig) -> Self {
         Self {
             connections: (config.nic.queue_pairs as usize / 4).max(CONNECTIONS_MIN),
@@ -35,10 +34,10 @@ impl PeerQuota {
     }
 }
 
-/// Whom connections are counted for.
+/// The name by which connections are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PeerName {
-    /// A node of this rack, by a stream of this machine.
+    /// A node of this rack, over a stream of this machine.
     Node(NodeId),
     /// Another machine.
     Address(IpAddr),
@@ -53,19 +52,19 @@ pub(super) enum OverQuota {
     Bytes { asked: u64, open: u64, max: u64 },
 }
 
-/// A connection that its user has, closed or not: its memory is taken until the user lets it go.
+/// A connection that its user holds, closed or not: its memory is taken until the user drops it.
 struct Open {
     name: PeerName,
     bytes: u64,
     watch: ConnectionWatch,
 }
 
-/// What the peers of a listener have.
+/// The resources held by the peers of a listener.
 pub(super) struct Quotas {
     quota: PeerQuota,
     /// Nodes of the rack.
     nodes: usize,
-    /// As many as the NIC has queue pairs for, at most.
+    /// At most as many as the NIC has queue pairs for.
     open: Vec<Open>,
 }
 
@@ -82,7 +81,7 @@ impl Quotas {
         self.quota = quota;
     }
 
-    /// Who has a stream from an address, and says that its NIC is at `claimed`.
+    /// The name of the peer of a stream from an address, which says that its NIC is at `claimed`.
     pub fn name_of(&self, stream: IpAddr, claimed: Ipv4Addr) -> PeerName {
         let stream = stream.to_canonical();
         let nodes = (0..self.nodes).map(|node| NodeId(node as u16));
@@ -93,8 +92,8 @@ impl Quotas {
         }
     }
 
-    /// Whether a peer may have a connection of so many bytes, besides those that are open and
-    /// those, by name and bytes, that are being made.
+    /// Whether a peer may have a connection of `bytes` bytes, besides open connections and those,
+    /// by name and bytes, that are being established.
     pub fn admit(
         &mut self,
         name: PeerName,
@@ -124,7 +123,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// A connection is made that was admitted.
+    /// Records an admitted connection that has been established.
     pub fn opened(&mut self, name: PeerName, bytes: u64, watch: ConnectionWatch) {
         self.open.push(Open { name, bytes, watch });
     }
@@ -146,7 +145,7 @@ mod tests {
             check(loopback, node(3), PeerName::Node(NodeId(3)));
         }
         let address = |text: &str| PeerName::Address(text.parse().expect("an address"));
-        // There is no node 4; and from another host anyone can claim to be a node.
+        // There is no node 4; and a peer on another host can claim to be any node.
         check("127.0.0.1", node(4), address("127.0.0.1"));
         check("192.0.2.7", node(3), address("192.0.2.7"));
         check("::ffff:192.0.2.7", node(2), address("192.0.2.7"));

@@ -3,31 +3,31 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Bytes read at a time: more than a peer may send before it must wait for an answer.
+/// Bytes read at a time: more than a peer may send before it must wait for a reply.
 const CHUNK: usize = 2048;
 
-/// A stream, and what could not be sent yet.
+/// A stream, and the bytes that could not be sent yet.
 pub(super) struct Stream {
     socket: TcpStream,
     unsent: Vec<u8>,
     broken: bool,
 }
 
-/// What a stream has.
+/// The result of a read.
 pub(super) enum Came {
-    /// These bytes.
+    /// These bytes were received.
     Bytes(Vec<u8>),
     /// Nothing yet.
     Nothing,
-    /// The peer sends no more, or the stream broke.
+    /// The peer sends no more, or the stream is broken.
     End,
 }
 
 impl Stream {
-    /// Takes over a stream that is connected.
+    /// Takes over a connected stream.
     pub fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // Four short messages, each of which the peer waits for.
+        // The handshake is four short messages, and each side waits for the other's.
         socket.set_nodelay(true)?;
         Ok(Self {
             socket,
@@ -36,7 +36,7 @@ impl Stream {
         })
     }
 
-    /// What has come, up to a chunk of it.
+    /// The bytes that have arrived, at most one chunk.
     pub fn receive(&mut self) -> Came {
         let mut chunk = [0; CHUNK];
         loop {
@@ -50,13 +50,13 @@ impl Stream {
         }
     }
 
-    /// Sends these bytes behind those that wait.
+    /// Sends these bytes after those that are queued.
     pub fn send(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
         self.flush();
     }
 
-    /// Sends what waits. True if nothing is left to be sent, or nothing can be any more.
+    /// Sends queued bytes. Returns true if none are left, or none can be sent any more.
     pub fn flush(&mut self) -> bool {
         while !self.unsent.is_empty() && !self.broken {
             match self.socket.write(&self.unsent) {
@@ -69,14 +69,14 @@ impl Stream {
         true
     }
 
-    /// Whether what was to be sent could not be.
+    /// Whether sending has failed.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Announces to the peer that nothing more will be sent.
     pub fn finish(&mut self) {
-        // If it is gone there is nobody to be told.
+        // If the peer has left, there is nothing to announce.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }

@@ -1,7 +1,7 @@
-//! Which paths packets, pages and lookups take in the racks of a configuration, and why.
+//! The paths that packets, pages and lookups take in the racks of a configuration, with reasons.
 //!
-//! The reasons come from where racks are built (`choices`), so that what is told is what is done.
-//! `nodes` tells of links, `stores` of pages, `programs` of what the switches have, `settings` of
+//! The reasons come from the code that builds racks (`choices`), so the report always matches the
+//! rack. `nodes` reports links, `stores` pages, `programs` the switches' programs, `settings`
 //! values that the configuration leaves to the kind of rack.
 
 mod nodes;
@@ -17,7 +17,7 @@ use crate::choices::Choice;
 use crate::config::{ConfigError, RackConfig};
 use serde::Serialize;
 
-/// What a path is of.
+/// The subject of a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -27,26 +27,26 @@ pub enum Group {
     Store,
     /// A program of the switches.
     Program,
-    /// The ways to an index.
+    /// The access paths to an index.
     Index,
     /// A value that is left to the kind of rack, or the seed.
     Setting,
 }
 
-/// One thing that was chosen.
+/// One choice.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Path {
-    /// The kind of rack; nothing if it is so in all kinds.
+    /// The kind of rack; `None` if it is the same in all kinds.
     pub rack: Option<Kind>,
-    /// What it is of.
+    /// Its subject.
     pub group: Group,
-    /// Which of these: the name of a node, a store, a program, a way or a setting.
+    /// The name of the node, store, program, access path or setting.
     pub of: String,
-    /// What was to be chosen.
+    /// The choice to be made.
     pub what: &'static str,
-    /// What was chosen.
+    /// The chosen value.
     pub value: String,
-    /// Why: the rest of a sentence that begins with "because".
+    /// The reason: the rest of a sentence that begins with "because".
     pub why: String,
 }
 
@@ -68,17 +68,18 @@ impl Path {
     }
 }
 
-/// The kinds of rack that a configuration describes: hosted ones only with their section.
+/// The kinds of rack that a configuration describes: hosted only if it has that section.
 pub fn kinds(config: &RackConfig) -> Vec<Kind> {
     let hosted = config.hosted.as_ref().map(|_| Kind::Hosted);
     let own = [Kind::Embedded, Kind::Simulated];
     own.into_iter().chain(hosted).collect()
 }
 
-/// All paths of a configuration: for each kind of rack its nodes, then what is so in all kinds.
+/// All paths of a configuration: for each kind of rack its nodes, then what is the same in all
+/// kinds.
 ///
 /// # Errors
-/// If the configuration makes no sense.
+/// If the configuration is invalid.
 pub fn describe(config: &RackConfig) -> Result<Vec<Path>, ConfigError> {
     config.check()?;
     let mut paths = Vec::new();

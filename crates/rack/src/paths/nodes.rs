@@ -1,4 +1,4 @@
-//! The way between each node and the switch.
+//! The link between each node and the switch.
 
 use super::{Group, Kind, Path};
 use crate::choices::{self, Choice, Reads, Way};
@@ -50,7 +50,7 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// Whether the ICRC is computed, and how the switch keeps it right in packets that it rewrites.
+/// Whether the ICRC is computed, and how the switch keeps it valid in packets that it rewrites.
 fn icrc(config: &RackConfig, of: (Option<Kind>, Group, &str)) -> [Path; 2] {
     let kind = of.0.unwrap_or(Kind::Embedded);
     let computed = choices::icrc(config, kind);

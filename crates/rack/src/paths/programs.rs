@@ -1,4 +1,4 @@
-//! What the switches have loaded, what that takes, and which ways to an index there are.
+//! The programs of the switches, the resources they take, and the access paths to an index.
 
 use super::{Group, Kind, Path};
 use crate::build::{pipeline_config, switch_config_of};
@@ -12,7 +12,7 @@ use rackweave_programs::sequencer::SequencerConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::{Ledger, Program};
 
-/// What these programs take.
+/// The resources that these programs take.
 fn ledger(config: &PipelineConfig) -> Ledger {
     let mut ledger = Ledger::default();
     Pipeline::new(config, Memory::new(0)).declare(&mut ledger);
@@ -59,7 +59,8 @@ pub(super) fn describe(config: &RackConfig, paths: &mut Vec<Path>) -> Result<(),
     Ok(())
 }
 
-/// What one program takes of the budget of switch 0: what all take, less what the others do.
+/// The resources that one program takes of the budget of switch 0: those of all programs, less
+/// those of the others.
 fn takes(
     config: &RackConfig,
     of: (Option<Kind>, Group, &str),
@@ -99,7 +100,7 @@ fn takes(
     Path::new(of, "takes", Choice::new(value, why), |value| value)
 }
 
-/// The ways to an index.
+/// The access paths to an index.
 pub(super) fn describe_index(
     config: &RackConfig,
     paths: &mut Vec<Path>,
@@ -144,7 +145,7 @@ pub(super) fn describe_index(
     Ok(())
 }
 
-/// What each of these switches knows of an index.
+/// The part of an index that each of these switches holds.
 fn part_text(part: &IndexConfig, switches: &[usize]) -> Option<String> {
     let mut knows = Vec::new();
     if part.fat_ranges > 0 {

@@ -1,4 +1,5 @@
-//! Where the pages of each store lie, whether writes are doubled, and who knows where they are.
+//! The medium of each store's pages, whether writes are doubled, and the location of its directory
+//! entries.
 
 use super::{Group, Kind, Path, kinds};
 use crate::choices::{self, Choice};
@@ -29,7 +30,7 @@ pub(super) fn describe(config: &RackConfig, paths: &mut Vec<Path>) {
     }
 }
 
-/// What its blocks lie in.
+/// The medium of its blocks.
 fn medium(store: &StoreConfig, kind: Kind, page_size: u32) -> Path {
     let of = (Some(kind), Group::Store, &*store.name);
     let pages = store.pages(page_size);
@@ -47,7 +48,7 @@ fn medium(store: &StoreConfig, kind: Kind, page_size: u32) -> Path {
     })
 }
 
-/// Whether its writes are whole when the power fails.
+/// Whether its writes are atomic if the power fails.
 fn doubled(store: &StoreConfig) -> Path {
     let of = (None, Group::Store, &*store.name);
     Path::new(of, "double writes", store.doubles(), |doubles| {
@@ -55,7 +56,7 @@ fn doubled(store: &StoreConfig) -> Path {
     })
 }
 
-/// Who knows where its pages are.
+/// The holder of the directory entries of its pages.
 fn directory(config: &RackConfig, store: &StoreConfig, indexed: u64) -> Vec<Path> {
     let of = (None, Group::Store, &*store.name);
     let all = store.pages(config.switch.page_size);
@@ -94,7 +95,7 @@ fn directory(config: &RackConfig, store: &StoreConfig, indexed: u64) -> Vec<Path
     paths
 }
 
-/// What becomes of the pages that the switch does not index.
+/// What happens to pages that the switch does not index.
 fn others(
     config: &RackConfig,
     of: (Option<Kind>, Group, &str),

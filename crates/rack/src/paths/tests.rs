@@ -1,4 +1,4 @@
-//! Whatever a choice depends on is changed, and the choice and its reason change with it.
+//! For each input of a choice: if it changes, the choice and its reason change with it.
 
 use super::*;
 use crate::choices;
@@ -283,7 +283,7 @@ fn programs_and_how_to_turn_them_on() {
             takes.0.ends_with("bytes") && !takes.0.starts_with("0 "),
             "{takes:?}"
         );
-        // That there is no room beside flows is told where it is so.
+        // The lack of capacity beside flows is reported only where it applies.
         let (_, why) = path(&RackConfig::default(), None, program, "program").unwrap();
         assert!(why.contains("no room"), "{why}");
         let mut config = RackConfig::default();
@@ -293,7 +293,7 @@ fn programs_and_how_to_turn_them_on() {
     }
 }
 
-/// Two stores of 4 and 2 pages in memory, the switch with room for `entries`.
+/// Two stores of 4 and 2 pages in memory, and a switch with capacity for `entries`.
 fn with_stores(entries: u32) -> RackConfig {
     let mut config = RackConfig::default();
     let page = u64::from(config.switch.page_size);

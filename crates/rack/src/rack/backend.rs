@@ -1,4 +1,4 @@
-//! What a kind of rack offers to [`Rack`](super::Rack).
+//! What each kind of rack provides to [`Rack`](super::Rack).
 
 use crate::build::Kind;
 use crate::config::RackConfig;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 /// A kind of rack: embedded, simulated, or a test's.
 ///
-/// It speaks of the nodes that are *here*, in this process; of the others it knows what the
-/// configuration says. What the controller is to do is a [`Request`]: it may be next door or in
-/// another process. Nothing here lends out a machine, or holds a lock while it asks.
+/// It gives access to the nodes that are *here*, in this process; of the others it knows only the
+/// configuration. The controller gets [`Request`]s: it may be in this process or another one. No
+/// method lends out a machine, or holds a lock during a request.
 pub trait Backend: Send + Sync {
-    /// The configuration of the rack, nodes that are elsewhere included.
+    /// The configuration of the rack, including nodes in other processes.
     fn config(&self) -> &RackConfig;
 
-    /// What paths are chosen by.
+    /// The kind that paths are chosen by.
     fn kind(&self) -> Kind;
 
-    /// What nodes say to each other to show that they are of this rack: nobody else knows it.
+    /// The secret by which nodes prove to each other that they belong to this rack.
     fn identity(&self) -> u64;
 
     /// The arena of the regions of the nodes that are here.
@@ -31,23 +31,23 @@ pub trait Backend: Send + Sync {
     /// The time, by the clock of this process or of the simulation.
     fn now(&self) -> Instant;
 
-    /// The way to a node; nothing if it is not here.
+    /// Access to a node; `None` if it is not here.
     fn node(self: Arc<Self>, node: NodeId) -> Option<Arc<dyn NodeAccess>>;
 
     /// Whether a node that is here has not crashed.
     fn is_alive(&self, node: NodeId) -> bool;
 
-    /// The memory of a region that the controller has made on a node that is here; nothing if it
-    /// has been removed, or the node is not here.
+    /// The memory of a region that the controller has made on a node that is here; `None` if it has
+    /// been removed, or the node is not here.
     fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block>;
 
-    /// Set by a channel to the page directory that asks to be connected afresh.
+    /// Set by a channel to the page directory that requests a new connection.
     fn page_alarm(&self) -> Arc<AtomicBool>;
 
-    /// Puts an NVMe target behind the NIC of a node that is here, in place of one that is there.
+    /// Puts an NVMe target behind the NIC of a node that is here, replacing an existing one.
     ///
     /// # Errors
-    /// If the configuration or a namespace makes no sense, or the node lacks room.
+    /// If the configuration or a namespace is invalid, or the node lacks capacity.
     fn set_target(
         &self,
         node: NodeId,
@@ -55,9 +55,9 @@ pub trait Backend: Send + Sync {
         namespaces: Vec<Box<dyn Medium>>,
     ) -> Result<(), TargetError>;
 
-    /// What the nodes, switches and services that are known here have done so far.
+    /// Statistics of the nodes, switches and services that are known here.
     fn statistics(&self) -> RackStatistics;
 
-    /// Asks the controller.
+    /// Sends a request to the controller.
     fn ask(&self, request: Request) -> Reply;
 }

@@ -1,11 +1,11 @@
-//! How a program gets a rack.
+//! The builder of racks.
 
 use super::Rack;
 use crate::build::RackError;
 use crate::config::RackConfig;
 use crate::{EmbeddedRack, SimulatedRack};
 
-/// Builds a [`Rack`]: by default one in this process with room for all services at once
+/// Builds a [`Rack`]: by default one in this process with capacity for all services at once
 /// ([`RackConfig::with_all_programs`]).
 ///
 /// ```
@@ -34,7 +34,7 @@ impl Rack {
 }
 
 impl RackBuilder {
-    /// Another configuration.
+    /// Replaces the configuration.
     pub fn config(mut self, config: RackConfig) -> Self {
         self.config = config;
         self
@@ -46,20 +46,20 @@ impl RackBuilder {
         self
     }
 
-    /// Threads that drive the rack beside those that wait. A simulated rack has none.
+    /// Number of driver threads, besides threads that wait. A simulated rack has none.
     pub fn driver_threads(mut self, count: u32) -> Self {
         self.config.driver_threads = count;
         self
     }
 
-    /// What everything random in a simulated rack follows from, and the faults of links in any.
+    /// The seed of all randomness in a simulated rack, and of the faults of links in any rack.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self
     }
 
-    /// A rack in virtual time, on modelled hardware: the same calls, and the same run for the same
-    /// seed. It is for the thread that builds it; another one that uses it panics.
+    /// Selects a rack in virtual time, on modelled hardware: the same calls, and the same run for
+    /// the same seed. Only the thread that builds it may use it; any other panics.
     pub fn simulated(mut self) -> Self {
         self.simulated = true;
         self
@@ -68,7 +68,7 @@ impl RackBuilder {
     /// Builds and starts the rack.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the programs do not fit the switch.
+    /// If the configuration is invalid or the programs do not fit the switch.
     pub fn build(self) -> Result<Rack, RackError> {
         Ok(match self.simulated {
             false => EmbeddedRack::new(&self.config)?.into(),

@@ -1,10 +1,10 @@
-//! One rack, whatever kind it is.
+//! The common interface to a rack of any kind.
 //!
-//! A [`Rack`] is what services and programs see: nodes by name, verbs and memory of the nodes that
-//! are here, and the controller, which is asked by [requests](rackweave_controller::ask) that are
-//! data. An embedded rack answers from the controller next door, a simulated one in virtual time;
-//! a rack of processes can answer over a connection. Everything that sets up pages, indexes, flows,
-//! sequencers or messages goes through here, so it exists once.
+//! A [`Rack`] gives services and programs nodes by name, verbs and memory of the nodes that are
+//! here, and the controller, which takes [requests](rackweave_controller::ask) that are data. An
+//! embedded rack answers from the controller in this process, a simulated one in virtual time; a
+//! rack of processes can answer over a connection. Everything that sets up pages, indexes, flows,
+//! sequencers or messages uses this interface, so it exists once.
 
 mod backend;
 mod builder;
@@ -26,20 +26,21 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_verbs::Verbs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A rack. Clones are the same rack, which ends with the last of them and of what was made on it.
+/// A rack. Clones are the same rack, which ends when the last of them and of what was made on it is
+/// dropped.
 #[derive(Clone)]
 pub struct Rack(Arc<Shared>);
 
 struct Shared {
     backend: Arc<dyn Backend>,
-    /// Held while the rack gets its pages.
+    /// Held while the page directory is set up.
     page_set_up: Mutex<()>,
-    /// Where names come from that nobody else has.
+    /// The source of unique names.
     names: Mutex<KeyRng>,
 }
 
 impl Rack {
-    /// A rack of some kind.
+    /// A rack of the given kind.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let names = backend.kind().keys(Rng::new(backend.identity()));
         Self(Arc::new(Shared {
@@ -49,18 +50,18 @@ impl Rack {
         }))
     }
 
-    /// What kind it is, for another kind that stands before it.
+    /// The backend, for a backend that wraps another one.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.0.backend
     }
 
-    /// Held while the rack gets its pages: of two who would make them one comes first.
+    /// Held while the page directory is set up, so that of two concurrent callers one comes first.
     pub(crate) fn page_set_up(&self) -> MutexGuard<'_, ()> {
         let lock = self.0.page_set_up.lock();
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that nobody else has drawn; in virtual time the same in every run.
+    /// A number that has not been drawn before; in virtual time the same in every run.
     pub(crate) fn random_number(&self) -> u64 {
         let names = self.0.names.lock();
         names.unwrap_or_else(PoisonError::into_inner).next_u64()
@@ -71,7 +72,7 @@ impl Rack {
         self.backend().config()
     }
 
-    /// What nodes say to each other to show that they are of this rack.
+    /// The secret by which nodes prove to each other that they belong to this rack.
     pub(crate) fn identity(&self) -> u64 {
         self.backend().identity()
     }
@@ -81,7 +82,7 @@ impl Rack {
         self.backend().memory()
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.backend().now()
     }
@@ -89,7 +90,7 @@ impl Rack {
     /// A node by its name.
     ///
     /// # Errors
-    /// If there is none, or it is in another process.
+    /// If there is no such node, or it is in another process.
     pub fn node(&self, name: &str) -> Result<Node, RackError> {
         let config = self.config();
         let found = config.node_named(name);
@@ -98,7 +99,7 @@ impl Rack {
             .ok_or_else(|| RackError::Elsewhere(name.to_owned()))
     }
 
-    /// A node by its number; nothing if there is none, or it is in another process.
+    /// A node by its number; `None` if there is no such node, or it is in another process.
     pub fn node_here(&self, id: NodeId) -> Option<Node> {
         let config = self.config().node.get(usize::from(id.0))?;
         let access = self.0.backend.clone().node(id)?;
@@ -114,33 +115,34 @@ impl Rack {
         here.unwrap_or_else(|| panic!("{id:?} is no node of the rack in this process"))
     }
 
-    /// Some node that is here, for those who only wait.
+    /// Some node that is here, for callers that only wait.
     ///
     /// # Panics
-    /// If none is: then there is nothing to wait for.
+    /// If no node is here: then there is nothing to wait for.
     pub fn any_node(&self) -> Node {
         let mut all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
         all.find_map(|id| self.node_here(id))
             .expect("a process that uses a rack has a node of it")
     }
 
-    /// What `act` makes of the verbs of a node; nothing if it is not here, or has crashed.
+    /// Calls `act` with the verbs of a node and returns its result; `None` if the node is not here,
+    /// or has crashed.
     pub fn on_node<R>(&self, id: NodeId, act: impl FnOnce(&mut dyn Verbs) -> R) -> Option<R> {
         let node = self.node_here(id).filter(|_| self.backend().is_alive(id))?;
         Some(node.with(act))
     }
 
-    /// What the rack has done so far.
+    /// The statistics of the rack so far.
     pub fn statistics(&self) -> RackStatistics {
         self.backend().statistics()
     }
 
-    /// For those who look at it while it runs, and do not keep it alive.
+    /// An observer that reads the statistics of a running rack and does not keep it alive.
     pub fn observer(&self) -> RackObserver {
         RackObserver::new(self.backend())
     }
 
-    /// Asks the controller.
+    /// Sends a request to the controller.
     pub fn ask<A: Ask>(&self, asked: A) -> A::Answer {
         let reply = self.backend().ask(asked.into_request());
         A::answer_of(reply).expect("a request is answered by the reply of its name")
@@ -160,7 +162,7 @@ impl Rack {
         self.ask(ConnectPair { a, b, attributes })
     }
 
-    /// Takes a node for dead that may be alive: what it does from now on counts for nothing.
+    /// Declares dead a node that may be alive: its operations have no effect from now on.
     pub fn declare_dead(&self, node: NodeId) {
         self.ask(DeclareDead { node });
     }

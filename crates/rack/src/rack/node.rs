@@ -6,7 +6,7 @@ use rackweave_base::{Instant, NodeId};
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use std::sync::Arc;
 
-/// A node of a rack in this process: whoever has it may post work there. Clones are the same node.
+/// A node of a rack in this process; its holder may post work there. Clones are the same node.
 #[derive(Clone)]
 pub struct Node {
     id: NodeId,
@@ -30,33 +30,33 @@ impl Node {
         &self.name
     }
 
-    /// Acts with the node's verbs, and sees to it that what was posted gets going.
+    /// Calls `act` with the node's verbs, and makes sure that posted work is processed.
     pub fn with<R>(&self, act: impl FnOnce(&mut dyn Verbs) -> R) -> R {
         returned(act, |act| self.access.act(act))
     }
 
-    /// The same without waking anybody up: for polling.
+    /// The same without waking another thread: for polling.
     pub fn poll<R>(&self, act: impl FnOnce(&mut dyn Verbs) -> R) -> R {
         returned(act, |act| self.access.peek(act))
     }
 
-    /// The time there.
+    /// The current time at the node.
     pub fn now(&self) -> Instant {
         self.access.now()
     }
 
-    /// Drives the rack a little, as who waits does. True if anything happened.
+    /// Drives the rack a little, as a waiting thread does. Returns true if anything happened.
     pub fn drive(&self) -> bool {
         self.access.drive()
     }
 
-    /// The way to it, for machines that wait.
+    /// The access to the node, for machines that wait.
     pub fn access(&self) -> &Arc<dyn NodeAccess> {
         &self.access
     }
 }
 
-/// What `act` returns, called by way of something that passes nothing back.
+/// The return value of `act`, called through a function that returns nothing.
 fn returned<R>(
     act: impl FnOnce(&mut dyn Verbs) -> R,
     call: impl FnOnce(&mut dyn FnMut(&mut dyn Verbs)),

@@ -14,10 +14,10 @@ use rackweave_wire::fabric::page::PageId;
 
 impl Rack {
     /// Puts an NVMe target with these namespaces behind the NIC of a node that is here, in place of
-    /// one that ended. One that is there goes, as if its process had been killed.
+    /// one that has ended. A running one is removed, as if its process had been killed.
     ///
     /// # Errors
-    /// If a namespace makes no sense or the node lacks room.
+    /// If a namespace is invalid or the node lacks capacity.
     pub fn add_target(
         &self,
         node: NodeId,
@@ -28,7 +28,7 @@ impl Rack {
         self.backend().set_target(node, config, namespaces)
     }
 
-    /// What a page directory of these nodes and stores is with this rack's settings.
+    /// The specification of a page directory of these nodes and stores, with this rack's settings.
     pub(crate) fn page_spec(
         &self,
         nodes: Vec<PageNode>,
@@ -40,12 +40,12 @@ impl Rack {
         pages::spec(config, timeout, nodes, stores, fallback)
     }
 
-    /// Sets a page directory up, for [`PageService`](crate::services::PageService) alone.
+    /// Sets up a page directory; used by [`PageService`](crate::services::PageService) alone.
     pub(crate) fn create_pages(&self, spec: PageSpec) -> Result<(), PageSetUpError> {
         self.ask(CreatePages { spec })
     }
 
-    /// The buffer frames of a node that is here, and the channels of its workers; nothing if it has
+    /// The buffer frames of a node that is here, and the channels of its workers; `None` if it has
     /// none, or is dead.
     pub fn page_ends(&self, node: NodeId) -> Option<PageEnds> {
         let (pool, channels) = self.ask(PageNodeOf { node })?;
@@ -55,39 +55,39 @@ impl Rack {
         })
     }
 
-    /// Brings a node that was taken for dead back to the page directory, with empty buffer frames:
-    /// it needs a new pool, in what [`Rack::page_ends`] gives from now on.
+    /// Brings a node that was declared dead back to the page directory, with empty buffer frames:
+    /// it needs a new pool, from what [`Rack::page_ends`] returns from now on.
     ///
     /// # Errors
-    /// If it lacks room.
+    /// If it lacks capacity.
     pub(crate) fn rejoin_pages(&self, node: NodeId) -> Result<(), PageSetUpError> {
         self.ask(RejoinPages { node })
     }
 
-    /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
-    /// store.
+    /// Opens a store of pages to these nodes and closes it to all others. Returns false if there is
+    /// no such store.
     pub fn open_store_to(&self, store: u8, nodes: &[NodeId]) -> bool {
         let nodes = nodes.to_vec();
         self.ask(OpenStoreTo { store, nodes })
     }
 
-    /// Pages whose newest version went down with a node.
+    /// Pages whose newest version was lost with a node.
     pub fn lost_pages(&self) -> Vec<LostPage> {
         self.ask(LostPages {})
     }
 
-    /// Goes back to the version of a lost page that is at home. False if that cannot be: see
+    /// Reverts a lost page to its version in storage. Returns false if that is not possible: see
     /// [`rackweave_controller::Controller::accept_loss`].
     pub fn accept_loss(&self, page: PageId) -> bool {
         self.ask(AcceptLoss { page })
     }
 
-    /// Has the switch index a page. False if it has no room.
+    /// Moves the entry of a page to the switch. Returns false if the switch has no capacity.
     pub fn promote(&self, page: PageId) -> bool {
         self.ask(PromotePage { page })
     }
 
-    /// Has the memory server have the entry of a page.
+    /// Moves the entry of a page to the memory server.
     pub fn demote(&self, page: PageId) -> bool {
         self.ask(DemotePage { page })
     }

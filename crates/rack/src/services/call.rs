@@ -1,4 +1,4 @@
-//! Calls that wait, for threads that block and for tasks that await.
+//! Blocking and asynchronous calls with a time limit.
 
 use crate::Node;
 use core::pin::Pin;
@@ -8,7 +8,7 @@ use rackweave_base::Instant;
 use rackweave_verbs::NodeAccess;
 use std::sync::Arc;
 
-/// Rounds in which a task drives the rack before others have their turn.
+/// Rounds for which a task drives the rack before it yields to other tasks.
 const ROUNDS: u32 = 8;
 
 /// A call that waits for something at a node, within a time limit.
@@ -17,8 +17,8 @@ const ROUNDS: u32 = 8;
 /// of its own: each poll drives the rack a little, and the task is woken when something has moved,
 /// by the rack's driver threads if it has any, else at once.
 ///
-/// What it waits for is asked again and again: with `true` when the time is over, and then it has
-/// to answer.
+/// `ask` is called repeatedly until it returns a result. Its argument is `true` once the time limit
+/// has passed; it has to return one then.
 #[must_use = "it does nothing before it is waited for"]
 pub(super) struct Call<F> {
     node: Arc<dyn NodeAccess>,
@@ -28,7 +28,7 @@ pub(super) struct Call<F> {
 }
 
 impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
-    /// The time counts from the first wait or poll.
+    /// The time limit counts from the first wait or poll.
     pub fn new(node: Arc<dyn NodeAccess>, limit: Duration, ask: F) -> Self {
         let deadline = None;
         Self {
@@ -39,7 +39,7 @@ impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
         }
     }
 
-    /// Blocks until there is an answer.
+    /// Blocks until there is a result.
     pub fn wait(mut self) -> T {
         let mut idle_rounds = 0u32;
         loop {
@@ -65,10 +65,10 @@ impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
     }
 }
 
-/// [`wait_within`](super::wait_within) for a task that awaits it: what `ready` gives, or nothing if
-/// `limit` is over before. It needs no runtime of its own. Each poll drives the rack a little, and
-/// the task is woken when something has moved: by the rack's driver threads if it has any, else at
-/// once.
+/// [`wait_within`](super::wait_within) for a task that awaits it: the result of `ready`, or `None`
+/// if `limit` expires first. It needs no runtime of its own. Each poll drives the rack a little,
+/// and the task is woken when something has moved: by the rack's driver threads if it has any, else
+/// at once.
 ///
 /// ```
 /// use rackweave_rack::Rack;
@@ -107,7 +107,7 @@ impl<T, F: FnMut(bool) -> Option<T> + Unpin> Future for Call<F> {
             }
         }
         self.node.wake_later(context.waker());
-        // What has moved before the waker was known wakes nobody.
+        // What moved before the waker was registered has woken no task.
         self.step().map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -1,19 +1,19 @@
 //! What a database sets up on a rack, each in one call: pages, an index, sequencers.
 //!
-//! Other modules have the parts: targets, pools, channels, shards, server threads, clients. Here
-//! they are put together as a program needs them. A call that waits has a time limit and drives
-//! the rack meanwhile.
+//! Other modules have the parts: targets, pools, channels, shards, server threads, clients. This
+//! module assembles them for programs. A call that waits has a time limit and drives the rack
+//! meanwhile.
 //!
 //! - [`PageService`] gives a [`Rack`] its page directory and stores, and lends [`PageWorker`]s to
 //!   threads.
-//! - [`IndexService`] is a B+tree over the endpoints of a rack; threads have an
-//!   [`IndexConnection`] each. [`IndexCoordinator`] moves keys between endpoints.
-//! - [`SequencerService`] is a sequencer in the switch, in a node's memory or in a server,
-//!   [`SequencerClient`] a thread's way to it.
+//! - [`IndexService`] is a B+tree over the endpoints of a rack; each thread has an
+//!   [`IndexConnection`]. [`IndexCoordinator`] moves keys between endpoints.
+//! - [`SequencerService`] is a sequencer in the switch, in a node's memory or in a server; a thread
+//!   uses it through a [`SequencerClient`].
 //!
 //! A service holds its rack ([`Arc`]), and what it lends holds the service: they are dropped in any
 //! order. Services are shared (`Clone`, `Send`, `Sync`); what they lend is for one thread at a
-//! time. docs/embedding.md has the rest.
+//! time. docs/embedding.md describes the rest.
 //!
 //! [`Rack`]: crate::Rack
 //! [`Arc`]: std::sync::Arc
@@ -44,9 +44,9 @@ pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 use crate::config::{BudgetName, NodeConfig, RackConfig, Role};
 
 impl RackConfig {
-    /// A rack for all services at once: the default nodes, a memory node (`memory0`) for what the
-    /// page directory does not index, and a switch in software that has room for flows, 65536
-    /// indexed pages, 16 sequencers and an index. No hardware switch holds them together.
+    /// A rack for all services at once: the default nodes, a memory node (`memory0`) for entries of
+    /// pages that the switch does not index, and a software switch with capacity for flows, 65536
+    /// indexed pages, 16 sequencers and an index. No hardware switch has capacity for all of them.
     pub fn with_all_programs() -> Self {
         let mut config = Self::default();
         config.node.push(NodeConfig::new("memory0", Role::Memory));
@@ -54,7 +54,7 @@ impl RackConfig {
         switch.budget = BudgetName::Software;
         switch.page_entries = 1 << 16;
         switch.sequencers = 16;
-        // What the network keeps of an index in the paper (fat-btree, section IV-A).
+        // The size of the network's part of an index in the paper (fat-btree, section IV-A).
         switch.index_servers = 8;
         switch.index_queries = 256;
         switch.index_fat_ranges = 1024;

@@ -1,21 +1,21 @@
-//! Waiting with a limit: whoever waits drives the rack.
+//! Waiting with a time limit; the waiting thread drives the rack.
 
 use core::time::Duration;
 use rackweave_verbs::NodeAccess;
 
-/// As a time limit: none.
+/// The time limit that means no limit.
 pub const FOREVER: Duration = Duration::MAX;
 
-/// How long calls of services wait, unless told otherwise: ten seconds, which is twice as long as
-/// the machines below wait for one who does not answer. So what comes to an end by itself has its
-/// own error, and what is left are latches that somebody holds.
+/// Default time limit of calls of services: ten seconds, twice as long as the machines below wait
+/// for a peer that does not answer. So whatever ends by itself reports its own error; what remains
+/// are latches that are held elsewhere.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Rounds between two looks at the clock while things move.
+/// Rounds between two reads of the clock while things move.
 const LOOK_EVERY: u32 = 64;
 
-/// Calls `ready` until it gives something, driving the rack from a node in between; nothing if
-/// `limit` is over before. `ready` is called twice at least. [`FOREVER`] is no limit.
+/// Calls `ready` until it returns a result, driving the rack from a node in between; `None` if
+/// `limit` expires first. `ready` is called at least twice. [`FOREVER`] is no limit.
 pub fn wait_within<T>(
     node: &dyn NodeAccess,
     limit: Duration,
@@ -27,10 +27,10 @@ pub fn wait_within<T>(
         if let Some(value) = ready() {
             return Some(value);
         }
-        // The clock is not asked where something is ready at once.
+        // The clock is not read if a result is ready at once.
         if rounds.is_multiple_of(LOOK_EVERY) || idle_rounds > 0 {
             let now = node.now();
-            // The last moment that there is comes after all clocks have stopped.
+            // An overflowing deadline saturates at the end of time, which no clock reaches.
             if now >= *deadline.get_or_insert(now + limit.into()) && rounds > 0 {
                 return None;
             }

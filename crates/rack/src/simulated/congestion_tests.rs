@@ -1,6 +1,6 @@
 //! Incast: two producers with links of 100 Gbit/s, one consumer with 25 (zero-sided RDMA, section
 //! 6.2, "Congestion control"). With rate control the queue in front of the slow link neither
-//! overflows nor runs dry; without it packets are lost, asked for again, and still all arrive.
+//! overflows nor runs empty; without it packets are lost and requested again, and still all arrive.
 
 use super::*;
 use crate::config::NodeConfig;
@@ -42,7 +42,7 @@ impl Actor for Source {
     }
 }
 
-/// Expects as many items as it is told, counting down; keeps when each came.
+/// Expects a given number of items, counting down; records when each arrived.
 struct Sink(Consumer, u64, Rc<RefCell<Vec<Instant>>>);
 
 impl Actor for Sink {
@@ -60,14 +60,14 @@ impl Actor for Sink {
                     assert_eq!(self.1, 0, "items are missing");
                     return Step::Done;
                 }
-                // Whoever waits for all items will miss some.
+                // A consumer that waits for all items will miss some.
                 Taken::Aborted => return Step::Done,
             }
         }
     }
 }
 
-/// What an incast came to.
+/// The results of an incast.
 #[derive(Debug)]
 struct Outcome {
     /// Items that arrived.
@@ -75,15 +75,15 @@ struct Outcome {
     /// Packets lost in front of the slow link, and packets marked there.
     drops: u64,
     marks: u64,
-    /// The most bytes that waited there.
+    /// Maximum bytes queued there.
     queue_bytes_max: u64,
-    /// Notifications that the slow node sent, and that cut a producer's rate.
+    /// Notifications that the slow node sent, and those that cut a producer's rate.
     notified: u64,
     cuts: u64,
-    /// Payload bytes that the slow link carried, over those of the items.
+    /// Payload bytes carried by the slow link, divided by those of the items.
     carried: f64,
-    /// Goodput over the payload rate of the slow link, from the first to the last item of whichever
-    /// flow ends first.
+    /// Goodput divided by the payload rate of the slow link, from the first to the last item of the
+    /// flow that ends first.
     used: f64,
     /// Items of each flow until then.
     items: [usize; 2],
@@ -163,7 +163,7 @@ fn rate_control_keeps_the_queue_from_overflowing_and_the_slow_link_busy() {
         let free = incast(false, ITEMS, 256 << 10, seed);
         let controlled = incast(true, ITEMS, 256 << 10, seed);
         let both = format!("seed {seed}: without {free:?}, with {controlled:?}");
-        // Eight transfers of 256 KiB are twice what the queue holds: packets are lost, asked for
+        // Eight transfers of 256 KiB are twice the queue's capacity: packets are lost and requested
         // again, and all arrive.
         assert_eq!(free.delivered, 2 * ITEMS, "{both}");
         assert!(free.drops > ITEMS && free.carried > 1.2, "{both}");
@@ -206,7 +206,7 @@ fn batches_that_the_queue_holds_need_no_control() {
         assert_eq!(outcome.drops, 0, "{outcome:?}");
         assert!(outcome.queue_bytes_max <= 9 * (64 << 10), "{outcome:?}");
         assert!(outcome.used > 0.95, "{outcome:?}");
-        // Marks below the queue's end slow one down before the other; without control both take
+        // Marks below the queue's limit slow one down before the other; without control both take
         // turns.
         let [first, second] = outcome.items.map(|items| items as f64);
         let least = if congestion_control { 0.7 } else { 0.99 };

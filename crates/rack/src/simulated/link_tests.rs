@@ -1,4 +1,4 @@
-//! Faults and rates of one node's link are that link's alone.
+//! Faults and rates of one node's link affect that link alone.
 
 use super::tests::{Sink, Source};
 use super::*;
@@ -9,8 +9,8 @@ use std::rc::Rc;
 const ITEMS: u64 = 2000;
 const ITEM_BYTES: u32 = 1024;
 
-/// Moves items from node 0 to node 2, and from node 1 to node 3; returns the rack and how long the
-/// latter took.
+/// Moves items from node 0 to node 2, and from node 1 to node 3; returns the rack and the duration
+/// of the latter.
 fn run(config: &RackConfig) -> (SimulatedRack, Duration) {
     let mut rack = SimulatedRack::new(config).unwrap();
     let mut all = Vec::new();
@@ -64,7 +64,8 @@ fn a_link_may_be_better_than_all_others() {
     assert!(lost[..3].iter().flatten().all(|&way| way > 0), "{lost:?}");
 }
 
-/// 10 Gbit/s move a bit in 100 ps; nothing goes faster through that link, and faster without it.
+/// 10 Gbit/s move a bit in 100 ps; no flow is faster through that link, but it is faster without
+/// it.
 #[test]
 fn a_slow_link_is_slow() {
     let mut config = RackConfig::default();

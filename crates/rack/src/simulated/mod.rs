@@ -1,11 +1,11 @@
 //! The same machines in virtual time, on modelled hardware.
 //!
-//! Management is out of band: the controller acts at one instant, between two events. News from
-//! the switch takes the time that the model says to reach it.
+//! Management is out of band: the controller acts at one instant, between two events. Reports of
+//! the switch reach it after the model's delay.
 //!
-//! There are two ways to use one. Programs that are [actors](Actor) are spawned and charged for
-//! what they do, and [`SimulatedRack::run`] lets time pass. Or the thread that built the rack calls
-//! services as on any other [`Rack`]: while a call waits, the next events happen.
+//! There are two ways to use it. Programs that are [actors](Actor) are spawned and charged for
+//! their operations, and [`SimulatedRack::run`] advances time. Or the thread that built the rack
+//! calls services as on any other [`Rack`]: while a call waits, the next events happen.
 
 mod node;
 mod pages;
@@ -37,16 +37,16 @@ use std::sync::Arc;
 use target::SharedTarget;
 pub use target::{SsdBackend, SsdStall};
 
-/// A rack in virtual time. As a [`Rack`] it gives services what they need.
+/// A rack in virtual time. As a [`Rack`] it can be used by services.
 ///
-/// Time is passed by one thread: whoever uses the rack, or what was made on it, from another thread
-/// than the one that built it, panics.
+/// Time is advanced by one thread: any thread other than the one that built the rack panics if it
+/// uses the rack, or what was made on it.
 pub struct SimulatedRack {
     rack: Rack,
     world: Arc<World>,
 }
 
-/// What its handles share.
+/// State shared by its handles.
 struct World {
     simulation: SendWrapper<RefCell<Simulation>>,
     config: RackConfig,
@@ -57,16 +57,16 @@ struct World {
     identity: u64,
 }
 
-/// Why [`SimulatedRack::run`] came back.
+/// Why [`SimulatedRack::run`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunEnd {
     /// All actors are done.
     Done,
-    /// The time is up.
+    /// The time limit is reached.
     Deadline,
     /// A control event entered by [`SimulatedRack::at`].
     Control(u64),
-    /// Nothing will ever happen again.
+    /// No event will ever happen again.
     Stalled,
 }
 
@@ -74,7 +74,7 @@ impl SimulatedRack {
     /// Builds a rack at time zero.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the programs do not fit the switch.
+    /// If the configuration is invalid or the programs do not fit the switch.
     pub fn new(config: &RackConfig) -> Result<Self, RackError> {
         Self::with_models(config, |_| {})
     }
@@ -95,7 +95,7 @@ impl SimulatedRack {
             topology: simulation.topology.clone(),
             page_alarm: simulation.page_alarm.clone(),
             observed: Observed::new(config, &simulation.topology),
-            // Nobody can be mistaken for another one in a world of its own.
+            // A simulated world contains no other rack.
             identity: config.seed.max(1),
             simulation: SendWrapper::new(RefCell::new(simulation)),
         });
@@ -113,22 +113,22 @@ impl SimulatedRack {
         self.world.simulation.borrow_mut()
     }
 
-    /// The virtual time.
+    /// The current virtual time.
     pub fn now(&self) -> Instant {
         self.get().world.now()
     }
 
-    /// Events so far.
+    /// The number of events so far.
     pub fn events(&self) -> u64 {
         self.get().world.events()
     }
 
-    /// The hash over everything that travelled so far.
+    /// The hash over all packets so far.
     pub fn trace_hash(&self) -> u64 {
         self.get().world.trace_hash()
     }
 
-    /// Lets a program run on a node.
+    /// Starts a program on a node.
     pub fn spawn(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
         self.get_mut().world.spawn(node, actor)
     }
@@ -138,17 +138,17 @@ impl SimulatedRack {
         self.get_mut().world.spawn_server(node, actor)
     }
 
-    /// Says how all NICs read the bytes of READ responses from now on.
+    /// Sets how all NICs read the bytes of READ responses from now on.
     pub fn set_read_lines(&mut self, read_lines: ReadLines) {
         self.get_mut().world.set_read_lines(read_lines);
     }
 
-    /// Steps the actors of a node that wait, as if a packet had come: their memory was changed.
+    /// Steps the waiting actors of a node, as if a packet had arrived: their memory was changed.
     pub fn wake(&mut self, node: NodeId) {
         self.get_mut().world.wake(node);
     }
 
-    /// Lets `run` come back with `token` at a time.
+    /// Makes `run` return with `token` at a given time.
     pub fn at(&mut self, at: Instant, token: u64) {
         self.get_mut().world.at(at, token);
     }
@@ -158,7 +158,7 @@ impl SimulatedRack {
         self.get_mut().run(until)
     }
 
-    /// Kills a node without telling the controller, who will find out.
+    /// Kills a node without notifying the controller, which will detect it.
     pub fn crash_node_silently(&mut self, node: NodeId) {
         self.get_mut().world.crash(node);
     }
@@ -168,33 +168,33 @@ impl SimulatedRack {
         self.get_mut().revive_node(node)
     }
 
-    /// Cuts or mends a node's cable.
+    /// Disconnects or reconnects a node's cable.
     pub fn set_link_down(&mut self, node: NodeId, down: bool) {
         self.get_mut().world.set_link_down(node, down);
     }
 
-    /// Which switches there are, and where nodes hang.
+    /// The switches and the places of nodes.
     pub fn topology(&self) -> &Topology {
         &self.world.topology
     }
 
-    /// Cuts or mends a cable between switches, numbered as in [`Topology::cables`]. False if there
-    /// is no such cable.
+    /// Disconnects or reconnects a cable between switches, numbered as in [`Topology::cables`].
+    /// Returns false if there is no such cable.
     pub fn set_cable_down(&mut self, cable: usize, down: bool) -> bool {
         self.get_mut().world.set_cable_down(cable, down)
     }
 
-    /// What a cable between switches has done since the start: downwards and upwards.
+    /// The report of a cable between switches since the start: downwards and upwards.
     pub fn cable_report(&self, cable: usize) -> Option<[DirectionReport; 2]> {
         self.get().world.cable_report(cable)
     }
 
-    /// What a node's link has done since the start.
+    /// The report of a node's link since the start.
     pub fn link_report(&self, node: NodeId) -> Option<LinkReport> {
         self.get().world.link_report(node)
     }
 
-    /// What a node's cores have spent since the start.
+    /// The report of a node's cores since the start.
     pub fn cpu_report(&self, node: NodeId) -> Option<CpuReport> {
         self.get().world.cpu_report(node)
     }

@@ -1,4 +1,4 @@
-//! The way of a blocking program to a node of a simulated rack.
+//! The access of a blocking program to a node of a simulated rack.
 
 use super::World;
 use core::cell::RefCell;
@@ -8,16 +8,16 @@ use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use send_wrapper::SendWrapper;
 use std::sync::Arc;
 
-/// How much time passes at first where nothing happens, and at most: who waits for a moment at
-/// which nothing is due would else wait for ever.
+/// Minimum and maximum time that passes while no event happens: a thread that waits for a moment at
+/// which nothing is due would otherwise wait forever.
 const REST: Duration = Duration::from_micros(1);
 const REST_MAX: Duration = Duration::from_millis(1);
 
-/// A node, whose time passes while somebody waits there.
+/// A node, whose time passes while a thread waits there.
 pub(super) struct SimulatedNode {
     world: Arc<World>,
     node: NodeId,
-    /// What a program sees that outlives its node: a NIC that knows nothing of before and that no
+    /// The NIC seen by a program that outlives its node: a new one without former state that no
     /// packet reaches.
     orphan: SendWrapper<RefCell<Option<Nic>>>,
 }
@@ -34,7 +34,7 @@ impl SimulatedNode {
 }
 
 impl Progress for SimulatedNode {
-    /// The next event happens.
+    /// Executes the next event.
     fn drive(&self) -> bool {
         self.world.simulation.borrow_mut().next_event()
     }
@@ -44,7 +44,7 @@ impl Progress for SimulatedNode {
         let mut simulation = self.world.simulation.borrow_mut();
         let until = simulation.world.now() + rest;
         simulation.run(until);
-        // Where nothing will ever happen, time passes all the same.
+        // Even if no event will ever happen, time passes.
         simulation.world.pass(until);
     }
 }

@@ -8,16 +8,16 @@ use rackweave_controller::PageSetUpError;
 use rackweave_target::{Backend, Target, TargetConfig, TargetError};
 
 impl SimulatedRack {
-    /// Kills the target on a node: its queues break, what it was doing is not finished. The page
-    /// directory learns of it at once.
+    /// Kills the target on a node: its queues break, its pending commands are not completed. The
+    /// page directory is notified at once.
     pub fn remove_target(&mut self, node: NodeId) {
         self.get_mut().remove_target(node);
     }
 
-    /// Connects the stores of a target that was put in place of another.
+    /// Connects the stores of a target that replaced another.
     ///
     /// # Errors
-    /// If the target does not take its queues.
+    /// If the target refuses its queues.
     pub fn reconnect_target(&mut self, node: NodeId) -> Result<(), PageSetUpError> {
         let mut simulation = self.get_mut();
         let stores = simulation.controller.page_stores_of(node);

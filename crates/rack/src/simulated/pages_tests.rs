@@ -28,7 +28,7 @@ const PAGES: u64 = 64;
 const BLOCK: u32 = 4096;
 const FRAMES: u32 = 8;
 
-/// Does one operation after another and keeps the replies.
+/// Executes one operation after another and keeps the replies.
 struct Script {
     channel: Channel,
     ops: Vec<Op>,
@@ -68,7 +68,7 @@ fn ssd(medium: &MemoryBackend) -> Box<dyn rackweave_target::Backend> {
     Box::new(SsdBackend::new(medium.clone(), &model, 4, PAGE, &mut rng))
 }
 
-/// In place of one that is there or was.
+/// In place of an existing or former one.
 fn add_target(rack: &mut SimulatedRack, medium: &MemoryBackend) {
     rack.add_target(NodeId(2), TargetOptions::default(), vec![ssd(medium)])
         .unwrap();
@@ -84,7 +84,7 @@ impl Bench {
         Self::with_index(indexed, faults, 128, 0)
     }
 
-    /// With that many entries in the switch, and so many requests that make a page hot.
+    /// With `entries` entries in the switch, and `promote_at` requests that make a page hot.
     fn with_index(indexed: u64, faults: f64, entries: u32, promote_at: u32) -> Self {
         let mut config = RackConfig {
             node: vec![
@@ -127,7 +127,7 @@ impl Bench {
         Self { rack, medium }
     }
 
-    /// Has a node do these.
+    /// Has a node begin these operations.
     fn begin(&mut self, node: u16, ops: &[Op]) -> Arc<Mutex<Vec<Reply>>> {
         let ends = self.rack.page_ends(NodeId(node)).unwrap();
         let replies = Arc::new(Mutex::new(Vec::new()));
@@ -142,7 +142,7 @@ impl Bench {
         replies
     }
 
-    /// Has a node do these, and waits for the end of them.
+    /// Has a node execute these operations, and waits until they have ended.
     fn run(&mut self, node: u16, ops: &[Op]) -> Vec<Reply> {
         let replies = self.begin(node, ops);
         let until = self.rack.now() + Duration::from_secs(1);
@@ -186,13 +186,13 @@ impl Bench {
         ends.frames.write(at as usize, &word.to_le_bytes());
     }
 
-    /// What the controller asks a node about a buffer frame.
+    /// The controller's question to a node about a buffer frame.
     fn doubt(&self, node: u16, frame: u32) -> Option<control::Doubt> {
         let at = control::doubt_at(PAGE, FRAMES, frame);
         control::Doubt::parse([0, 8, 16, 24].map(|word| self.word(node, at + word)))
     }
 
-    /// Has a node change a page, as its worker does; the version that it says it has.
+    /// Has a node change a page, as its worker does; returns the version that it claims.
     fn change(&mut self, node: u16, index: u64, frame: u32) -> FrameState {
         let page = page(index);
         self.void(node, frame);
@@ -243,7 +243,7 @@ fn a_page_goes_around(indexed: bool, faults: f64) {
     let mut bench = Bench::new(if indexed { PAGES } else { 0 }, faults);
     let storage = served(Source::Storage, indexed);
     let memory = served(Source::Memory, indexed);
-    // From the SSD, changed, and given back: the SSD is behind.
+    // From the SSD, changed, and given back: the SSD has an old version.
     let replies = bench.run(0, &[fetch(5, Mode::Exclusive, 1)]);
     assert_eq!(replies[0].answer, storage);
     assert!(replies[0].latch.is_locked());
@@ -266,7 +266,7 @@ fn a_page_goes_around(indexed: bool, faults: f64) {
     assert_eq!(replies[0].answer, memory);
     assert_eq!(replies[0].latch, LatchWord::open(version + 1));
     assert_eq!(bench.byte(1, 0), 0x55);
-    // Written home; then it comes from there.
+    // Written home; then it is read from there.
     let evict = Op::Evict {
         page: page(5),
         frame: 1,
@@ -282,7 +282,7 @@ fn a_page_goes_around(indexed: bool, faults: f64) {
     bench.void(1, 2);
     assert_eq!(bench.answers(1, &[fetch(5, Mode::Shared, 2)]), [storage]);
     assert_eq!(bench.byte(1, 2), 0x55);
-    // Cached by node 1 now; dropped there: the header is void, and the switch goes to the SSD.
+    // Cached by node 1 now; dropped there: the header is void, and the switch reads the SSD.
     bench.void(1, 2);
     bench.void(0, 3);
     assert_eq!(bench.answers(0, &[fetch(5, Mode::Shared, 3)]), [storage]);
@@ -344,7 +344,7 @@ fn hot_pages_are_indexed_and_cold_ones_make_room() {
     for index in 0..4 {
         assert_eq!(ask(index, 5), [served(Source::Storage, true)]);
     }
-    // The index is full; whoever was not asked for again goes.
+    // The index is full; a page that was not requested again is demoted.
     for _ in 0..3 {
         ask(3, 0);
         ask(9, 4);
@@ -365,7 +365,7 @@ fn an_accepted_loss_shows_one_version_though_a_write_was_under_way() {
         bench.fill(0, frame, page(index), 0x11);
         bench.run(0, &[unfix(index, frame)]);
     }
-    // Page 2 is on its way home, and at the SSD, when the node dies.
+    // The write of page 2 has reached the SSD when the node dies.
     let evict = Op::Evict {
         page: page(2),
         frame: 2,
@@ -377,7 +377,7 @@ fn an_accepted_loss_shows_one_version_though_a_write_was_under_way() {
     assert_eq!(bench.rack.lost_pages().len(), 2);
     assert!(bench.rack.accept_loss(page(1)));
     assert!(bench.rack.accept_loss(page(2)));
-    // The drive keeps the order: the write has landed before the page is read, or never does.
+    // The drive keeps the order: the write has completed before the page is read, or never does.
     let read = |bench: &mut Bench| {
         bench.void(1, 0);
         let answers = bench.answers(1, &[fetch(2, Mode::Shared, 0)]);

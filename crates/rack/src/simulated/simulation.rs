@@ -1,4 +1,4 @@
-//! The machines of a simulated rack, and the controller beside them.
+//! The machines of a simulated rack, and the controller.
 
 use super::{RunEnd, SharedTarget};
 use crate::build::{self, Kind, RackError};
@@ -32,11 +32,11 @@ pub(super) struct Simulation {
     pub rng: Rng,
     /// By node.
     pub targets: Vec<Option<SharedTarget>>,
-    /// Set when a channel to the page directory asks to be connected afresh.
+    /// Set when a channel to the page directory requests a new connection.
     pub page_alarm: Arc<AtomicBool>,
 }
 
-/// How soon the controller sees that a channel asks to be connected afresh.
+/// Delay until the controller sees that a channel requests a new connection.
 const PLEA_SEEN: Duration = Duration::from_micros(500);
 
 /// The world as the controller sees it.
@@ -165,7 +165,7 @@ impl Simulation {
         Ok(rack)
     }
 
-    /// Asks the controller, which acts at this moment.
+    /// Sends a request to the controller, which executes it at this moment.
     pub fn ask(&mut self, request: Request) -> Reply {
         let is_felt = request.is_felt();
         let is_flow = matches!(request, Request::CreateFlow(_));
@@ -206,8 +206,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the next event happen, and what else happens at the same moment. False if nothing ever
-    /// will.
+    /// Executes the next event, and all others at the same moment. Returns false if there is none.
     pub fn next_event(&mut self) -> bool {
         let Some(next) = self.world.next_at() else {
             return false;
@@ -216,7 +215,7 @@ impl Simulation {
         true
     }
 
-    /// Kills a node; flows with it break off.
+    /// Kills a node; flows with it abort.
     pub fn crash_node(&mut self, node: NodeId) {
         self.world.crash(node);
         self.control(|controller, site| controller.node_died(site, node));
@@ -240,7 +239,7 @@ impl Simulation {
         )
     }
 
-    /// Restarts a switch with empty tables. False if there is no such switch.
+    /// Restarts a switch with empty tables. Returns false if there is no such switch.
     pub fn restart_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
         let switch = self.world.switch_at_mut(at);
         let (Some(switch), Some(pipeline)) = (switch, self.pipelines.get(at)) else {
@@ -255,7 +254,7 @@ impl Simulation {
         Ok(true)
     }
 
-    /// Acts with the controller.
+    /// Calls `act` with the controller.
     pub fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut site = WorldSite {
             world: &mut self.world,
@@ -266,7 +265,7 @@ impl Simulation {
         act(&mut self.controller, &mut site)
     }
 
-    /// Has all programs that wait look at their memory.
+    /// Has all waiting programs check their memory.
     pub fn wake_all(&mut self) {
         for node in 0..self.world.node_count() {
             self.world.wake(NodeId(node as u16));
@@ -282,7 +281,7 @@ fn places(topology: &Topology) -> Vec<SwitchPort> {
     places.map(socket).collect()
 }
 
-/// Downwards first. A packet between two switches waits and travels as one for a node does.
+/// Downwards first. A packet between two switches has the same delays as one for a node.
 fn cables(topology: &Topology, link: LinkModel) -> Vec<CableModel> {
     let cables = topology.cables().map(|cable| CableModel {
         ends: [cable.upper, cable.lower].map(socket),

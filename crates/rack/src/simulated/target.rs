@@ -8,7 +8,7 @@ use rackweave_verbs::Service;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A target that the node's core and the controller act on in turn; nothing once it has been taken.
+/// A target that the node's core and the controller use in turn; empty once it has been removed.
 #[derive(Clone)]
 pub(super) struct SharedTarget(Arc<Mutex<Option<Target>>>);
 
@@ -22,7 +22,7 @@ impl SharedTarget {
     }
 }
 
-/// The target's program: it polls, as targets in user space do, as long as there is a target.
+/// The target's program: it polls, as user-space targets do, as long as there is a target.
 pub(super) struct TargetActor(pub SharedTarget);
 
 impl Actor for TargetActor {
@@ -32,7 +32,7 @@ impl Actor for TargetActor {
             return Step::Done;
         };
         let now = context.now();
-        // A round takes a completion and posts what follows from it.
+        // A round takes a completion and posts the work that follows from it.
         let cost = context.cpu().poll_cost + context.cpu().post_cost;
         if target.poll(now, context.nic()) {
             context.charge(Category::Communication, cost);
@@ -49,8 +49,8 @@ impl Actor for TargetActor {
 pub struct SsdStall(Arc<Mutex<Instant>>);
 
 impl SsdStall {
-    /// Nothing that is under way or comes ends before `end`. A stall can be made longer; one that
-    /// was made shorter may be noticed late, at its old end at the latest.
+    /// No pending or later request ends before `end`. A stall can be extended; if it is shortened
+    /// that may be noticed late, at its old end at the latest.
     pub fn hold_until(&self, end: Instant) {
         *self.0.lock().expect("no holder of this lock panics") = end;
     }
@@ -60,28 +60,28 @@ impl SsdStall {
     }
 }
 
-/// A namespace that takes the time of SSDs: its blocks lie elsewhere, striped over drives.
+/// A namespace with the timing of SSDs: its blocks are in another backend, striped over drives.
 ///
-/// When it is dropped, what is under way is handed to the blocks: it may be carried out or not, as
-/// they do it with what is under way when they are dropped.
+/// When it is dropped, pending requests are passed to that backend: they may be executed or not, as
+/// that backend does with its pending requests when it is dropped.
 pub struct SsdBackend<B: Backend> {
     blocks: B,
     ssds: Vec<Ssd>,
-    /// Blocks of a stripe.
+    /// Blocks per stripe.
     stripe: u64,
-    /// By the time at which they end, and the order of submission.
+    /// Pending requests, by end time and order of submission.
     under_way: BTreeMap<(Instant, u64), Io>,
     submitted: u64,
     stall: SsdStall,
-    /// A stall has held something up.
+    /// Whether a stall has delayed a request.
     is_held: bool,
     rng: Rng,
     now: Instant,
 }
 
 impl<B: Backend> SsdBackend<B> {
-    /// `drives` drives of one model under `blocks`, which takes no time itself; each holds
-    /// `stripe_bytes` in a row.
+    /// `drives` drives of one model under `blocks`, which itself takes no time; each holds
+    /// `stripe_bytes` consecutively.
     pub fn new(
         blocks: B,
         model: &SsdModel,
@@ -103,14 +103,14 @@ impl<B: Backend> SsdBackend<B> {
         }
     }
 
-    /// The same, held up whenever `stall` says so.
+    /// The same, delayed whenever `stall` is active.
     #[must_use]
     pub fn with_stall(mut self, stall: &SsdStall) -> Self {
         self.stall = stall.clone();
         self
     }
 
-    /// What a stall held up ends in any order, as NVMe allows.
+    /// Requests delayed by a stall end in any order, as NVMe allows.
     fn shuffle_held(&mut self) {
         let later = self.under_way.split_off(&(self.now, u64::MAX));
         let held = core::mem::replace(&mut self.under_way, later);
@@ -146,7 +146,7 @@ impl<B: Backend> Backend for SsdBackend<B> {
         let ends = match io.kind {
             IoKind::Read => self.ssds[drive].submit(now, len, SsdAccess::Read),
             IoKind::Write => self.ssds[drive].submit(now, len, SsdAccess::Write),
-            // The drive's buffer is protected, and zeroes are noted in its tables.
+            // The drive's buffer is power-protected, and zeroes are recorded in its tables.
             IoKind::Flush | IoKind::WriteZeroes => now,
         };
         self.under_way.insert((ends, self.submitted), io);

@@ -1,4 +1,4 @@
-//! A simulated rack: same seed, same trace; items arrive whatever the links do.
+//! A simulated rack: same seed, same trace; items arrive despite faults of links.
 
 use super::*;
 use crate::config::FaultSection;
@@ -41,7 +41,7 @@ impl Actor for Sink {
     }
 }
 
-/// Runs one flow; returns the items that arrived, the trace hash and how long it took.
+/// Runs one flow; returns the items that arrived, the trace hash and the duration.
 fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration) {
     let config = RackConfig {
         seed,

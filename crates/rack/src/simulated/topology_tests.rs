@@ -1,5 +1,5 @@
-//! Several switches in virtual time: everybody reaches everybody, at the cost that the models say,
-//! whatever the cables do and whichever switch restarts.
+//! Several switches in virtual time: all nodes reach each other, with the modelled costs, despite
+//! faults of cables and restarts of any switch.
 
 use super::tests::{Sink, Source};
 use super::*;
@@ -40,7 +40,7 @@ fn every_node_reaches_every_other() {
         let rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
         let mut mesh = Mesh::new(&rack, nodes, &impatient());
         mesh.round(&rack);
-        // Nothing was lost, or retries would hide that something is wrong.
+        // Nothing was lost; otherwise retries would hide an error.
         for at in 0..rack.topology().switches() {
             let switch = rack.switch_at(at).unwrap();
             let counters = switch.counters();
@@ -77,7 +77,7 @@ fn every_node_reaches_every_other_over_bad_links_and_a_seed_repeats_its_run() {
     }
 }
 
-/// Posts one READ of eight bytes and notes when it was complete.
+/// Posts one READ of eight bytes and records its completion time.
 struct Once {
     qpn: Qpn,
     cq: rackweave_verbs::CqId,
@@ -99,7 +99,7 @@ impl Actor for Once {
     }
 }
 
-/// How long a READ of eight bytes from one node to another takes in an idle rack.
+/// Duration of a READ of eight bytes from one node to another in an idle rack.
 fn read_latency(rack: &mut SimulatedRack, from: NodeId, to: NodeId) -> Duration {
     let make = |node| {
         let block = rack.memory().allocate(64).unwrap();

@@ -15,15 +15,15 @@ use rackweave_switch as switch;
 use std::sync::Mutex;
 use std::time::Duration as Time;
 
-/// Flows that do not run any more and are told of: those that were set up last.
+/// Maximum number of ended flows that are reported: those that were set up last.
 const ENDED_MAX: usize = 24;
 
-/// How often an observer tries to lock the controller before it reports what it saw last, and how
-/// long it sleeps in between: some milliseconds, in which a flow is set up.
+/// How often an observer tries to lock the controller before it reports the last known state, and
+/// how long it sleeps in between: some milliseconds, in which a flow is set up.
 const TRIES: u32 = 10;
 const NAP: Time = Time::from_millis(1);
 
-/// What the controller was seen to know.
+/// The last known state of the controller.
 #[derive(Default)]
 pub(crate) struct Seen {
     totals: FlowTotals,
@@ -33,18 +33,18 @@ pub(crate) struct Seen {
     pages: Option<(u64, u64)>,
 }
 
-/// What is copied of a switch.
+/// State copied from a switch.
 struct SwitchNow {
     counters: switch::Counters,
-    /// Page size, pages indexed and answers.
+    /// Page size, indexed pages and replies.
     pages: Option<(u32, u64, PageCounters)>,
     index: Option<IndexCounters>,
 }
 
-/// What all who look at a rack share.
+/// State shared by all observers of a rack.
 pub(crate) struct Observed {
     described: Described,
-    /// What was seen last.
+    /// The last known state.
     seen: Mutex<Seen>,
 }
 
@@ -56,13 +56,14 @@ impl Observed {
         }
     }
 
-    /// Looks at what only the controller knows.
+    /// Reads the state that only the controller has.
     pub fn ask(&self, controller: &Controller, site: &mut dyn Site) {
         let mut seen = self.seen.lock().expect("no holder of this lock panics");
         seen.update(controller, site, &self.described);
     }
 
-    /// Asks a controller that others use meanwhile: `try_control` calls back if it has time.
+    /// Reads the state of a controller that others use meanwhile: `try_control` calls back if it is
+    /// free.
     pub fn ask_soon(
         &self,
         mut try_control: impl FnMut(&mut dyn FnMut(&Controller, &mut dyn Site)) -> bool,
@@ -75,8 +76,8 @@ impl Observed {
         }
     }
 
-    /// The rack at this moment, with what the controller was seen to know. `nic` gives the counters
-    /// of a node's NIC; nothing if it is gone with its node.
+    /// The state of the rack at this moment, with the last known state of the controller. `nic`
+    /// returns the counters of a node's NIC; `None` if they are gone with the node.
     pub fn look(
         &self,
         site: &mut dyn Site,
@@ -183,7 +184,7 @@ fn switch_statistics(now: &SwitchNow, role: &str) -> SwitchStatistics {
     }
 }
 
-/// The directory is in switch 0 alone; it is told of if one was set up.
+/// Only switch 0 has a directory; it is reported if it was set up.
 fn pages(switches: &[SwitchNow], (pages, pages_lost): (u64, u64)) -> Option<PageStatistics> {
     let (page_bytes, pages_indexed, answers) = switches.iter().find_map(|now| now.pages)?;
     Some(PageStatistics {

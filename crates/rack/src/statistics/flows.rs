@@ -1,14 +1,14 @@
-//! Items of flows: from counters of rings, which wrap around, to numbers that grow.
+//! Item counts of flows: turns ring counters, which wrap around, into numbers that grow.
 
 use super::FlowStatistics;
 use rackweave_controller::{FlowLook, FlowShape, FlowState};
 use std::collections::HashMap;
 
-/// How often each ring has been seen to wrap around, by flow and ring.
+/// How many times each ring counter has wrapped around, by flow and ring.
 #[derive(Default)]
 pub(crate) struct FlowTotals(HashMap<(u32, Ends, usize), Total>);
 
-/// Which counter of which ring.
+/// The counter and its ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Ends {
     Pushed,
@@ -17,7 +17,7 @@ enum Ends {
     Consumed,
 }
 
-/// A counter seen before.
+/// The last value of a counter.
 #[derive(Clone, Copy, Default, Debug)]
 struct Total {
     last: u32,
@@ -25,7 +25,7 @@ struct Total {
 }
 
 impl FlowTotals {
-    /// Flows as they are now, from what their rings say. What is not among them is forgotten.
+    /// The current state of flows, from their rings. Other flows are forgotten.
     pub fn update(
         &mut self,
         looks: &[FlowLook],
@@ -53,7 +53,7 @@ impl FlowTotals {
             FlowShape::Replicate => shown.iter().copied().max().unwrap_or(0),
             FlowShape::Shuffle | FlowShape::Balance => copies,
         };
-        // A ring that is gone has said how much was taken of it, not how much was pushed.
+        // A removed ring reports how many of its items were taken, not how many were pushed.
         let pushed = pushed
             .iter()
             .zip(&taken)
@@ -94,11 +94,11 @@ impl FlowTotals {
     }
 }
 
-/// Why a flow was broken off, with the node by its name.
+/// Why a flow was aborted, with the node's name.
 fn named(why: String, look: &FlowLook, name: &impl Fn(u16) -> String) -> String {
     let members = look.producers.iter().chain(&look.consumers);
     let meant = members.filter(|node| why.contains(&format!("{node:?}")));
-    // Of numbers that begin alike, the longest is meant.
+    // If several numbers match as a prefix, the longest is meant.
     match meant.max() {
         Some(node) => why.replacen(&format!("{node:?}"), &name(node.0), 1),
         None => why,

@@ -1,4 +1,4 @@
-//! What a hosted rack tells a command of itself, in the same words.
+//! Statistics of a hosted rack for a command, in the same form.
 
 use super::split::{is_drop, split_nic};
 use super::{Counters, NodeStatistics, RackStatistics, SwitchStatistics};
@@ -7,8 +7,9 @@ use crate::hosted::{HostedError, HostedRack};
 use rackweave_base::NodeId;
 
 impl HostedRack {
-    /// The rack at this moment: its switch and the NICs of all nodes. What flows and programs do
-    /// is not told. A node that has not joined is told as dead, with nothing counted.
+    /// The state of the rack at this moment: its switch and the NICs of all nodes. Flows and
+    /// programs are not reported. A node that has not joined is reported as dead, with all counters
+    /// zero.
     ///
     /// # Errors
     /// If the controller is gone.
@@ -19,7 +20,7 @@ impl HostedRack {
         for (at, node) in status.nodes.iter().enumerate() {
             let role = role(&names, at);
             let counters = match node.joined {
-                // One that has just died has none.
+                // A node that has just died has none.
                 true => self.node_counters(NodeId(at as u16)).ok(),
                 false => None,
             };

@@ -1,12 +1,12 @@
-//! What a rack that runs has done so far, to be looked at while it runs.
+//! Statistics of a running rack.
 //!
-//! [`RackObserver`] looks at a rack, an embedded one from any thread. A look takes each lock as
-//! those do who read counters, one at a time and for as long as copying numbers takes; names are
-//! put to them afterwards. Two looks give rates: their difference by that of
+//! [`RackObserver`] observes a rack; an embedded one from any thread. A look takes each lock as
+//! readers of counters do, one at a time and for as long as copying numbers takes; names are added
+//! afterwards. Two looks give rates: their difference divided by that of
 //! [`RackStatistics::elapsed_seconds`].
 //!
-//! Everything counts from zero and grows. What a switch counts in its programs (pages, index) is
-//! zero again when that switch restarts, so differences are to be taken with saturation.
+//! All counters start at zero and grow. Those of a switch's programs (pages, index) are reset when
+//! that switch restarts, so differences have to be saturating.
 
 mod collect;
 mod flows;
@@ -28,18 +28,18 @@ pub use observer::RackObserver;
 /// Counters by name, zeros included.
 pub type Counters = BTreeMap<String, u64>;
 
-/// A rack at one moment.
+/// The state of a rack at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct RackStatistics {
     /// Seconds since the rack was built.
     pub elapsed_seconds: f64,
-    /// By number.
+    /// The nodes, by number.
     pub nodes: Vec<NodeStatistics>,
-    /// By number.
+    /// The switches, by number.
     pub switches: Vec<SwitchStatistics>,
-    /// Those that run, and the last ones that do not, in the order in which they were set up.
+    /// Running flows, and the last ones that have ended, in the order of their set-up.
     pub flows: Vec<FlowStatistics>,
-    /// How many flows were set up so far.
+    /// The number of flows set up so far.
     pub flows_made: u64,
     /// The page directory, if there is one.
     pub pages: Option<PageStatistics>,
@@ -49,25 +49,25 @@ pub struct RackStatistics {
     pub sequencers: Vec<SequencerStatistics>,
 }
 
-/// A node at one moment.
+/// The state of a node at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct NodeStatistics {
     /// Its name in the configuration.
     pub name: String,
-    /// What it is: `compute`, `memory`, `storage` or `dpu`.
+    /// Its role: `compute`, `memory`, `storage` or `dpu`.
     pub role: String,
-    /// Whether it was taken down.
+    /// Whether it is dead.
     pub dead: bool,
     /// Packets received, dropped ones included.
     pub packets_in: u64,
     /// Packets sent.
     pub packets_out: u64,
-    /// Their bytes, from the Ethernet header to the ICRC.
+    /// Bytes of these, from the Ethernet header to the ICRC.
     pub bytes_in: u64,
-    /// The same of what was sent.
+    /// The same of packets sent.
     pub bytes_out: u64,
-    /// All counters of its NIC but drops, as `rdma statistic` names them for `rdma_rxe` and
-    /// `mlx5`.
+    /// All counters of its NIC except drops, by the names that `rdma statistic` shows for
+    /// `rdma_rxe` and `mlx5`.
     pub counters: Counters,
     /// Packets that its NIC dropped, by reason.
     pub drops: Counters,
@@ -75,33 +75,33 @@ pub struct NodeStatistics {
     pub target: Option<TargetStatistics>,
 }
 
-/// An NVMe target at one moment.
+/// The state of an NVMe target at one moment.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TargetStatistics {
-    /// Read commands that came.
+    /// Read commands received.
     pub reads: u64,
-    /// Write commands that came.
+    /// Write commands received.
     pub writes: u64,
-    /// Bytes that reads gave.
+    /// Bytes returned by reads.
     pub bytes_read: u64,
-    /// Bytes that writes took.
+    /// Bytes stored by writes.
     pub bytes_written: u64,
-    /// Answers other than success.
+    /// Completions other than success.
     pub errors: u64,
 }
 
-/// A switch at one moment.
+/// The state of a switch at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct SwitchStatistics {
-    /// Its place in the topology, such as `core` or `edge`; `switch` where there is one.
+    /// Its role in the topology, such as `core` or `edge`; `switch` if there is only one.
     pub role: String,
-    /// All its counters but drops.
+    /// All its counters except drops.
     pub counters: Counters,
     /// Packets that it dropped, by reason.
     pub drops: Counters,
 }
 
-/// A flow at one moment.
+/// The state of a flow at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct FlowStatistics {
     /// Its number at the controller.
@@ -112,7 +112,7 @@ pub struct FlowStatistics {
     pub producers: Vec<String>,
     /// Names of the consumers' nodes.
     pub consumers: Vec<String>,
-    /// `running`, `ended`, or why it was broken off.
+    /// `running`, `ended`, or why it was aborted.
     pub state: String,
     /// Its weight, if it has one.
     pub weight: Option<u32>,
@@ -120,12 +120,12 @@ pub struct FlowStatistics {
     pub item_bytes: u32,
     /// Items that producers have pushed.
     pub items_pushed: u64,
-    /// Items that were delivered: in a replicated flow, to the consumer that has most. A consumer
-    /// that joins such a flow begins where the flow is.
+    /// Items delivered: in a replicated flow, to the consumer that has received most. A consumer
+    /// that joins such a flow begins at its current position.
     pub items_delivered: u64,
-    /// Items that were delivered and wait to be consumed, of all consumers.
+    /// Items delivered but not yet consumed, of all consumers.
     pub items_waiting: u64,
-    /// Bytes of the items that were delivered, all copies counted.
+    /// Bytes of delivered items, counting all copies.
     pub bytes_delivered: u64,
 }
 
@@ -135,29 +135,29 @@ impl FlowStatistics {
         self.state == Self::RUNNING
     }
 
-    /// The state of one that runs.
+    /// The state of a running flow.
     pub const RUNNING: &'static str = "running";
-    /// The state of one whose producers have finished and whose items are all delivered.
+    /// The state of a flow whose producers have finished and whose items are all delivered.
     pub const ENDED: &'static str = "ended";
 }
 
-/// The page directory at one moment.
+/// The state of the page directory at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct PageStatistics {
     /// Bytes of a page.
     pub page_bytes: u32,
     /// Pages of all stores.
     pub pages: u64,
-    /// Those that the switch indexes.
+    /// Pages that the switch indexes.
     pub pages_indexed: u64,
-    /// What the switch answered, by kind: see [`rackweave_programs::pages::PageCounters`]. Of each
-    /// request one, `repeated` and `dropped_meanwhile` aside.
+    /// Replies of the switch, by kind: see [`rackweave_programs::pages::PageCounters`]. One per
+    /// request, except `repeated` and `dropped_meanwhile`.
     pub answers: Counters,
-    /// Pages whose newest version went down with a node.
+    /// Pages whose newest version was lost with a node.
     pub pages_lost: u64,
 }
 
-/// The index in the network at one moment, all switches together.
+/// The state of the index in the network at one moment, all switches together.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct IndexStatistics {
     /// READs of a key, counted at their first switch.
@@ -167,20 +167,20 @@ pub struct IndexStatistics {
     /// How deep the switches led them, counted at the last switch: 0 to the root, 1 below the fat
     /// root, 1 + k below k layers.
     pub by_depth: Vec<u64>,
-    /// Why some were not led as deep as could be, and those dropped.
+    /// Why some were not led as deep as possible, and drops.
     pub other: Counters,
 }
 
-/// A sequencer at one moment.
+/// The state of a sequencer at one moment.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SequencerStatistics {
     /// Its number at the controller.
     pub id: u32,
-    /// The number that it hands out next.
+    /// The next number that it hands out.
     pub next: u64,
 }
 
-/// What of a rack never changes.
+/// The immutable properties of a rack.
 pub(crate) struct Described {
     /// Names and roles of nodes.
     nodes: Vec<(String, &'static str)>,

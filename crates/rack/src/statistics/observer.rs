@@ -4,8 +4,8 @@ use super::RackStatistics;
 use crate::Backend;
 use std::sync::{Arc, Weak};
 
-/// Looks at a rack for as long as it is there, and keeps nothing of it alive. Clones are one
-/// observer. Of an embedded rack any thread may look; of a simulated one, the thread that built it.
+/// Observes a rack for as long as it exists, without keeping it alive. Clones are one observer. An
+/// embedded rack can be observed from any thread; a simulated one, from the thread that built it.
 #[derive(Clone)]
 pub struct RackObserver(Weak<dyn Backend>);
 
@@ -14,12 +14,12 @@ impl RackObserver {
         Self(Arc::downgrade(rack))
     }
 
-    /// The rack at this moment; nothing if it is gone.
+    /// The state of the rack at this moment; `None` if it has ended.
     ///
-    /// Whoever drives the rack waits at most as long as for another thread that posts work. While
-    /// somebody sets something up or takes it down, flows, sequencers and the number of lost pages
-    /// may be those of the look before. A ring's counters have 32 bits: of a ring that moves
-    /// 2^32 items between two looks, so many are not told.
+    /// Threads that drive the rack wait at most as long as for another thread that posts work.
+    /// While another thread sets up or removes something, flows, sequencers and the number of lost
+    /// pages may be those of the previous look. A ring's counters have 32 bits: if a ring moves
+    /// 2^32 items between two looks, these are not counted.
     pub fn look(&self) -> Option<RackStatistics> {
         Some(self.0.upgrade()?.statistics())
     }

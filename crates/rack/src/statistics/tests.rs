@@ -1,4 +1,4 @@
-//! What an embedded rack tells of itself.
+//! Statistics of an embedded rack.
 
 use super::*;
 use crate::EmbeddedRack;
@@ -15,7 +15,7 @@ fn rack() -> EmbeddedRack {
     EmbeddedRack::new(&config).expect("the default fits")
 }
 
-/// Moves so many items of 1 KiB from node 0 to node 2.
+/// Moves `items` items of 1 KiB from node 0 to node 2.
 fn move_items(rack: &EmbeddedRack, items: u32) {
     let flow = rack
         .flow(&[NodeId(0)], &[NodeId(2)])

@@ -1,4 +1,4 @@
-//! What passes at the switches of a rack.
+//! Packets at the switches of a rack.
 
 use rackweave_base::{Instant, Memory, Packet, PortId};
 use rackweave_link::{CaptureOptions, SharedCapture};
@@ -14,17 +14,17 @@ use std::sync::{Arc, Mutex};
 /// A packet at a port of a switch.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// At which switch.
+    /// The switch.
     pub switch: usize,
-    /// At which port of it.
+    /// The port of the switch.
     pub port: PortId,
-    /// Whether it came in.
+    /// Whether it arrived there; otherwise it was sent.
     pub is_ingress: bool,
     /// Why the switch dropped it, if it did.
     pub dropped: Option<&'static str>,
-    /// The packet, with what it carried at that moment.
+    /// The packet, with its contents at that moment.
     pub packet: Packet,
     /// Its payload.
     pub payload: Vec<u8>,
@@ -73,7 +73,7 @@ impl Tap for Ear {
 }
 
 impl Recording {
-    /// Listens at every switch from now on.
+    /// Records at every switch from now on.
     pub fn begin(rack: &mut SimulatedRack) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -98,8 +98,8 @@ impl Recording {
         Self { seen, captures }
     }
 
-    /// Ends the recording: what passed, in the order in which it did. tshark, if there is one, must
-    /// take all of it for well-formed.
+    /// Ends the recording: returns all packets in order. tshark, if it is installed, must accept
+    /// all of them as well-formed.
     pub fn end(self, rack: &mut SimulatedRack) -> Vec<Seen> {
         for switch in 0..rack.topology().switches() {
             let mut switch = rack.switch_at_mut(switch).expect("it is one of them");

@@ -1,6 +1,6 @@
 //! The blocks of docs/concepts.md that are made from captures.
 //!
-//! A block stands behind a comment that names it:
+//! A block follows a comment that names it:
 //!
 //! ````text
 //! <!-- captured: NAME -->
@@ -14,14 +14,14 @@ use std::sync::Mutex;
 
 const UPDATE: &str = "UPDATE_GUIDE";
 
-/// Tests run at the same time and write the same file.
+/// Tests run concurrently and write the same file.
 static GUIDE: Mutex<()> = Mutex::new(());
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/concepts.md")
 }
 
-/// Where the lines of a block begin and end in the guide.
+/// The line range of a block in the guide.
 fn find(text: &str, name: &str) -> (usize, usize) {
     let marker = format!("<!-- captured: {name} -->\n```text\n");
     let at = text.find(&marker);
@@ -32,7 +32,7 @@ fn find(text: &str, name: &str) -> (usize, usize) {
     (begin, begin + len)
 }
 
-/// Demands that the guide shows these lines, or writes them there if it is told to.
+/// Asserts that the guide contains these lines, or writes them there if requested.
 #[track_caller]
 pub fn check(name: &str, lines: &[String]) {
     let found: String = lines.iter().map(|line| format!("{line}\n")).collect();

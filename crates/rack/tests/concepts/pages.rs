@@ -31,7 +31,7 @@ const PAGES: u64 = 64;
 const SLOTS: u16 = 4;
 const STORAGE: NodeId = NodeId(2);
 
-/// Does one operation and keeps the reply.
+/// Executes one operation and keeps the reply.
 struct Once {
     channel: Channel,
     op: Option<Op>,
@@ -113,7 +113,7 @@ fn places(rack: &mut SimulatedRack) -> Places {
     places
 }
 
-/// Has a node do an operation.
+/// Has a node execute an operation.
 fn act(rack: &mut SimulatedRack, node: u16, op: Op) -> Answer {
     let ends = rack.page_ends(NodeId(node)).unwrap();
     let reply = Arc::new(Mutex::new(None));
@@ -125,13 +125,13 @@ fn act(rack: &mut SimulatedRack, node: u16, op: Op) -> Answer {
     rack.spawn(NodeId(node), Box::new(once));
     let until = rack.now() + Duration::from_secs(1);
     assert_eq!(rack.run(until), RunEnd::Done);
-    // What is still on its way: acknowledgements.
+    // Packets still in flight: acknowledgements.
     rack.run(rack.now() + Duration::from_micros(50));
     let reply: Reply = reply.lock().unwrap().take().expect("it has ended");
     reply.answer
 }
 
-/// The same, and what passed the switch meanwhile.
+/// The same, with the packets that passed the switch meanwhile.
 fn run(rack: &mut SimulatedRack, node: u16, op: Op) -> (Answer, Vec<Seen>) {
     let recording = Recording::begin(rack);
     let answer = act(rack, node, op);
@@ -151,7 +151,7 @@ fn fetch(frame: u32, have: Option<u64>) -> Op {
     }
 }
 
-/// As the pool does: a buffer frame holds no page, or this one.
+/// As the pool does: marks a buffer frame as empty, or as holding this page.
 fn set_tag(rack: &SimulatedRack, node: u16, frame: u32, tag: u64) {
     let ends = rack.page_ends(NodeId(node)).unwrap();
     let at = frame as usize * PAGE as usize;
@@ -242,7 +242,7 @@ fn check(rack: &SimulatedRack, places: &Places, name: &str, seen: Vec<Seen>) {
     guide::check(name, &teller.switch_at(Address::SWITCH.ip).tell(seen));
 }
 
-/// Version 1 of the page comes to the SSD.
+/// Writes version 1 of the page to the SSD.
 fn write(rack: &mut SimulatedRack) {
     let (page, frame) = (page(), 1);
     set_tag(rack, 0, frame, VOID);
@@ -285,7 +285,7 @@ fn a_page_comes_from_wherever_it_is() {
     assert_eq!(answer, Answer::Unchanged);
     check(&rack, &places, "page-local", seen);
 
-    // compute0 drops its copy and tells nobody.
+    // compute0 drops its copy without notifying any node.
     set_tag(&rack, 0, 1, VOID);
     let (answer, seen) = run(&mut rack, 1, fetch(2, None));
     assert_eq!(answer, served(Source::Storage));

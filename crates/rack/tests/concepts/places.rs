@@ -1,4 +1,4 @@
-//! Names of what rkeys and addresses lead to.
+//! Names of the targets of rkeys and addresses.
 
 use rackweave_base::Rkey;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 struct Place {
     /// Its first address.
     address: u64,
-    /// What lies where in it, by the offset from its first address.
+    /// Names its contents, by the offset from its first address.
     describe: Box<dyn Fn(u64) -> String>,
 }
 
@@ -17,8 +17,8 @@ struct Place {
 pub struct Places(BTreeMap<(Ipv4Addr, u32), Place>);
 
 impl Places {
-    /// Enters a region of the node with this IP address: what lies where in it, by the offset from
-    /// its first address.
+    /// Enters a region of the node with this IP address; `describe` names its contents, by the
+    /// offset from its first address.
     pub fn enter(
         &mut self,
         ip: Ipv4Addr,
@@ -29,7 +29,7 @@ impl Places {
         self.0.insert((ip, rkey.0), Place { address, describe });
     }
 
-    /// What an address at a node is, if its region was entered.
+    /// The name of an address at a node, if its region was entered.
     pub fn name(&self, ip: Ipv4Addr, rkey: Rkey, address: u64) -> Option<String> {
         let place = self.0.get(&(ip, rkey.0))?;
         let offset = address.checked_sub(place.address);

@@ -1,7 +1,7 @@
-//! Packet sequence numbers as a reader wants them: a letter for each row of requests, and how many
+//! Packet sequence numbers in readable form: a letter for each row of requests, and the number of
 //! packets after its first one.
 //!
-//! A row is what one queue pair sends to another. Its responses bear the numbers of the requests
+//! A row is what one queue pair sends to another. Its responses have the numbers of the requests
 //! that they answer, so they get the same letter.
 
 use rackweave_base::{Psn, Qpn};
@@ -9,7 +9,7 @@ use rackweave_wire::{Extension, Headers, Opcode};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// Which row a packet belongs to, and its number there.
+/// The row of a packet, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Number {
     /// The row, counted from zero in the order of appearance.
@@ -39,7 +39,7 @@ struct Row {
     from: Ipv4Addr,
     to: Ipv4Addr,
     first: Psn,
-    /// Numbers that requests took so far, those of READ responses included.
+    /// Numbers that requests took so far, including those of READ responses.
     taken: u32,
 }
 

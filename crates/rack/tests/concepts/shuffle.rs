@@ -1,7 +1,7 @@
-//! One item's way through a shuffle of two producers and two consumers.
+//! One item's path through a shuffle of two producers and two consumers.
 //!
-//! The units are the test: it stores words where a producer and a consumer would, and does nothing
-//! else. All packets are the switch's and the NICs'.
+//! The test plays the units: it stores words where a producer and a consumer would, and does
+//! nothing else. All packets are the switch's and the NICs'.
 
 use super::capture::Recording;
 use super::guide;
@@ -58,7 +58,7 @@ fn create(rack: &mut SimulatedRack) -> FlowRings {
         made = Some(controller.create_flow(site, spec.clone()).unwrap());
     });
     let (id, rings) = made.expect("it was made");
-    // It has none and stays without; but now the rack knows that the switch has something to do.
+    // It has no weight and gets none; but now the rack knows that the switch has work.
     let weight = None;
     rack.ask(SetWeight { flow: id, weight }).unwrap();
     rings
@@ -133,7 +133,7 @@ fn unit(word: u64) -> Option<String> {
     Some(format!("{counter}, {state:?}"))
 }
 
-/// What a unit does: a store of a word into its own memory.
+/// A unit's action: a store of a word into its own memory.
 fn store(rack: &mut SimulatedRack, ring: &Ring, offset: u64, word: u64) {
     let (node, rkey, bytes) = (ring.node, ring.region.rkey, ring.order.to_bytes(word));
     rack.control(|_, site| site.store_word(node, rkey, offset, bytes));
@@ -151,7 +151,7 @@ fn an_item_goes_from_its_producer_to_the_consumer_it_was_pushed_for() {
     let mut rack = rack();
     let rings = create(&mut rack);
     let places = places(&rings);
-    // All is set up, and polls have become rare.
+    // Everything is set up, and polls have become rare.
     rest(&mut rack, Duration::from_millis(5));
 
     let (source, target) = (&rings.producers[1][0], &rings.consumers[1]);
@@ -176,7 +176,7 @@ fn an_item_goes_from_its_producer_to_the_consumer_it_was_pushed_for() {
     let seen = recording.end(&mut rack);
 
     let teller = Teller::new(&rack, &["switch"], &FlowScene, &places);
-    // Polls go on at all rings; those that find nothing new are left out.
+    // Polls continue at all rings; those that find nothing new are left out.
     let before = "8 bytes: 0, Open";
     let rings = [
         "ring 0→0: head",

@@ -1,7 +1,7 @@
-//! From packets at ports to the lines of the guide.
+//! Turns packets at ports into the lines of the guide.
 //!
-//! A packet that a switch passes on unchanged is one line, from its maker to whoever takes it; a
-//! packet that a switch makes or changes is a line of its own, from the switch.
+//! A packet that a switch forwards unchanged is one line, from its maker to its receiver; a packet
+//! that a switch makes or changes is a line of its own, from the switch.
 
 use super::capture::Seen;
 use super::places::Places;
@@ -13,22 +13,22 @@ use rackweave_wire::{Extension, Headers, Opcode, Reth, Syndrome};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// What is told of the packets of a scene, beside what all packets have.
+/// The description of a scene's packets, in addition to what all packets have.
 pub trait Scene {
-    /// What a request to the switch says: in its address and key, or in what it carries.
+    /// The meaning of a request to the switch: of its address and key, or of its payload.
     fn to_switch(&self, headers: &Headers, payload: &[u8]) -> Option<String>;
 
-    /// What bytes say that are written to, or read from, a place of this name. `part` tells which
-    /// of the packets of a message these are, from zero.
+    /// The meaning of bytes that are written to, or read from, a place of this name. `part` is the
+    /// index of the packet in its message, from zero.
     fn content(&self, place: &str, part: u32, payload: &[u8]) -> Option<String>;
 
-    /// What a SEND to a node says.
+    /// The meaning of a SEND to a node.
     fn sent(&self, _payload: &[u8]) -> Option<String> {
         None
     }
 }
 
-/// A packet on its way, unchanged.
+/// A packet in flight, unchanged.
 #[derive(Debug)]
 struct Journey {
     at: Instant,
@@ -47,11 +47,11 @@ struct Line {
     opcode: String,
     psn: Number,
     text: String,
-    /// Of a READ or a reply to it: from where.
+    /// Of a READ or a reply to it: the place that is read.
     read: Option<String>,
 }
 
-/// Tells a scene.
+/// Describes a scene.
 pub struct Teller<'a> {
     scene: &'a dyn Scene,
     places: &'a Places,
@@ -61,14 +61,14 @@ pub struct Teller<'a> {
     switch_ip: Ipv4Addr,
     mtu: u32,
     rows: Rows,
-    /// Where a request leads that is still being answered, or goes on: by its number.
+    /// The target of a request that is still being answered, or continues: by its number.
     open: BTreeMap<Number, (String, u32)>,
-    /// What places held when the scene began, where only news of them are told.
+    /// Contents of places when the scene began, of which only changes are described.
     known: BTreeMap<String, String>,
 }
 
 impl<'a> Teller<'a> {
-    /// Of a rack whose switches have these names.
+    /// For a rack whose switches have these names.
     pub fn new(
         rack: &SimulatedRack,
         switches: &[&str],
@@ -99,13 +99,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// READs of such a place are told only if they find something else than before.
+    /// READs of such a place are described only if they find a change.
     pub fn news_of(mut self, place: &str, before: &str) -> Self {
         self.known.insert(place.to_owned(), before.to_owned());
         self
     }
 
-    /// The switch's own IP address, to which requests to it go.
+    /// Sets the switch's own IP address, the destination of requests to it.
     pub fn switch_at(mut self, ip: Ipv4Addr) -> Self {
         self.switch_ip = ip;
         self
@@ -119,7 +119,7 @@ impl<'a> Teller<'a> {
         layout(&lines)
     }
 
-    /// Takes out READs that found what was known, and those that nobody has answered yet.
+    /// Removes READs that found no change, and those that have no reply yet.
     fn drop_old_news(&mut self, lines: &mut Vec<Line>) {
         let mut told = Vec::new();
         for line in lines.iter() {
@@ -156,7 +156,7 @@ impl<'a> Teller<'a> {
                     journey.here = None;
                     journey.dropped = seen.dropped;
                 }
-                // It comes in where it was sent to.
+                // It arrives at its destination.
                 Some(_) if seen.is_ingress => {}
                 Some(journey) => {
                     journey.here = switch;
@@ -180,7 +180,7 @@ impl<'a> Teller<'a> {
             }
         }
         for journey in &mut journeys {
-            // What is not passed on as it is was for the switch.
+            // A packet that is not forwarded unchanged was for the switch.
             let own = || self.switches[journey.seen.switch].clone();
             journey.to.get_or_insert_with(own);
         }
@@ -296,7 +296,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What the READ with this number, or the last one before it, asked for, and how many packets
+    /// The target of the READ with this number, or of the last one before it, and how many packets
     /// after it this is.
     fn asked(&self, psn: Number) -> Option<(String, u32)> {
         let (at, (place, _)) = self.open.range(..=psn).next_back()?;
@@ -331,7 +331,7 @@ fn told(progress: &Progress) -> String {
     )
 }
 
-/// The name of an opcode in the guide: without what is plain from the line.
+/// The name of an opcode in the guide: without what the line already shows.
 fn short(opcode: Opcode) -> String {
     let name = opcode.name();
     let (kind, part) = [
@@ -383,7 +383,7 @@ fn layout(lines: &[Line]) -> Vec<String> {
     all
 }
 
-/// Parts of a text that fit so many columns, broken between words.
+/// Parts of a text of at most `width` columns, broken between words.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in text.split(' ') {

@@ -32,7 +32,7 @@ fn set_up(rack: &Rack, columns: &[(&str, &ColumnData)]) -> (ColumnReader, Column
     )
 }
 
-/// The answer to a request, by a thread that both asks and serves.
+/// The reply to a request, in a thread that both requests and serves.
 fn answer(rack: &Rack, ends: &mut (ColumnReader, ColumnService), ticket: Ticket) -> Answer {
     let answer = wait_within(&rack.any_node(), AMPLE, || {
         ends.1.poll().expect("it is open");
@@ -64,7 +64,7 @@ pub fn they_come_as_they_were_added(rack: &Rack) {
         other => panic!("nobody serves it: {other:?}"),
     };
     assert_eq!(unknown, RefusalCode::UNKNOWN_COLUMN);
-    // Only now is it said that nothing else comes.
+    // Only now does the reader announce that it sends no more requests.
     assert!(!ends.1.is_finished());
     ends.0.finish();
     let finished = wait_within(&rack.any_node(), AMPLE, || {
@@ -93,7 +93,7 @@ pub fn one_that_nobody_serves_is_waited_for_no_longer_than_said(rack: &Rack) {
     let limit = Duration::from_millis(20);
     let late = ends.0.fetch("numbers", limit);
     assert_eq!(late, Err(FetchError::TimedOut { after: limit }));
-    // What comes too late is nobody's.
+    // A late reply is discarded.
     let ticket = ends.0.begin_in_place("numbers").expect("there is room");
     let mut sum = Sum(0);
     let shown = wait_within(&rack.any_node(), AMPLE, || {

@@ -30,7 +30,7 @@ fn flow(rack: &Rack, shape: FlowShape, members: usize) -> Flow {
     made.expect("there is room")
 }
 
-/// The next item of a consumer; nothing at the end of the stream.
+/// The next item of a consumer; `None` at the end of the stream.
 fn pop(node: &Node, consumer: &mut Consumer) -> Option<u64> {
     let mut bytes = [0; ITEM as usize];
     let taken = wait_within(node, AMPLE, || match consumer.pop(&mut bytes) {
@@ -81,7 +81,7 @@ pub fn a_shuffle_brings_each_item_once(rack: &Rack) {
     assert_eq!(flow.losses(), []);
 }
 
-/// Whoever looks at a rack sees what has flowed, and does not keep the rack alive.
+/// An observer of a rack sees what has flowed, and does not keep the rack alive.
 pub fn what_flowed_is_counted(rack: &Rack) {
     let observer = rack.observer();
     let before = observer.look().expect("the rack is there");
@@ -158,11 +158,11 @@ pub fn one_that_is_closed_says_so(rack: &Rack) {
     assert_eq!(told, Some(()), "its consumer is told");
 }
 
-/// One who drops the flow closes it, and its ends see that.
+/// Dropping a flow closes it, and its ends see that.
 pub fn one_that_is_dropped_is_closed(rack: &Rack) {
     let lanes = rack.config().switch.lanes;
     for _ in 0..lanes / 8 {
-        // Nothing is left of those before: each takes several lanes.
+        // Earlier flows leave nothing behind: each takes several lanes.
         drop(flow(rack, FlowShape::Balance, 1));
     }
     let flow = flow(rack, FlowShape::Shuffle, 2);

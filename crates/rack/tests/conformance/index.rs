@@ -148,7 +148,7 @@ pub fn datagrams_are_answered(rack: &Rack) {
     let both = vec![(1499, value(1499)[..].into()), (1500, b"new"[..].into())];
     assert_eq!(client.scan(1499..=1500, Direction::Forward, 10), Ok(both));
     assert!(client.statistics().done > 0);
-    // Whoever is connected sees what came by datagram.
+    // Every connection sees what was written by datagram.
     let mut other = connect(rack, &index, Access::OneSided);
     assert_eq!(other.get(1500), Ok(Some(b"new"[..].into())));
     let plain = service(rack, &IndexOptions::default());

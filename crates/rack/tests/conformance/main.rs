@@ -1,7 +1,7 @@
-//! Every service on every kind of rack, by the same tests.
+//! Tests of every service, run on every kind of rack.
 //!
-//! A test gets a rack and knows nothing of its kind. It runs in one thread, as a rack in virtual
-//! time demands, and asserts what services promise whatever the rack is.
+//! A test gets a rack without knowing its kind. It runs in one thread, as a rack in virtual time
+//! requires, and asserts what services guarantee on any rack.
 
 mod columns;
 mod flows;
@@ -17,7 +17,7 @@ mod tasks;
 use core::time::Duration;
 use rackweave_rack::{Rack, RackConfig};
 
-/// Beyond what any step needs, on however slow a machine.
+/// More than any step needs, on however slow a machine.
 const AMPLE: Duration = Duration::from_secs(60);
 
 fn config() -> RackConfig {
@@ -27,7 +27,7 @@ fn config() -> RackConfig {
     config
 }
 
-/// Nobody drives it but those who wait.
+/// It is driven by waiting threads alone.
 fn embedded() -> Rack {
     let builder = Rack::builder().config(config());
     builder.build().expect("the rack can be built")
@@ -43,7 +43,7 @@ fn simulated() -> Rack {
     builder.build().expect("the rack can be built")
 }
 
-/// A link in every ten thousand loses, doubles, holds back or damages a packet.
+/// Links lose, duplicate, delay or damage one in ten thousand packets.
 fn simulated_over_bad_links() -> Rack {
     let mut config = config();
     let faults = &mut config.faults;
@@ -57,7 +57,7 @@ fn simulated_over_bad_links() -> Rack {
     builder.build().expect("the rack can be built")
 }
 
-/// The controller is in another thread, and hears and says nothing but bytes.
+/// The controller is in another thread, and communicates by bytes alone.
 fn by_bytes() -> Rack {
     serialised::rack(&embedded())
 }

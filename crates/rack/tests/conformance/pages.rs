@@ -106,7 +106,7 @@ pub fn a_change_that_was_not_taken_is_an_error(rack: &Rack) {
     guard.data_mut().write(0, &[1]);
     let mut forgotten = here.write(dropped).expect("nobody has it");
     forgotten.data_mut().write(0, &[1]);
-    // Its latches are others' from now on, and it has not heard of that.
+    // Its latches have been opened, and it has not noticed that yet.
     rack.declare_dead(here.node());
     assert_eq!(there.change(committed, |bytes| bytes[0] = 2), Ok(()));
     let error = guard.commit().expect_err("another node has the latch");
@@ -136,7 +136,7 @@ pub fn a_guard_that_is_dropped_publishes_its_change(rack: &Rack) {
     let read = there.read(page).expect("the latch is open");
     assert_eq!((read.data().u64_le(0), read.version()), (7, version + 1));
     drop(read);
-    // What was not changed gets no version.
+    // A page that was not changed gets no new version.
     let guard = here.write(page).expect("nobody has it");
     assert_eq!(guard.commit(), Ok(()));
     assert_eq!(there.read(page).map(|it| it.version()), Ok(version + 1));

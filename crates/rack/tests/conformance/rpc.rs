@@ -1,4 +1,4 @@
-//! A service of one's own over RPC.
+//! A user-defined service over RPC.
 
 use crate::AMPLE;
 use rackweave_base::Instant;

@@ -58,7 +58,7 @@ pub fn each_counts_for_itself(rack: &Rack) {
 }
 
 pub fn a_client_that_went_leaves_its_place_to_others(rack: &Rack) {
-    // More than there is room for at a time.
+    // More than fit at a time.
     for sequencer in of_all_kinds(rack, 0) {
         for round in 0..40 {
             let mut client = client(rack, &sequencer, "compute0");

@@ -1,4 +1,4 @@
-//! A rack whose controller is reached by bytes alone: what a rack of processes has to do.
+//! A rack whose controller is reached by bytes alone, as in a rack of processes.
 
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_controller::FlowError;
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// A question as it travels, and where its answer goes.
+/// A serialised request, and the channel for its reply.
 type Asked = (Vec<u8>, Sender<Vec<u8>>);
 
-/// Stands before another rack and has what is asked of its controller travel.
+/// Wraps another rack and serialises requests to its controller.
 struct Serialised {
     nodes: Arc<dyn Backend>,
     controller: Mutex<Sender<Asked>>,
-    /// The nodes that are here; all if there are none.
+    /// The nodes that are here; all if empty.
     here: Vec<NodeId>,
 }
 
@@ -31,7 +31,7 @@ pub fn rack(rack: &Rack) -> Rack {
     restricted(rack, &[])
 }
 
-/// Some nodes of a rack, as a process sees it that has no others.
+/// Some nodes of a rack, as seen by a process with only these nodes.
 pub fn restricted(rack: &Rack, here: &[NodeId]) -> Rack {
     let (controller, asked) = channel();
     let backend = rack.backend().clone();
@@ -43,12 +43,12 @@ pub fn restricted(rack: &Rack, here: &[NodeId]) -> Rack {
     }))
 }
 
-/// Answers until nobody asks any more.
+/// Replies until no more requests arrive.
 fn answer(backend: &dyn Backend, asked: &Receiver<Asked>) {
     while let Ok((bytes, to)) = asked.recv() {
         let request: Request = serde_json::from_slice(&bytes).expect("a request travels");
         let reply = serde_json::to_vec(&backend.ask(request)).expect("a reply can travel");
-        // Who has gone needs no answer.
+        // A requester that has left needs no reply.
         let _ = to.send(reply);
     }
 }
@@ -125,7 +125,7 @@ impl Backend for Serialised {
     }
 }
 
-/// Two processes with a node each come to a connection; what is elsewhere is refused by name.
+/// Two processes with a node each establish a connection; nodes elsewhere are refused by name.
 #[test]
 fn services_between_two_processes_with_a_node_each() {
     let whole = crate::embedded();
@@ -136,7 +136,7 @@ fn services_between_two_processes_with_a_node_each() {
     assert_eq!(elsewhere, RackError::Elsewhere("storage0".into()));
     crate::messages::between(&serving, &asking);
 
-    // An index in the one, a client in the other: what they agree on goes as bytes.
+    // An index in one process, a client in the other: their set-up is exchanged as bytes.
     let options = IndexOptions::default();
     let spec = options.spec(serving.config()).expect("it makes sense");
     let index = IndexService::new(&serving, &options).expect("there is room");

@@ -1,4 +1,4 @@
-//! Calls that a task awaits, on an executor that knows nothing of racks.
+//! Calls that a task awaits, on an executor that knows nothing about racks.
 
 use crate::AMPLE;
 use core::time::Duration;
@@ -70,7 +70,7 @@ pub fn a_task_waits_no_longer_than_it_says(rack: &Rack) {
     let mut latch = here.write(page).expect("nobody has it");
     let late = runtime.block_on(there.write_async(page)).map(drop);
     assert_eq!(late, Err(PageError::TimedOut { page, after }));
-    // Nothing is left of it, nor of one that nobody waits for any more.
+    // Nothing is left of it, nor of an abandoned one.
     drop(there.write_async(page));
     latch.data_mut().write(0, &[1]);
     rack.declare_dead(here.node());
@@ -86,7 +86,7 @@ pub fn a_task_waits_no_longer_than_it_says(rack: &Rack) {
 pub fn tasks_of_a_flow_wait_for_each_other(rack: &Rack) {
     const ITEMS: u64 = 100;
     let flow = rack.flow(["storage0"], ["compute0"]).item_bytes(64);
-    // Room for two items, so that both have to wait.
+    // Two slots, so that both have to wait.
     let flow = flow.ring_bytes(128).build().expect("there is room");
     let (from, to) = (rack.node("storage0"), rack.node("compute0"));
     let (from, to) = (from.expect("it is here"), to.expect("it is here"));
@@ -132,7 +132,7 @@ pub fn tasks_ask_an_index_and_a_sequencer(rack: &Rack) {
         let (key, value) = (7, &b"seven"[..]);
         let put = keys.execute_async(&Op::Put { key, value }).await;
         assert_eq!(put, Ok(Answer::Found(false)));
-        // One that nobody waits for any more leaves nothing that the next would get.
+        // An abandoned operation leaves nothing that the next would get.
         drop(keys.execute_async(&Op::Get { key: 8 }));
         let got = keys.execute_async(&Op::Get { key }).await;
         assert_eq!(got, Ok(Answer::Value(Some(value.into()))));

@@ -1,7 +1,7 @@
-//! The area of double writes behind a store's pages: added, found, taken away.
+//! The area of double writes after a store's pages: added, found, removed.
 //!
-//! It must never be left behind: a store that is written without double writes and then opened with
-//! them again would be overwritten with what the area has from before.
+//! It must never be left behind: if a store were written without double writes and then opened with
+//! them again, the old contents of the area would overwrite newer data.
 
 use super::{BLOCK, StoreConfig, StoreError};
 use rackweave_base::Instant;
@@ -18,11 +18,11 @@ use std::time::Duration;
 /// Bytes of the area.
 pub(super) const AREA_BYTES: u64 = DoubleWriteArea::usual_blocks(BLOCK) * BLOCK as u64;
 
-/// How often to look whether recovery is over.
+/// How often to check whether recovery is complete.
 const LOOK: Duration = Duration::from_micros(50);
 
 impl StoreConfig {
-    /// Bytes that the file has to have.
+    /// Required size of the file in bytes.
     pub(super) fn file_bytes(&self) -> u64 {
         match self.doubles().value {
             true => self.bytes.saturating_add(AREA_BYTES),
@@ -30,8 +30,8 @@ impl StoreConfig {
         }
     }
 
-    /// Makes a file that is there and has `found` bytes one with an area, or without, as it is to
-    /// be. Returns the bytes that it has then.
+    /// Adds the area to an existing file of `found` bytes, or removes it, as configured. Returns
+    /// the new size in bytes.
     pub(super) fn fit_area(
         &self,
         path: &Path,
@@ -67,11 +67,12 @@ impl StoreConfig {
         }
     }
 
-    /// Takes room for the area, so that a write never fails for lack of it after it began.
+    /// Allocates the space of the area, so that a write never fails for lack of space after it
+    /// began.
     fn add_area(&self, path: &Path, file: &File) -> Result<(), StoreError> {
         let (no_flags, at) = (FallocateFlags::empty(), self.bytes);
         let taken = match rustix::fs::fallocate(file, no_flags, at, AREA_BYTES) {
-            // The file system takes no room before it is written.
+            // The file system does not allocate space before it is written.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(at + AREA_BYTES),
             taken => taken.map_err(Into::into),
         };
@@ -79,7 +80,7 @@ impl StoreConfig {
         durable.map_err(|source| self.refused_to("extend", path, source))
     }
 
-    /// Whether there is an area behind the pages that was in use.
+    /// Whether there is a used area after the pages.
     fn has_area(&self, file: &File) -> bool {
         let blocks = self.bytes / u64::from(BLOCK);
         let all = blocks + DoubleWriteArea::usual_blocks(BLOCK);
@@ -92,7 +93,7 @@ impl StoreConfig {
         })
     }
 
-    /// Brings home what the area has, and takes it away.
+    /// Completes the writes in the area, and removes it.
     fn remove_area(&self, path: &Path, file: &File) -> Result<(), StoreError> {
         let blocks = (self.bytes + AREA_BYTES) / u64::from(BLOCK);
         let opened = FileBackend::open(path, BLOCK, Some(blocks), &FileOptions::default());

@@ -1,4 +1,4 @@
-//! What stores must hold to.
+//! Rules for stores.
 
 use super::super::check::{ConfigError, is_name, one_line, rule, within};
 use super::super::nearest::hint;
@@ -88,7 +88,8 @@ impl RackConfig {
     }
 }
 
-/// A path without `.`: two ways to write one file. Links are told apart only when files are opened.
+/// A path without `.`, so that two spellings of one file compare equal. Links are detected only
+/// when files are opened.
 fn plain(path: &Path) -> PathBuf {
     let parts = path.components().filter(|part| *part != Component::CurDir);
     parts.collect()

@@ -1,4 +1,4 @@
-//! Why a store cannot be had.
+//! Errors of opening stores.
 
 #[cfg(feature = "files")]
 use rackweave_target::FileError;
@@ -15,15 +15,15 @@ pub enum StoreError {
     Pages {
         /// The store.
         store: String,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: u64,
         /// Bytes of a page.
         page_size: u32,
     },
-    /// A file store that does not say which file.
+    /// A file store without a path.
     #[error("store {0:?} has the medium \"file\" and no file; say path = \"...\" in its [[store]]")]
     NoPath(String),
-    /// The file system has not as many bytes left as the store may come to take.
+    /// The file system has less free space than the store may need.
     #[error(
         "store {store:?}: {} may come to take {bytes} bytes, and its file system has {free} left; \
          free some, lower store.bytes, or choose another store.path", path.display()
@@ -33,12 +33,12 @@ pub enum StoreError {
         store: String,
         /// The file.
         path: PathBuf,
-        /// Bytes of the store.
+        /// Size of the store in bytes.
         bytes: u64,
-        /// Bytes that are left for this user.
+        /// Free bytes for this user.
         free: u64,
     },
-    /// The file is there with another size.
+    /// The file exists with another size.
     #[error(
         "store {store:?}: {} has {found} bytes, store.bytes is {expected}; it is another store's, \
          or was truncated: correct store.bytes, or remove the file to begin with an empty store",
@@ -54,7 +54,7 @@ pub enum StoreError {
         /// Bytes found.
         found: u64,
     },
-    /// A block device ends before the area of double writes does.
+    /// A block device is too small for the pages and the area of double writes.
     #[error(
         "store {store:?}: {} has {found} bytes, with double writes {needed} are needed; lower \
          store.bytes, or say double_write = false", path.display()
@@ -81,7 +81,7 @@ pub enum StoreError {
         /// The block device.
         path: PathBuf,
     },
-    /// What was under way when the power failed could not be brought to an end.
+    /// Writes that a power failure interrupted could not be completed.
     #[error(
         "store {store:?}: {} has writes that a power cut interrupted, and they cannot be completed: \
          the medium failed, or has no room left", path.display()
@@ -92,7 +92,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody has it open, or mounted.
+    /// It is open elsewhere, or mounted.
     #[error(
         "store {store:?}: {} is in use, by another rack or as a file system; end that, or choose \
          another store.path", path.display()
@@ -103,7 +103,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// This user may not.
+    /// This user lacks permission.
     #[error(
         "store {store:?}: this user may not read and write {}; change its owner or mode, or choose \
          another store.path", path.display()
@@ -114,19 +114,19 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// This program was built without them.
+    /// This program was built without file stores.
     #[error(
         "store {0:?} is in a file, and this program was built without such stores; build it with \
          the feature `files` of rackweave, or use the medium `memory`"
     )]
     NoFiles(String),
-    /// The system refused something else.
+    /// Any other error of the system.
     #[cfg(feature = "files")]
     #[error("store {store:?}: {error}")]
     File {
         /// The store.
         store: String,
-        /// What the system says.
+        /// The system's error.
         error: FileError,
     },
 }

@@ -16,7 +16,7 @@ impl StoreConfig {
         if !path.exists() {
             self.check_room(path)?;
             match FileBackend::create(path, BLOCK, blocks, &options) {
-                // Somebody was faster: theirs is looked at like any other.
+                // Another process was faster: its file is checked like any other.
                 Ok(_) | Err(FileError::Exists(_)) => {}
                 Err(error) => return Err(self.refused(path, error)),
             }
@@ -34,11 +34,11 @@ impl StoreConfig {
         }))
     }
 
-    /// Whether the file may come to be as large as it says. It takes no room before it is written,
-    /// and others may take what is left: this tells a slip of the pen from a plan.
+    /// Whether the file system has space for the full size of the file. Space is not allocated
+    /// before it is written, and others may use it up meanwhile: this detects a mistyped size.
     fn check_room(&self, path: &Path) -> Result<(), StoreError> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        // What is wrong with the folder is told by whoever makes the file.
+        // A problem with the folder is reported when the file is created.
         let Ok(told) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else {
             return Ok(());
         };
@@ -55,11 +55,11 @@ impl StoreConfig {
         })
     }
 
-    /// Opens what is there for this rack alone, and makes sure that it is of the right size.
+    /// Opens an existing file for this rack alone, and checks its size.
     fn lock(&self, path: &Path) -> Result<File, StoreError> {
         let examine = |action| move |source| self.refused_to(action, path, source);
         let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
-        // For a block device this means: not if it is mounted (open(2)).
+        // For a block device this means: fail if it is mounted (open(2)).
         let flags = if is_device {
             OFlags::EXCL
         } else {
@@ -80,7 +80,7 @@ impl StoreConfig {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(in_use()),
             Err(error) => return Err(examine("lock")(error.into())),
         }
-        // A block device's status has no length; its end has a place.
+        // A block device's status has no length, so its end is found by seeking.
         let found = file
             .seek(io::SeekFrom::End(0))
             .map_err(examine("measure"))?;
@@ -110,10 +110,10 @@ impl StoreConfig {
     }
 }
 
-/// A file that nobody else opens as a store meanwhile.
+/// A file that is locked against being opened as a store elsewhere.
 struct Held {
     backend: Box<dyn Backend>,
-    /// Its lock goes with it.
+    /// Releases the lock when dropped.
     _lock: File,
 }
 

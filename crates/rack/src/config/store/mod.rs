@@ -1,4 +1,4 @@
-//! Where pages lie: stores, which are namespaces of NVMe targets on storage nodes.
+//! Stores of pages, which are namespaces of NVMe targets on storage nodes.
 
 #[cfg(feature = "files")]
 mod area;
@@ -17,15 +17,16 @@ use rackweave_wire::fabric::page::is_page_size;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a logical block: what the smallest page has, and what `O_DIRECT` wants at most.
+/// Bytes of a logical block: the size of the smallest page, and the largest alignment that
+/// `O_DIRECT` needs.
 const BLOCK: u32 = 4096;
 
 rackweave_base::named! {
-    /// What the blocks of a store lie in.
+    /// The medium of a store's blocks.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Medium {
-        /// Memory of the process, gone with it. Blocks never written take none.
+        /// Memory of the process, lost when it ends. Blocks never written take none.
         #[default]
         Memory = "memory",
         /// A file or block device.
@@ -39,23 +40,23 @@ rackweave_base::named! {
 pub struct StoreConfig {
     /// Its name, unique among stores.
     pub name: String,
-    /// The name of the storage node that has it.
+    /// The name of its storage node.
     pub node: String,
-    /// What its blocks lie in.
+    /// The medium of its blocks.
     #[serde(default)]
     pub medium: Medium,
-    /// The file or block device, for the medium `file`. A relative path is meant from the folder of
-    /// the configuration file. A file is made if there is none.
+    /// The file or block device, for the medium `file`. A relative path starts at the folder of the
+    /// configuration file. A missing file is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Bytes, a multiple of `switch.page_size`.
+    /// Its size in bytes, a multiple of `switch.page_size`.
     pub bytes: u64,
-    /// Drives that a simulated rack stripes it over, page by page; each is as the model says
+    /// Drives that a simulated rack stripes it over, page by page; each as the model specifies
     /// ([`SsdModel`]).
     #[serde(default = "one_drive")]
     pub drives: u16,
-    /// For the medium `file`: whether each write is whole or not there, and durable, when the power
-    /// fails. It takes 8 MiB behind the pages. None means yes.
+    /// For the medium `file`: whether each write is atomic and durable if the power fails. It takes
+    /// 8 MiB after the pages. None means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_write: Option<bool>,
 }
@@ -92,7 +93,7 @@ impl StoreConfig {
         }
     }
 
-    /// What its blocks lie in, in a rack of this kind.
+    /// The medium of its blocks, in a rack of this kind.
     pub(crate) fn medium_in(&self, kind: Kind) -> Choice<Option<Medium>> {
         match kind {
             Kind::Embedded => Choice::new(Some(self.medium), "store.medium says so"),
@@ -104,7 +105,7 @@ impl StoreConfig {
         }
     }
 
-    /// Whether writes are doubled, in a rack that has its medium.
+    /// Whether writes are doubled, in a rack that uses its medium.
     pub(crate) fn doubles(&self) -> Choice<bool> {
         match (self.medium, self.double_write) {
             (Medium::Memory, _) => Choice::new(false, "memory does not survive a power cut anyway"),
@@ -115,19 +116,19 @@ impl StoreConfig {
         }
     }
 
-    /// Pages that it has.
+    /// Its size in pages.
     pub fn pages(&self, page_size: u32) -> u64 {
         self.bytes / u64::from(page_size.max(1))
     }
 
-    /// What a target is given: blocks of 4096 bytes. A file that is not there is made, sparse; one
-    /// that is there is opened as it is, but that the area of double writes is added behind its
-    /// pages or taken away, as the configuration says. It is this rack's alone until the backend is
-    /// dropped.
+    /// Opens the backend for a target, with blocks of 4096 bytes. A missing file is created,
+    /// sparse; an existing one is opened unchanged, except that the area of double writes is added
+    /// after its pages or removed, as the configuration says. It is locked for this rack until the
+    /// backend is dropped.
     ///
     /// # Errors
-    /// If pages of this size do not fit it, or the file cannot be had: no room, another size, no
-    /// leave, in use, no room for double writes on a block device.
+    /// If pages of this size do not fit it, or the file cannot be opened: no space, another size,
+    /// no permission, in use, no space for double writes on a block device.
     pub fn open(&self, page_size: u32) -> Result<Box<dyn Backend>, StoreError> {
         self.check_pages(page_size)?;
         Ok(match self.medium_in(Kind::Embedded).value {
@@ -145,8 +146,8 @@ impl StoreConfig {
         Err(StoreError::NoFiles(self.name.clone()))
     }
 
-    /// The same for a simulated rack: it takes the time of modelled drives. Its blocks are in
-    /// memory whatever the medium, since nothing real has a place in virtual time.
+    /// The same for a simulated rack, with the timing of modelled drives. Its blocks are in memory
+    /// whatever the medium, since real I/O has no place in virtual time.
     ///
     /// # Errors
     /// If pages of this size do not fit it.
@@ -178,7 +179,7 @@ impl StoreConfig {
         })
     }
 
-    /// A relative path is meant from the folder of the configuration file.
+    /// Makes a relative path start at the folder of the configuration file.
     pub(in crate::config) fn resolve_path(&mut self, folder: &Path) {
         if let Some(path) = &mut self.path {
             *path = folder.join(&*path);

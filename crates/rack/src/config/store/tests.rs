@@ -1,4 +1,4 @@
-//! Stores are made, opened, kept for one, and refused with what is wrong.
+//! Stores are made, opened, locked, and refused with the cause.
 
 use super::*;
 use crate::config::RackConfig;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 const PAGE: u32 = 16_384;
 
-/// A folder of this test's own that goes with it.
+/// A folder of this test, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -47,7 +47,7 @@ fn a_file_is_made_opened_again_and_kept_for_one() {
     assert_eq!(store.pages(PAGE), 8);
     let error = refused(&store);
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
-    // By another name, too.
+    // Also through another name.
     let link = folder.0.join("b.pages");
     std::os::unix::fs::symlink(folder.0.join("a.pages"), &link).unwrap();
     let error = refused(&folder.store("b.pages", 8));
@@ -98,14 +98,14 @@ fn the_area_of_double_writes_comes_and_goes() {
     };
     run(&mut *single.open(PAGE).unwrap(), IoKind::Write, 1);
     assert_eq!(len(), single.bytes);
-    // Extended, and what was there is there.
+    // It is extended, and its contents are preserved.
     let mut backend = doubled.open(PAGE).unwrap();
     assert_eq!(run(&mut *backend, IoKind::Read, 0), [1; BLOCK as usize]);
     run(&mut *backend, IoKind::Write, 2);
     assert_eq!(backend.blocks(), 8 * u64::from(PAGE / BLOCK));
     drop(backend);
     assert_eq!(len(), doubled.bytes + area::AREA_BYTES);
-    // A write that a power cut interrupted is completed before the area goes.
+    // A write that a power failure interrupted is completed before the area is removed.
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.write_all_at(&[9; 512], u64::from(BLOCK)).unwrap();
     let mut backend = single.open(PAGE).unwrap();
@@ -113,7 +113,7 @@ fn the_area_of_double_writes_comes_and_goes() {
     assert_eq!(run(&mut *backend, IoKind::Read, 0), [2; BLOCK as usize]);
     run(&mut *backend, IoKind::Write, 3);
     drop(backend);
-    // What the area had does not come back.
+    // The area's old contents do not come back.
     let mut backend = doubled.open(PAGE).unwrap();
     assert_eq!(run(&mut *backend, IoKind::Read, 0), [3; BLOCK as usize]);
 }
@@ -146,7 +146,7 @@ fn a_file_of_another_size_is_left_alone() {
 #[test]
 fn what_cannot_be_a_store_is_told() {
     let folder = Folder::new("store-bad");
-    // More than any file system of today has.
+    // More than the capacity of any file system today.
     let error = refused(&folder.store("huge", 1 << 46));
     assert!(matches!(error, StoreError::NoRoom { .. }), "{error}");
     assert!(!folder.0.join("huge").exists(), "nothing is left behind");
@@ -177,7 +177,7 @@ fn what_this_user_may_not_read_is_told() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     match store.open(PAGE) {
         Err(error) => assert!(matches!(error, StoreError::Denied { .. }), "{error}"),
-        // The superuser may everything.
+        // The superuser has all permissions.
         Ok(_) => assert!(rustix::process::geteuid().is_root()),
     }
 }
@@ -210,7 +210,7 @@ fn paths_are_meant_from_the_file_and_survive_the_text() {
         Some(rackweave_base::NodeId(0))
     );
     assert_eq!(config.node_named("storage9"), None);
-    // Where it lies is nobody else's matter; that it is there is.
+    // The path is local to each process; the existence of the store is not.
     let other = RackConfig::parse(&text.replace("s.pages", "t.pages"), "t").unwrap();
     assert_eq!(config.agreement(), other.agreement());
     assert_ne!(config.agreement(), RackConfig::default().agreement());

@@ -1,4 +1,4 @@
-//! Jobs: programs that a command has a node run.
+//! Jobs: programs that a node runs at a command's request.
 
 use super::shared::NodeCore;
 use crate::hosted::messages::{JobStatus, RingName};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// The programs of a node, by name.
 pub trait Jobs: Send + Sync {
-    /// Runs one, on a thread of its own, until it is done or [`Job::is_stopped`].
+    /// Runs a program, on a thread of its own, until it is done or [`Job::is_stopped`].
     ///
     /// # Errors
-    /// In words, for the one who gave the command.
+    /// In words, for the user of the command.
     fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String>;
 }
 
@@ -31,7 +31,7 @@ struct State {
     stop: AtomicBool,
     done: AtomicU64,
     outcome: Mutex<Option<Result<Value, String>>>,
-    /// When its command last asked.
+    /// When its command last polled it.
     asked: Mutex<Instant>,
 }
 
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// A job for which its command has not asked for so long is stopped and forgotten.
+/// A job that its command has not polled for so long is stopped and forgotten.
 const LEASE: Duration = Duration::from_secs(30);
 
 impl Job {
@@ -60,13 +60,13 @@ impl Job {
         &self.core.memory
     }
 
-    /// What those who wait call.
+    /// The object by which waiting threads drive the rack.
     pub fn progress(&self) -> &dyn Progress {
         &self.core.pump
     }
 
-    /// Acts on the node's NIC and sees to it that what was posted gets going. Nothing if the node
-    /// has lost the rack.
+    /// Calls `act` with the node's NIC and makes sure that posted work is processed. `None` if the
+    /// node has lost the rack.
     pub fn with_nic<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
         self.core.pump.with(|machine| machine.nic().map(act))
     }
@@ -89,12 +89,12 @@ impl Job {
         Consumer::new(&block, ring.layout()).map_err(|error| error.to_string())
     }
 
-    /// Whether the job should end: a command said so, or the node has lost the rack.
+    /// Whether the job should end: a command requested it, or the node has lost the rack.
     pub fn is_stopped(&self) -> bool {
         self.state.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells how much is done, in units that the one who asked knows.
+    /// Reports the progress, in units known to the command.
     pub fn report(&self, done: u64) {
         self.state.done.store(done, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Job {
 
 const NO_RING: &str = "the flow was broken off: its rings are gone from this node";
 
-/// The jobs of a node that have not been asked for their end yet.
+/// The jobs of a node whose end has not been reported yet.
 #[derive(Default)]
 pub(in crate::hosted) struct JobTable {
     jobs: Mutex<BTreeMap<u64, Arc<State>>>,
@@ -132,7 +132,7 @@ impl JobTable {
         }
     }
 
-    /// How a job is doing. One that has ended is forgotten with the answer.
+    /// The state of a job. One that has ended is forgotten with the reply.
     pub fn poll(&self, number: u64) -> JobStatus {
         let mut jobs = self.jobs();
         let Some(state) = jobs.get(&number) else {
@@ -151,14 +151,14 @@ impl JobTable {
         }
     }
 
-    /// Asks a job to end.
+    /// Requests a job to end.
     pub fn stop(&self, number: u64) {
         if let Some(state) = self.jobs().get(&number) {
             state.stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Ends the jobs whose command has gone.
+    /// Ends jobs that are no longer polled.
     pub fn forget_unasked(&self) {
         self.jobs().retain(|_, state| {
             let asked = *state.asked.lock().expect("no holder panics");
@@ -168,7 +168,7 @@ impl JobTable {
         });
     }
 
-    /// Asks all jobs to end and forgets them.
+    /// Requests all jobs to end and forgets them.
     pub fn stop_all(&self) {
         for state in std::mem::take(&mut *self.jobs()).into_values() {
             state.stop.store(true, Ordering::Relaxed);

@@ -27,40 +27,40 @@ use shared::{NodeCore, NodeMachine};
 
 pub use jobs::{Job, Jobs};
 
-/// How long a connection may take to come about.
+/// Time limit for establishing a connection.
 const CONNECT_LIMIT: Time = Time::from_secs(5);
 
-/// How long between two attempts to join.
+/// Interval between two attempts to join.
 const RETRY_AFTER: Time = Time::from_millis(250);
 
-/// What a node's process is started with.
+/// Options of a node's process.
 pub struct NodeOptions {
-    /// The rack.
+    /// The configuration of the rack.
     pub config: RackConfig,
-    /// Which of its nodes this is.
+    /// The name of this node.
     pub name: String,
-    /// Where the controller is, if not where the configuration says.
+    /// The address of the controller, if not that of the configuration.
     pub controller: Option<SocketAddr>,
-    /// What commands can have this node do.
+    /// The jobs that commands can run on this node.
     pub jobs: Arc<dyn Jobs>,
 }
 
-/// What happens to a node, for those who watch it.
+/// Events of a node, for observers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
     /// The controller does not answer yet.
     Waiting {
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// It belongs to the rack.
+    /// It has joined the rack.
     Joined {
         /// How its packets reach the switch.
         link: LinkKind,
     },
-    /// It has lost the controller. Its rings wait for another for a while.
+    /// It has lost the controller. Its rings wait for another one for a while.
     Lost {
-        /// How.
+        /// The cause.
         why: String,
     },
 }
@@ -126,11 +126,11 @@ impl NodeProcess {
         })
     }
 
-    /// Belongs to the rack until `stop`, joining again whenever the controller was lost. `watch`
-    /// hears what happens.
+    /// Is a member of the rack until `stop`, joining again whenever the controller was lost. Events
+    /// are passed to `watch`.
     ///
     /// # Errors
-    /// If the controller refuses this node for good.
+    /// If the controller refuses this node permanently.
     pub fn run(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
         std::thread::scope(|scope| {
             scope.spawn(|| abort_on_panic(|| self.core.pump.run()));
@@ -179,7 +179,7 @@ impl NodeProcess {
         self.config.node[usize::from(self.core.id.0)].link_kind(&self.config.hosted())
     }
 
-    /// Its keys as they are now: they may have been renewed.
+    /// Its current keys, which may have been renewed.
     fn security(&self) -> Security {
         let now = security(&self.config.hosted(), self.security.name());
         now.unwrap_or_else(|_| self.security.clone())
@@ -195,7 +195,7 @@ impl NodeProcess {
             memory: &self.core.memory,
             pool: &pool,
         };
-        // A link that this side makes is made first: what it says of itself is part of the hello.
+        // A link that this side makes is made first: its properties are part of the hello.
         let mut end = NodeEnd::open(&place)?;
         let hello = NodeHello {
             link: self.link_kind(),
@@ -229,8 +229,8 @@ impl NodeProcess {
     }
 }
 
-/// Whether an error may be gone at the next attempt. A name that is taken may be that of this
-/// node's predecessor, whose death has not been noticed yet.
+/// Whether a retry may succeed. A name that is taken may be that of this node's predecessor, whose
+/// death has not been detected yet.
 fn may_pass(
     error: &HostedError,
     taken_since: &mut Option<std::time::Instant>,
@@ -250,7 +250,7 @@ fn may_pass(
             | ControlError::PlainNotLoopback { .. },
         ) => false,
         HostedError::Control(_) => true,
-        // The switch may just be restarting: its socket is not there yet, or no longer.
+        // The switch may be restarting: its socket does not exist yet, or no longer.
         HostedError::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
         _ => false,
     }

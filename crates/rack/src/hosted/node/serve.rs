@@ -1,4 +1,4 @@
-//! Answering the controller.
+//! Serves the controller's requests.
 
 use super::shared::NodeCore;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
@@ -12,13 +12,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration as Time, Instant};
 
-/// How often one who waits for a question looks whether to stop.
+/// How often a thread that waits for a request checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
 /// A node that serves its controller.
 pub(super) struct Serving<'a> {
     core: &'a Arc<NodeCore>,
-    /// On which descriptors come, if the link is shared memory.
+    /// The channel on which descriptors arrive, if the link is shared memory.
     channel: Option<UnixStream>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Serving<'a> {
         Self { core, channel }
     }
 
-    /// Serves until `stop` or the controller is gone. Returns why, if it was not `stop`.
+    /// Serves until `stop` or the controller is gone. Returns the cause, if it was not `stop`.
     pub fn run(
         mut self,
         mut connection: Connection,
@@ -38,7 +38,7 @@ impl<'a> Serving<'a> {
         let mut stopped_at = None;
         loop {
             if stop.load(Ordering::Relaxed) {
-                // The next question hears that this node is leaving.
+                // The next reply announces that this node is leaving.
                 let since = *stopped_at.get_or_insert_with(Instant::now);
                 if since.elapsed() > dead_after {
                     return None;
@@ -86,7 +86,7 @@ impl<'a> Serving<'a> {
         match request {
             NodeRequest::Ping => return NodeReply::Pong { leaving: false },
             NodeRequest::Farewell => {}
-            // It has joined: no token is waited for.
+            // It has joined: no token is expected.
             NodeRequest::Prove => return NodeReply::Token(None),
             NodeRequest::KeepRing { rkey } => _ = core.loans().orphans.remove(&rkey.0),
             NodeRequest::RemoveRegion { region } => core.remove_ring(&region),
@@ -124,7 +124,7 @@ impl<'a> Serving<'a> {
         NodeReply::Done
     }
 
-    /// Does what the controller would do with a NIC of its own.
+    /// Executes a verb of the controller on the node's NIC.
     fn act(&self, verb: NodeRequest) -> NodeReply {
         let core = self.core;
         match verb {

@@ -1,9 +1,9 @@
-//! What the threads of a node's process share, and what becomes of it when the controller is lost.
+//! State shared by the threads of a node's process, and its handling when the controller is lost.
 //!
 //! The NIC, the rings and the jobs outlive a control connection. Queue pairs that the controller
-//! made go with it, so that no packet of a lost switch can reach a ring any more. Rings stay for a
-//! while as orphans: a command may have another switch process take its flow over. Then they are
-//! broken off, and whoever waits at them is told.
+//! made are destroyed with it, so that no packet of a lost switch can reach a ring any more. Rings
+//! stay for a while as orphans: a command may have another switch process take its flow over.
+//! Otherwise they are aborted, and threads waiting at them are notified.
 
 use super::jobs::{JobTable, Jobs};
 use crate::hosted::ports::Unplugged;
@@ -45,7 +45,7 @@ impl Station for NodeMachine {
 }
 
 impl NodeMachine {
-    /// Of a node that has not joined yet.
+    /// The machine of a node that has not joined yet.
     pub fn new() -> Self {
         Self(None)
     }
@@ -55,12 +55,12 @@ impl NodeMachine {
     }
 }
 
-/// What the controller has made on this node.
+/// The resources that the controller has made on this node.
 #[derive(Default)]
 pub(super) struct Loans {
     pub qps: BTreeSet<Qpn>,
     pub cqs: Vec<CqId>,
-    /// The domain of all rings, whichever controller makes them.
+    /// The protection domain of all rings, of whichever controller.
     domain: Option<PdId>,
     /// The memory of other nodes.
     pub imports: BTreeSet<u16>,
@@ -68,16 +68,16 @@ pub(super) struct Loans {
     pub orphans: BTreeSet<u32>,
     /// The switch process that the node belonged to last.
     controller: Option<u64>,
-    /// When the orphans are broken off.
+    /// When the orphans are aborted.
     orphans_until: Option<std::time::Instant>,
     /// Rings that a job has opened.
     opened: BTreeSet<u32>,
-    /// Rings of flows that have ended before any job opened them, and since when. A job may start
-    /// later than the flow ends.
+    /// Rings of flows that ended before any job opened them, with the time of the end. A job may
+    /// start later than its flow ends.
     late: BTreeMap<u32, (Block, std::time::Instant)>,
 }
 
-/// What the threads of a node share.
+/// State shared by the threads of a node.
 pub(in crate::hosted) struct NodeCore {
     pub id: NodeId,
     pub memory: Memory,
@@ -110,7 +110,7 @@ impl NodeCore {
         }
     }
 
-    /// Whether the controller has made anything on this node that it has not removed.
+    /// Whether the controller has removed everything that it made on this node.
     #[cfg(test)]
     pub fn owes_nothing(&self) -> bool {
         self.loans().qps.is_empty() && self.regions.list().is_empty()
@@ -120,7 +120,7 @@ impl NodeCore {
         self.loans.lock().expect("no holder of this lock panics")
     }
 
-    /// The domain of all rings. Nothing before the node has joined.
+    /// The protection domain of all rings. `None` before the node has joined.
     pub(super) fn domain(&self) -> Option<PdId> {
         let mut loans = self.loans();
         if loans.domain.is_none() {
@@ -141,7 +141,7 @@ impl NodeCore {
         there.or_else(|| loans.late.remove(&rkey.0).map(|(block, _)| block))
     }
 
-    /// A flow has ended: its ring is no region any more.
+    /// Removes the region of a ring whose flow has ended.
     pub(super) fn remove_ring(&self, name: &RegionName) {
         let mut loans = self.loans();
         let unopened = !loans.opened.remove(&name.rkey.0);
@@ -162,7 +162,7 @@ impl NodeCore {
         });
     }
 
-    /// Connects the NIC, made now if this is the first time, to a link.
+    /// Connects the NIC, made on the first call, to a link.
     pub(super) fn plug(&self, link: Box<dyn Link>, nic: impl FnOnce() -> Nic) {
         self.pump.relink(|machine| match &mut machine.0 {
             Some(station) => station.link = link,
@@ -177,7 +177,7 @@ impl NodeCore {
         });
     }
 
-    /// The controller is lost: its queue pairs go, its rings become orphans.
+    /// Handles the loss of the controller: destroys its queue pairs and makes its rings orphans.
     pub(super) fn disconnect(&self) {
         let mut loans = self.loans();
         let (qps, cqs) = (
@@ -189,7 +189,7 @@ impl NodeCore {
                 return;
             };
             station.link = Box::new(Unplugged);
-            // What is unknown by now needs no removing.
+            // What is unknown by now need not be removed.
             for qpn in qps {
                 let _ = station.nic.destroy_qp(qpn);
             }
@@ -205,8 +205,8 @@ impl NodeCore {
         loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
     }
 
-    /// The node joins a switch process. If it is the one that it had lost, that has taken the node
-    /// for dead and broken its flows off: nobody will take the orphans over.
+    /// Records that the node joins a switch process. If it is the one that it had lost, that has
+    /// declared the node dead and aborted its flows: the orphans will not be taken over.
     pub(super) fn meet(&self, controller: u64) {
         let mut loans = self.loans();
         if loans.controller.replace(controller) == Some(controller) {
@@ -216,7 +216,7 @@ impl NodeCore {
         self.keep_house();
     }
 
-    /// What is to be done now and then: orphans and jobs that nobody wants are ended.
+    /// Periodic cleanup: ends orphans and jobs that are no longer wanted.
     pub(super) fn keep_house(&self) {
         self.table.forget_unasked();
         let orphans = {
@@ -237,7 +237,7 @@ impl NodeCore {
         }
     }
 
-    /// The process ends: jobs are stopped and rings broken off.
+    /// Ends the process's work: stops jobs and aborts rings.
     pub(super) fn end(&self) {
         self.table.stop_all();
         for ring in self.regions.list() {
@@ -254,7 +254,7 @@ impl NodeCore {
     }
 }
 
-/// Writes into a ring that its flow is broken off, unless it has ended well.
+/// Marks a ring's flow as aborted, unless it has ended regularly.
 fn break_off(block: &Block, order: ByteOrder) {
     let word = block.word(SWITCH_WORD as usize);
     let said = order.native(word.load(Ordering::Acquire));

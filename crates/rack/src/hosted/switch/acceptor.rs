@@ -31,7 +31,7 @@ const LOOK_EVERY: Time = Time::from_millis(50);
 /// Time limit for a connection to authenticate itself.
 const HANDSHAKE_LIMIT: Time = Time::from_secs(2);
 
-/// Nodes that have come for their end of a shared-memory link, by the token that they showed.
+/// Nodes that have connected for their end of a shared-memory link, by the token that they sent.
 #[derive(Default)]
 pub(super) struct Waiting {
     arrived: Mutex<BTreeMap<String, (UnixStream, OwnedFd)>>,
@@ -39,13 +39,13 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// At most so many who have shown a token that nobody has asked for.
+    /// Maximum number of connections whose token has not been asked for.
     const MAX: usize = 256;
 
     fn put(&self, token: String, channel: UnixStream, memory: OwnedFd) {
         let mut arrived = self.arrived.lock().expect("no holder panics");
         if arrived.len() >= Self::MAX {
-            // Tokens are random: this one is as likely as any other to be asked for no more.
+            // Tokens are random: this one is as likely as any other to be stale.
             arrived.pop_first();
         }
         arrived.insert(token, (channel, memory));
@@ -72,17 +72,17 @@ pub(super) struct Acceptor<'a> {
     pub watch: &'a (dyn Fn(SwitchEvent) + Sync),
 }
 
-/// The switch's end of a node's link, before the node is let in.
+/// The switch's end of a node's link, before the node is admitted.
 enum End<'a> {
-    /// Is made.
+    /// It has been made.
     Open(Box<dyn Link>),
-    /// Is made when the node has shown that it is there.
+    /// It is made when the node has proven its address.
     Udp(&'a Hub, SocketAddr),
-    /// Is made of the node's memory.
+    /// It is made from the node's memory.
     Shared,
 }
 
-/// Why a connection is refused, and what its user can do.
+/// Why a connection is refused, and the remedy for its user.
 struct Refusal {
     reason: String,
     remedy: &'static str,
@@ -96,7 +96,7 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
 }
 
 impl Acceptor<'_> {
-    /// Lets processes in until `stop`.
+    /// Admits processes until `stop`.
     pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self.listener.accept(LOOK_EVERY) {
@@ -104,14 +104,14 @@ impl Acceptor<'_> {
                     scope.spawn(move || abort_on_panic(|| self.meet(incoming)));
                 }
                 Ok(None) => {}
-                // Too many open files, or the like: it may pass.
+                // Too many open files, for example: it may pass.
                 Err(_) => std::thread::sleep(LOOK_EVERY),
             }
         }
     }
 
-    /// Takes the descriptors of nodes that come to the Unix socket, of each by a thread of its own:
-    /// one that says nothing holds up nobody.
+    /// Takes the descriptors of nodes that connect to the Unix socket, each on a thread of its own:
+    /// a silent one delays no other.
     pub fn take_handovers<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while !self.core.is_stopped() {
             match self.handovers.accept() {
@@ -192,7 +192,7 @@ impl Acceptor<'_> {
         }
     }
 
-    /// Keeps what it takes to close the connection if its key is revoked.
+    /// Records the connection so that it can be closed if its key is revoked.
     fn note_admitted(&self, name: &str, connection: &Connection) {
         let peer = Admitted {
             name: name.into(),
@@ -201,7 +201,7 @@ impl Acceptor<'_> {
         };
         let mut admitted = self.core.admitted.lock().expect("no holder panics");
         admitted.retain(|peer| !peer.closer.is_gone());
-        // The list of revoked keys may have been read again since the handshake.
+        // The list of revoked keys may have been reread since the handshake.
         if self.listener.accepts(&peer.credential) {
             admitted.push(peer);
         } else {
@@ -230,7 +230,7 @@ impl Acceptor<'_> {
                 same,
             ));
         }
-        // Until the last one of this name is cleaned up after, too.
+        // The name is also taken until its previous node has been cleaned up.
         if core.members[at].lock().expect("no holder panics").is_some() {
             return Err(refusal(
                 "a node of this name has joined: the name is taken",
@@ -240,7 +240,7 @@ impl Acceptor<'_> {
         Ok((node, said))
     }
 
-    /// Lets a node in and keeps it until it goes.
+    /// Admits a node and serves it until it leaves.
     fn let_in(&self, node: NodeId, hello: &NodeHello, pending: Pending) {
         let core = self.core;
         let name = core.config.node[usize::from(node.0)].name.clone();
@@ -296,7 +296,7 @@ impl Acceptor<'_> {
         let patience = core.config.hosted().dead_after();
         let about = (hello.pid, mtu);
         let member = Arc::new(Member::new(node, about, shared, connection, patience));
-        // The first answer says that the node has made its end.
+        // The first reply shows that the node has made its end.
         if !matches!(member.ask(&NodeRequest::Ping), Ok(NodeReply::Pong { .. })) {
             core.dismiss(&member);
             return failed(&"it does not answer");
@@ -312,7 +312,8 @@ impl Acceptor<'_> {
         core.keep(&member, self.watch);
     }
 
-    /// What a node of this kind of link is told, and the keys of its packets, if they are sealed.
+    /// The welcome for a node with this kind of link, and the keys of its packets, if they are
+    /// sealed.
     fn welcome(&self, link: LinkKind) -> (NodeWelcome, Option<SealKeys>) {
         let core = self.core;
         let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
@@ -336,7 +337,7 @@ impl Acceptor<'_> {
         hello: &NodeHello,
         from: SocketAddr,
     ) -> Result<End<'_>, String> {
-        // A node that bound no address in particular is where its control connection comes from.
+        // If a node bound no particular address, that of its control connection is used.
         let udp = hello.udp.map(|mut at| {
             if at.ip().is_unspecified() {
                 at.set_ip(from.ip());
@@ -352,7 +353,7 @@ impl Acceptor<'_> {
         }
     }
 
-    /// The switch's socket, and where a node says that it is, if it can be there.
+    /// The switch's socket, and a node's claimed address, if it is possible.
     fn check_udp(&self, said: Option<SocketAddr>) -> Result<(&Hub, SocketAddr), String> {
         let hub = self
             .core
@@ -364,9 +365,9 @@ impl Acceptor<'_> {
         Ok((hub, at))
     }
 
-    /// The end of a node's link in UDP, once it has shown that it is there: only who takes packets
-    /// at an address learns the token that is sent there. So nobody has the switch send to others,
-    /// or takes the address of another.
+    /// The end of a node's link in UDP, once its address is proven: only a process that receives
+    /// packets at an address learns the token that is sent there. So no node can direct the
+    /// switch's packets to others, or take over another's address.
     fn prove(
         &self,
         hub: &Hub,
@@ -388,7 +389,7 @@ impl Acceptor<'_> {
                 .map_err(|e| text(&e))?
             {
                 NodeReply::Token(Some(heard)) if heard == token => break,
-                // Datagrams get lost.
+                // Datagrams may be lost.
                 NodeReply::Token(None) if Instant::now() < until => {}
                 _ => return Err(format!("it is not at {at} for UDP, as it says")),
             }
@@ -397,7 +398,7 @@ impl Acceptor<'_> {
         Ok(Box::new(port))
     }
 
-    /// Takes a node's memory and hands it its end of the rings.
+    /// Takes a node's memory and hands over the node's end of the rings.
     fn share(
         &self,
         place: &NodePlace<'_>,
@@ -419,7 +420,7 @@ impl Acceptor<'_> {
         Ok((link, shared))
     }
 
-    /// Makes a node part of the rack.
+    /// Adds a node to the rack.
     fn install(&self, member: &Arc<Member>, link: Box<dyn Link>) -> Result<(), String> {
         let core = self.core;
         let node = member.node;
@@ -437,7 +438,7 @@ impl Acceptor<'_> {
         let link =
             ports::with_faults(link, faults, &core.memory).map_err(|error| error.to_string())?;
         core.introduce_to(member)?;
-        // The port's guard stands before the port opens.
+        // The port's guard is installed before the port opens.
         core.control(|controller, site| controller.install_host(site, node))
             .map_err(|error| error.to_string())?;
         let port = Address::of_node(node).port;

@@ -1,5 +1,5 @@
-//! Serving commands: flows, jobs, status. What a command leaves behind when its connection ends is
-//! cleared away.
+//! Serves commands: flows, jobs, status. What a command has not removed when its connection ends is
+//! removed then.
 
 use super::SwitchCore;
 use super::site::Asking;
@@ -17,16 +17,16 @@ use rackweave_verbs::Mtu;
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
 
-/// How often one who waits for a question looks whether to stop.
+/// How often a thread that waits for a request checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(100);
 
-/// What a command is told when a node answered something else than it was asked.
+/// Error reported to a command if a node's reply does not match the request.
 const NONSENSE: &str = "the node's answer makes no sense";
 
-/// Flows of one command at a time.
+/// Maximum flows of one command at a time.
 const FLOWS_MAX: usize = 4096;
 
-/// What a command has made and not cleared away.
+/// What a command has made and not removed.
 #[derive(Default)]
 struct Estate {
     flows: BTreeSet<u32>,
@@ -117,7 +117,7 @@ impl SwitchCore {
                 let NodeReply::Job(status) = self.ask(node, &NodeRequest::PollJob { job })? else {
                     return Err(NONSENSE.into());
                 };
-                // Perhaps one that the command started through an earlier process.
+                // Possibly a flow that the command started through an earlier process.
                 match status {
                     JobStatus::Running { .. } => estate.jobs.insert((node.0, job)),
                     _ => estate.jobs.remove(&(node.0, job)),
@@ -153,7 +153,7 @@ impl SwitchCore {
         member.ask(request).map_err(|_| gone())
     }
 
-    /// The largest MTU that the links of all `nodes` carry, and `limit` at most.
+    /// The largest MTU, up to `limit`, that the links of all `nodes` carry.
     fn mtu(&self, nodes: &[NodeId], limit: Mtu) -> Mtu {
         let of = |&node: &NodeId| self.member(node).map_or(limit, |member| member.mtu);
         nodes.iter().map(of).fold(limit, Mtu::min)
@@ -191,7 +191,7 @@ impl SwitchCore {
         })
     }
 
-    /// Takes over a flow that an earlier switch process set up. Nothing if it had ended.
+    /// Takes over a flow that an earlier switch process set up. `None` if it had ended.
     fn adopt_flow(&self, flow: &HostedFlow) -> Result<Option<u32>, String> {
         let rings: FlowRings = flow.into();
         let nodes = |rings: &[Ring]| rings.iter().map(|ring| ring.node).collect::<Vec<_>>();
@@ -217,7 +217,8 @@ impl SwitchCore {
         let (left, gone): (Vec<&Ring>, Vec<&Ring>) =
             rings.all().partition(|ring| ring.is_there(&mut site));
         if let Some(first) = gone.first() {
-            // When a flow ends all its rings are told so, and then they go, one after the other.
+            // When a flow ends, first all its rings are marked, and then they are removed one after
+            // the other.
             let over = left.iter().all(|ring| ring.has_ended(&mut site));
             self.control(|controller, site| controller.disown(site, &rings));
             let name = self.name(first.node);
@@ -229,7 +230,7 @@ impl SwitchCore {
             .map_err(|error| self.config.name_nodes(&error.to_string()))?;
         for ring in rings.all() {
             let rkey = ring.region.rkey;
-            // A node that does not answer is about to be found dead, and the flow with it.
+            // A node that does not reply will soon be detected as dead, and its flow ends then.
             let _ = self.ask(ring.node, &NodeRequest::KeepRing { rkey });
         }
         Ok(Some(id.0))
@@ -250,7 +251,7 @@ impl SwitchCore {
         self.wait_introduced(&[a.0, b.0]);
         let attributes = PairAttributes {
             mtu: self.mtu(&[a.0, b.0], mtu),
-            // For ever: a process that posts its receives late has not failed.
+            // Unlimited: a process that posts its receives late has not failed.
             rnr_retries: 7,
             ..PairAttributes::default()
         };

@@ -1,8 +1,8 @@
 //! Nodes that share memory import each other's.
 //!
-//! Each member is given the memories of the others by the thread that hears its heartbeats. So one
-//! that is slow delays nobody else who joins or goes; what needs two members to know each other
-//! waits for these two.
+//! Each member is given the memories of the others by the thread that serves its heartbeats. So a
+//! slow member does not delay others that join or leave; an operation that needs two members to
+//! know each other waits only for these two.
 
 use super::members::Shared;
 use super::{Member, SwitchCore};
@@ -14,16 +14,16 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
-/// Interval at which a waiting thread checks whether those that it waits for have gone.
+/// Interval at which a waiting thread checks whether the awaited members have left.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
-/// Who comes, goes, and is given a memory.
+/// Notifications of members that join, leave, or are given a memory.
 #[derive(Default)]
 pub(super) struct Introductions {
-    /// How often a member has come or gone.
+    /// How many times a member has joined or left.
     changes: Mutex<u64>,
     changed: Condvar,
-    /// A member has been given a memory.
+    /// Notified when a member has been given a memory.
     given: Condvar,
 }
 
@@ -32,13 +32,13 @@ impl Introductions {
         self.changes.lock().expect("no holder panics")
     }
 
-    /// A member has come or gone.
+    /// Records that a member has joined or left.
     pub fn note_change(&self) {
         *self.changes() += 1;
         self.changed.notify_all();
     }
 
-    /// Waits for up to `limit` for another number of changes than `seen`. Returns the number.
+    /// Waits for up to `limit` until the number of changes differs from `seen`. Returns the number.
     pub fn wait_for_change(&self, seen: u64, limit: Time) -> u64 {
         let waited = self
             .changed
@@ -48,11 +48,11 @@ impl Introductions {
 }
 
 impl SwitchCore {
-    /// Has a member import the memories of all others, and forget those that have gone. Only the
+    /// Has a member import the memories of all others, and forget those that have left. Only the
     /// member's own thread does that.
     ///
     /// # Errors
-    /// The first memory that it could not import. It is not tried again.
+    /// The first memory that it could not import. It is not retried.
     pub(super) fn introduce_to(&self, member: &Member) -> Result<(), String> {
         let Some(own) = &member.shared else {
             return Ok(());
@@ -77,14 +77,14 @@ impl SwitchCore {
             let theirs = other.shared.as_ref().expect("it has an origin");
             result = result.and(give((member, own), theirs));
             given().insert(origin);
-            // Whoever waits either sees it or has begun to wait.
+            // A waiting thread either sees the update or is already waiting for the notification.
             drop(self.introductions.changes());
             self.introductions.given.notify_all();
         }
         result
     }
 
-    /// Waits until those of `nodes` that there are have been given each other's memories.
+    /// Waits until the present ones of `nodes` have been given each other's memories.
     pub(super) fn wait_introduced(&self, nodes: &[NodeId]) {
         let introductions = &self.introductions;
         let mut changes = introductions.changes();
@@ -108,7 +108,7 @@ impl SwitchCore {
     }
 }
 
-/// Gives a member, who has `place`, the memory of another.
+/// Gives a member, whose memory is `place`, the memory of another.
 fn give((member, place): (&Member, &Shared), other: &Shared) -> Result<(), String> {
     handover::send(&place.channel, b"memory", &[other.descriptor.as_fd()])
         .map_err(|error| error.to_string())?;

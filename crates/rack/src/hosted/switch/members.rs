@@ -1,4 +1,4 @@
-//! Nodes that have joined: asking them, hearing their heartbeats, and what happens when one goes.
+//! Nodes that have joined: requests, heartbeats, and cleanup when one leaves.
 
 use super::{SwitchCore, SwitchEvent};
 use crate::build::Address;
@@ -19,24 +19,24 @@ pub(in crate::hosted) struct Member {
     pub node: NodeId,
     pub pid: u32,
     pub mtu: Mtu,
-    /// Its memory, if it shares it: the name in packets and the descriptor.
+    /// Its memory, if it shares it: the origin in packets and the descriptor.
     pub shared: Option<Shared>,
     connection: Mutex<Connection>,
     closer: Closer,
     alive: AtomicBool,
-    /// How long an answer may take.
+    /// Time limit for a reply.
     patience: Time,
     delays: Mutex<Delays>,
-    /// Threads whose questions are about to be asked or answered, and counted.
+    /// Threads whose requests are about to be sent or replied to, and counted.
     waiting: AtomicU32,
-    /// The memories of others that it has been given, by their names.
+    /// The memories of others that it has been given, by their origins.
     pub(super) given: Mutex<BTreeSet<u16>>,
-    /// Why it is no longer asked, if that is so.
+    /// Why it gets no more requests, if that is so.
     cause: OnceLock<String>,
 }
 
-/// For how long a node's answers have kept what it takes part in waiting, and until when that was
-/// counted. A quarter of the time that passes is deducted.
+/// How long a node's replies have delayed the flows that it is a member of, and the time until
+/// which that was counted. A quarter of the elapsed time is deducted.
 struct Delays {
     total: Time,
     at: Instant,
@@ -46,7 +46,7 @@ struct Delays {
 pub(in crate::hosted) struct Shared {
     pub origin: Origin,
     pub descriptor: OwnedFd,
-    /// On which others' descriptors go to it.
+    /// The channel on which others' descriptors are sent to it.
     pub channel: UnixStream,
 }
 
@@ -81,9 +81,9 @@ impl Member {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Asks the node for the controller, which has others wait for the answer: flows that the node
-    /// is a member of. Nothing if it does not answer in time, or was slow at too many questions:
-    /// then it counts as dead.
+    /// Sends the node a request of the controller for which others wait: the flows that the node is
+    /// a member of. `None` if it does not reply in time, or was slow at too many requests: then it
+    /// counts as dead.
     pub fn ask_counted(&self, request: &NodeRequest) -> Option<NodeReply> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let reply = self.ask(request);
@@ -91,10 +91,10 @@ impl Member {
         reply.ok()
     }
 
-    /// Asks the node.
+    /// Sends the node a request.
     ///
     /// # Errors
-    /// Why it has not answered in time: then it counts as dead.
+    /// Why it has not replied in time: then it counts as dead.
     pub fn ask(&self, request: &NodeRequest) -> Result<NodeReply, String> {
         let mut connection = self.connection.lock().expect("no holder panics");
         if !self.is_alive() {
@@ -109,8 +109,8 @@ impl Member {
                 self.alive.store(false, Ordering::Relaxed);
                 why
             })?;
-        // Who waits is also kept waiting by a heartbeat that is answered late. Questions are asked
-        // one after the other, so no time is counted twice.
+        // A heartbeat that is answered late delays waiting threads as well. Requests are sent one
+        // after the other, so no time is counted twice.
         let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
         if is_counted && self.count(asked.elapsed()) {
             self.cut_because("it took too long to answer, question after question");
@@ -122,20 +122,21 @@ impl Member {
     fn count(&self, took: Time) -> bool {
         let mut delays = self.delays.lock().expect("no holder panics");
         let deducted = delays.at.elapsed() / 4;
-        // Any answer may take so long on a busy machine.
+        // On a busy machine any reply may take so long.
         let slow = took.saturating_sub(self.patience / 64);
         delays.total = delays.total.saturating_sub(deducted) + slow;
         delays.at = Instant::now();
         delays.total > self.patience
     }
 
-    /// As [`Self::cut`]. The cause comes first: who waits for an answer sees the end at once.
+    /// As [`Self::cut`]. The cause is set first: a thread that waits for a reply sees the end at
+    /// once.
     fn cut_because(&self, why: &str) {
         let _first = self.cause.set(why.to_owned());
         self.cut();
     }
 
-    /// No more questions: the connection ends now.
+    /// Ends the connection now; no more requests are sent.
     pub fn cut(&self) {
         self.alive.store(false, Ordering::Relaxed);
         self.closer.close();
@@ -143,13 +144,13 @@ impl Member {
 }
 
 impl SwitchCore {
-    /// Hears a member's heartbeats until it goes or the switch stops, then cleans up after it.
+    /// Serves a member's heartbeats until it leaves or the switch stops, then cleans up after it.
     pub fn keep(&self, member: &Arc<Member>, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let heartbeat = self.config.hosted().heartbeat();
         let mut seen = 0;
         let why = loop {
             if self.is_stopped() {
-                // It joins again when a switch is back.
+                // It rejoins when a switch is running again.
                 let _ = member.ask(&NodeRequest::Farewell);
                 break None;
             }
@@ -159,7 +160,7 @@ impl SwitchCore {
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
                 Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
-            // Where that fails, the next heartbeat does, too, or packets will.
+            // If this fails, the next heartbeat fails too, or packets will.
             let _ = self.introduce_to(member);
             seen = self.introductions.wait_for_change(seen, heartbeat);
         };
@@ -174,13 +175,13 @@ impl SwitchCore {
         });
     }
 
-    /// A member has gone: its port is unplugged, its flows end, its memory is forgotten.
+    /// Handles the loss of a member: unplugs its port, ends its flows, forgets its memory.
     fn lose(&self, member: &Arc<Member>) {
         let node = member.node;
         let port = Address::of_node(node).port;
         self.pump.relink(|machine| machine.plug(port, None));
-        // Flows that wait for another member hold up no others, but they hold up the node's coming
-        // back: what is taken apart then would be its successor's.
+        // Flows that wait for another member do not delay other flows, but they do delay the node's
+        // return: otherwise, resources of its successor would be removed.
         let flows = self.controller.flows_losing(node);
         self.for_each_flow(flows, |flow| {
             self.control(|controller, site| controller.flow_node_died(site, flow, node));
@@ -189,8 +190,8 @@ impl SwitchCore {
         self.dismiss(member);
     }
 
-    /// Ends a member's connection; its name is free, if it had it. The others forget its memory,
-    /// each when it is next spoken to.
+    /// Ends a member's connection and frees its name, if it held it. Each of the others forgets its
+    /// memory at its next request.
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
         member.cut();
         if let Some(shared) = &member.shared {

@@ -1,4 +1,4 @@
-//! What the switch reports of flows, and who is told: each flow by a thread of its own, so that one
+//! Dispatches the switch's reports on flows: each flow is handled by its own thread, so that a flow
 //! that waits for a member delays no other.
 
 use super::{SwitchCore, abort_on_panic};
@@ -11,14 +11,14 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::Duration as Time;
 
-/// How often the minder looks whether to stop.
+/// How often the minder checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
-/// Threads that act on flows at a time, for one cause. If so many flows wait for members, further
-/// ones wait for them.
+/// Maximum threads that handle flows at a time, for one cause. If so many flows wait for members,
+/// further flows wait for them.
 const THREADS_MAX: usize = 64;
 
-/// Tells the minder that the switch has something for the controller.
+/// Notifies the minder that the switch has reports for the controller.
 #[derive(Default)]
 pub(super) struct News {
     is_there: Mutex<bool>,
@@ -31,7 +31,7 @@ impl News {
         self.told.notify_one();
     }
 
-    /// Waits for news, for a while.
+    /// Waits for news, up to a limit.
     fn wait(&self) {
         let is_there = self.is_there.lock().expect("no holder panics");
         let waited = self
@@ -41,7 +41,7 @@ impl News {
     }
 }
 
-/// Reports that wait for their flow, of flows that a thread acts on.
+/// Queued reports, by flow, for flows that a thread is handling.
 #[derive(Default)]
 pub(super) struct Reports(Mutex<BTreeMap<FlowId, VecDeque<FlowDigest>>>);
 
@@ -50,14 +50,14 @@ impl Reports {
         self.0.lock().expect("no holder panics")
     }
 
-    /// Keeps a report. Returns the number of threads that are at work if another one is needed, for
-    /// this flow.
+    /// Queues a report. Returns the number of running threads if another one is needed, for this
+    /// flow.
     fn put(&self, flow: FlowId, digest: FlowDigest) -> Option<usize> {
         let mut all = self.lock();
         let threads = all.len();
         let is_new = !all.contains_key(&flow);
         let waiting = all.entry(flow).or_default();
-        // What a node has done twice is known already, so this stays short.
+        // A repeated event of a node is already queued, so the queue stays short.
         if !waiting.contains(&digest) {
             waiting.push_back(digest);
         }
@@ -76,7 +76,7 @@ impl Reports {
 }
 
 impl SwitchCore {
-    /// Takes the switch's news to the controller.
+    /// Passes the switch's reports to the controller.
     pub(super) fn mind<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while !self.is_stopped() {
             self.news.wait();
@@ -99,7 +99,7 @@ impl SwitchCore {
         }
     }
 
-    /// Acts on flows, on several at a time, until all is done.
+    /// Calls `act` for flows, several at a time, until all are done.
     pub(super) fn for_each_flow(&self, flows: Vec<FlowId>, act: impl Fn(FlowId) + Sync) {
         let next = AtomicUsize::new(0);
         let work = || {

@@ -2,10 +2,10 @@
 //! connections of nodes and commands.
 //!
 //! Threads: the *pump* drives the switch and never blocks; the *minder* takes the switch's reports
-//! and has each flow act on its own by another thread; the *acceptor* accepts connections; and
-//! every node and every command has a thread for its requests. They all act with one controller,
-//! which has a lock for each flow (`rackweave_controller::flows`): a node that is slow to answer
-//! delays the flows that it is a member of and who asks for them, and nobody else.
+//! and has each flow handled by its own thread; the *acceptor* accepts connections; and every node
+//! and every command has a thread for its requests. They all use one controller, which has a lock
+//! for each flow (`rackweave_controller::flows`): a slow node delays only the flows that it is a
+//! member of and the commands that request them.
 
 mod acceptor;
 mod commands;
@@ -42,40 +42,40 @@ use site::Asking;
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
 
-/// The name of the switch's memory in packets. Those of nodes count from one.
+/// The origin of the switch's memory in packets. Those of nodes count from one.
 const SWITCH_ORIGIN: Origin = Origin(u16::MAX - 1);
 
 /// Bytes of Ethernet payload in a VXLAN packet.
 const UDP_MTU: usize = rackweave_link::in_process::MTU;
 
-/// What a switch's process is started with.
+/// Options of a switch's process.
 pub struct SwitchOptions {
-    /// The rack.
+    /// The configuration of the rack.
     pub config: RackConfig,
-    /// Where the controller listens, if not where the configuration says.
+    /// The controller's listening address, if not that of the configuration.
     pub listen: Option<SocketAddr>,
 }
 
-/// What happens at the switch, for those who watch it.
+/// Events of the switch, for observers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SwitchEvent {
-    /// A node belongs to the rack.
+    /// A node has joined the rack.
     Joined {
         /// Its name.
         node: String,
         /// How its packets reach the switch.
         link: LinkKind,
     },
-    /// A node has gone.
+    /// A node has left.
     Left {
         /// Its name.
         node: String,
-        /// Nothing if it left in good order.
+        /// The cause; `None` if it left regularly.
         why: Option<String>,
     },
-    /// Somebody was not let in.
+    /// A connection was refused.
     Refused {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
@@ -112,7 +112,7 @@ impl SwitchMachine {
     }
 }
 
-/// What the threads of a switch's process share.
+/// State shared by the threads of a switch's process.
 pub(super) struct SwitchCore {
     pub config: RackConfig,
     pub runtime: Runtime,
@@ -123,11 +123,11 @@ pub(super) struct SwitchCore {
     controller: Controller,
     news: Arc<News>,
     reports: Reports,
-    /// Who has joined, by node.
+    /// The members, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
-    /// How often each node has joined.
+    /// How many times each node has joined.
     joins: Vec<AtomicU64>,
-    /// Tells this process from those before and after it.
+    /// Distinguishes this process from earlier and later ones.
     instance: u64,
     origins: AtomicU16,
     jobs: AtomicU64,
@@ -155,7 +155,8 @@ pub struct SwitchProcess {
 }
 
 impl SwitchCore {
-    /// Acts with the controller, who may ask nodes and wait for their answers.
+    /// Calls `act` with the controller, which may send requests to nodes and wait for their
+    /// replies.
     pub fn control<R>(&self, act: impl FnOnce(&Controller, &mut dyn Site) -> R) -> R {
         act(&self.controller, &mut Asking(self))
     }
@@ -198,7 +199,7 @@ fn open_hub(config: &RackConfig, memory: &Memory, pool: &Pool) -> Result<Option<
 }
 
 impl SwitchProcess {
-    /// Prepares a switch: nobody has joined yet.
+    /// Prepares a switch: no node has joined yet.
     ///
     /// # Errors
     /// A bad configuration, a missing key, an address in use, another switch in the same folder.
@@ -274,20 +275,20 @@ impl SwitchProcess {
         })
     }
 
-    /// Where the controller listens.
+    /// The address at which the controller listens.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Reads its keys and the list of revoked ones again. New connections are checked against them,
-    /// and existing ones whose keys are revoked or have expired are closed. Returns the names of
-    /// the peers of those.
+    /// Rereads its keys and the list of revoked ones. New connections are checked against them, and
+    /// existing ones whose keys are revoked or have expired are closed. Returns the names of the
+    /// peers of those.
     ///
     /// # Errors
-    /// A file is missing or not in order. Nothing has changed then.
+    /// A file is missing or invalid. Nothing has changed then.
     pub fn read_keys(&self) -> Result<Vec<String>, HostedError> {
         let security = security(&self.core.config.hosted(), CONTROLLER_NAME)?;
         self.listener.set_security(security);
@@ -304,19 +305,20 @@ impl SwitchProcess {
         Ok(closed)
     }
 
-    /// Has `tap` see every packet at the switch.
+    /// Shows every packet at the switch to `tap`.
     pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
         let core = &self.core;
         core.pump
             .with(|machine| machine.station.switch.set_tap(tap));
     }
 
-    /// The memory in which the switch's packets have their payloads, for a capture.
+    /// The memory with the payloads of the switch's packets, for a capture.
     pub fn memory(&self) -> &Memory {
         &self.core.memory
     }
 
-    /// Serves the rack until `stop`; then says farewell to all nodes. `watch` hears what happens.
+    /// Serves the rack until `stop`; then sends farewell to all nodes. Events are passed to
+    /// `watch`.
     pub fn run(&self, stop: &AtomicBool, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let core = &self.core;
         let acceptor = acceptor::Acceptor {

@@ -1,4 +1,4 @@
-//! The rack as the controller sees it: a switch here, nodes elsewhere that are asked.
+//! The rack as the controller sees it: a local switch, and remote nodes that get requests.
 
 use super::{Member, SwitchCore};
 use crate::build::Address;
@@ -13,8 +13,8 @@ use rackweave_verbs::{
 };
 use std::sync::Arc;
 
-/// Asks the nodes. No lock is held meanwhile that is wanted for others than the node that is asked,
-/// but for a flow's that it is a member of (`rackweave_controller::flows`).
+/// Sends requests to the nodes. Meanwhile it holds no lock that is needed for other nodes, except
+/// that of a flow with the node as a member (`rackweave_controller::flows`).
 pub(super) struct Asking<'a>(pub &'a SwitchCore);
 
 impl Site for Asking<'_> {
@@ -82,15 +82,15 @@ impl Site for Asking<'_> {
     }
 }
 
-/// A node's NIC, by question and answer. What touches memory is the node's own business and is
-/// refused here.
+/// A node's NIC, accessed by requests and replies. Verbs on memory are up to the node itself and
+/// are refused here.
 struct RemoteVerbs(Arc<Member>);
 
 impl Verbs for RemoteVerbs {
     fn create_pd(&mut self) -> PdId {
         match self.0.ask_counted(&NodeRequest::CreatePd) {
             Some(NodeReply::Pd(pd)) => pd,
-            // The next verb will say that the node does not answer.
+            // The next verb will report that the node does not reply.
             _ => PdId(u32::MAX),
         }
     }

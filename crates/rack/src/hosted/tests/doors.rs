@@ -1,4 +1,4 @@
-//! Who is let in, and whose packets.
+//! Admission of nodes, and authentication of packets.
 
 use super::*;
 use messages::{NodeHello, NodeReply, NodeRequest, PURPOSE_NODE};
@@ -56,7 +56,7 @@ fn whose_key_is_revoked_is_cut_off_and_nobody_else() {
                     nodes.iter().map(|node| node.joined).collect::<Vec<_>>()
                 };
                 eventually("b has gone", || joined(&mut client) == [true, false]);
-                // With files that are not in order all stays as it was.
+                // With invalid files nothing changes.
                 std::fs::write(keys.join("revoked"), "nonsense").unwrap();
                 assert!(switch.read_keys().is_err());
                 assert_eq!(joined(&mut client), [true, false]);
@@ -72,7 +72,7 @@ fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
     rack.run(|stop| {
         let mut client = HostedRack::connect(&rack.config).unwrap();
         client.wait_for_nodes(Time::from_secs(10)).unwrap();
-        // Its socket is taken too, which is seen first.
+        // Its socket is taken too, which is detected first.
         let error = rack.node("a").unwrap().run(stop, &|_| {}).unwrap_err();
         assert!(error.to_string().contains("in use"), "{error}");
         let error = rack.node("other").err().expect("no such node");
@@ -87,7 +87,7 @@ fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
     });
 }
 
-/// A packet of an acknowledgement in VXLAN, from `source` by its own words.
+/// A packet of an acknowledgement in VXLAN, with `source` as its claimed source.
 fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
     use rackweave_base::{Memory, Payload, Psn, Qpn};
     use rackweave_wire::{
@@ -112,7 +112,7 @@ fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
     bytes
 }
 
-/// Says that it is node b, whose packets come from `udp`.
+/// Joins as node b, claiming that its packets come from `udp`.
 fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
     let hello = NodeHello {
         link: LinkKind::Udp,
@@ -131,14 +131,14 @@ fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
     made.unwrap().0
 }
 
-/// Answers the question for a token.
+/// Replies to the request for a token.
 fn prove(connection: &mut Connection, token: [u8; 16]) {
     let asked = connection.receive(Time::from_secs(10)).unwrap();
     assert!(matches!(asked, Some(NodeRequest::Prove)), "{asked:?}");
     connection.send(&NodeReply::Token(Some(token))).unwrap();
 }
 
-/// The token that comes to a socket: the end of the datagram.
+/// The token that arrives at a socket: the end of the datagram.
 fn token_at(socket: &UdpSocket) -> [u8; 16] {
     let mut datagram = [0; 100];
     socket.set_read_timeout(Some(Time::from_secs(10))).unwrap();
@@ -150,7 +150,7 @@ fn token_at(socket: &UdpSocket) -> [u8; 16] {
 fn a_claimed_address_has_to_be_proven() {
     let rack = Rack::new("claims", LinkKind::Udp);
     while_running(run_switch(&rack), || {
-        // Where node b will be says b: so far somebody else is there, who says nothing.
+        // The address that node b claims: so far it belongs to another, silent socket.
         let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
         let at = victim.local_addr().unwrap();
         for guess in [[0; 16], [0xff; 16]] {
@@ -159,7 +159,7 @@ fn a_claimed_address_has_to_be_proven() {
             let cut = liar.receive::<NodeRequest>(Time::from_secs(10));
             assert!(cut.is_err(), "{cut:?}");
         }
-        // With the right token it is let in.
+        // With the right token it is admitted.
         let mut connection = join_at(&rack, at);
         let (first, second) = (token_at(&victim), token_at(&victim));
         assert_ne!(first, second, "each has a token of its own");
@@ -193,7 +193,7 @@ fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
     let hosted = rack.config.hosted();
     while_running(run_switch(&rack), || {
         while_running(run_node(&rack, "a"), || {
-            // Node b is one that lies.
+            // Node b forges packets.
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             let mut connection = join_at(&rack, socket.local_addr().unwrap());
             prove(&mut connection, token_at(&socket));
@@ -225,7 +225,7 @@ fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
                 };
                 sent(&tunnelled(other, hosted.vni), "drop_foreign_source_mac");
                 sent(&tunnelled(half, hosted.vni), "drop_foreign_source_ip");
-                // With its own addresses it comes as far as the lanes, where it has none.
+                // With its own addresses its packet reaches the lanes, where it has none.
                 sent(&tunnelled(own, hosted.vni), "drop_unknown_qp");
                 sent(&tunnelled(own, hosted.vni + 1), "udp_wrong_vni");
                 sent(b"short", "udp_truncated");

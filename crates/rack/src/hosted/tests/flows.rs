@@ -1,4 +1,4 @@
-//! Flows, and who dies under them.
+//! Flows, and processes that die while they run.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn items_pass_through_udp() {
     items_pass(LinkKind::Udp);
 }
 
-/// A flow without end: its jobs.
+/// An endless flow with its jobs.
 pub fn endless(rack: &mut HostedRack) -> (HostedFlow, [(NodeId, u64); 2]) {
     let flow = rack
         .create_flow(&[NodeId(0)], &[NodeId(1)], ITEM as u32, 256 << 10)
@@ -118,7 +118,7 @@ fn what_cannot_be_taken_over_is_broken_off_at_once() {
                 let error = error.unwrap_err().to_string();
                 assert!(error.contains("b no longer has its rings"), "{error}");
                 let (node, job) = jobs[1];
-                // Long before orphans are given up.
+                // Long before orphans are aborted.
                 eventually("the producer is told", || {
                     client.poll_job(node, job).unwrap() == broken_off()
                 });
@@ -150,7 +150,7 @@ fn a_node_whose_connection_was_cut_breaks_its_flows_off_when_it_is_back() {
                 });
                 let status = client.flow_status(flow.id).unwrap();
                 assert!(matches!(status, FlowStatus::Aborted { .. }), "{status:?}");
-                // Long before orphans are given up.
+                // Long before orphans are aborted.
                 for (node, job) in jobs {
                     eventually("both ends are told", || {
                         client.poll_job(node, job).unwrap() == broken_off()
@@ -232,7 +232,7 @@ fn another_switch_process_takes_a_flow_over() {
                         .unwrap();
                     assert_eq!(over.id, HostedFlow::OVER);
                     assert_eq!(client.flow_status(over.id).unwrap(), FlowStatus::Unknown);
-                    // A second time it is refused, and nothing happens to the flow.
+                    // A second take-over is refused, and the flow is not affected.
                     let mut other = HostedRack::connect(&rack.config).unwrap();
                     let again = other.reconnect(&mut [&mut flow.clone()], limit);
                     let error = again.unwrap_err().to_string();

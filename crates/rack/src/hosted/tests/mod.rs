@@ -1,5 +1,5 @@
-//! A hosted rack on threads: each has its own memory, and they meet only on links and control
-//! connections, as processes do.
+//! A hosted rack on threads: each has its own memory, and they communicate only over links and
+//! control connections, as processes do.
 
 mod doors;
 mod flows;
@@ -197,7 +197,7 @@ impl Rack {
     }
 }
 
-/// Runs `count` items from node a to node b, and demands that both ends say so.
+/// Runs `count` items from node a to node b, and asserts that both ends report so.
 fn run_flow(rack: &mut HostedRack, count: u64) -> HostedFlow {
     let flow = rack
         .create_flow(&[NodeId(0)], &[NodeId(1)], ITEM as u32, 256 << 10)
@@ -223,7 +223,8 @@ fn run_flow(rack: &mut HostedRack, count: u64) -> HostedFlow {
         let result = json!(count);
         assert_eq!(status, JobStatus::Done { result });
     }
-    // The consumer may know it before the switch has its acknowledgement and tells the controller.
+    // The consumer may know it before the switch has its acknowledgement and reports to the
+    // controller.
     eventually("the flow is over", || {
         rack.flow_status(flow.id).unwrap() == FlowStatus::Ended
     });
@@ -239,7 +240,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A process on a thread, to be stopped alone.
+/// Runs a process on a thread, to be stopped separately.
 fn while_running<R>(run: impl FnOnce(&AtomicBool) + Send, act: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,13 +1,13 @@
-//! A process of which a thread panics ends, so that its supervisor restarts it.
+//! A process in which a thread panics ends, so that its supervisor restarts it.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// Says that this process is the one that is to panic.
+/// Set in the environment of the process that is to panic.
 const CHILD: &str = "RACKWEAVE_TEST_PANICS";
 
-/// A job that panics while it has the node's machine.
+/// A job that panics while it holds the node's machine.
 struct Clumsy;
 
 impl Jobs for Clumsy {
@@ -36,7 +36,7 @@ fn a_process_that_panics_ends() {
         }
     };
     let _ = child.kill();
-    // A zombie would have gone on until it was killed.
+    // A process that survives the panic of a thread runs until it is killed.
     let signal = ended.map(|status| status.signal());
     assert_eq!(signal, Some(Some(rustix::process::Signal::ABORT.as_raw())));
 }

@@ -1,12 +1,12 @@
-//! Control connections that pass a proxy, which keeps what nodes say for a while.
+//! Control connections through a proxy, which can hold back what nodes send.
 
 use super::Time;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// An address that leads to the controller at `control`. Before anything that a node says is passed
-/// on, `hold` is called.
+/// An address that leads to the controller at `control`. `hold` is called before anything that a
+/// node sends is forwarded.
 pub fn proxy(control: SocketAddr, hold: impl Fn() + Clone + Send + 'static) -> SocketAddr {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = proxy.local_addr().unwrap();
@@ -14,7 +14,7 @@ pub fn proxy(control: SocketAddr, hold: impl Fn() + Clone + Send + 'static) -> S
         while let Ok((node, _)) = proxy.accept() {
             let hold = hold.clone();
             std::thread::spawn(move || {
-                // Without a switch there is nobody to talk to.
+                // Without a switch there is no peer to connect to.
                 if let Ok(controller) = TcpStream::connect(control) {
                     pass_on(node, controller, hold);
                 }
@@ -42,15 +42,15 @@ fn pass_on(mut node: TcpStream, mut controller: TcpStream, hold: impl Fn()) {
     });
 }
 
-/// Lets a node's answers pass, or keeps them.
+/// Forwards a node's replies, or holds them back.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
 #[derive(Default)]
 struct GateState {
-    /// How many answers may still pass, if the gate is about to close.
+    /// How many replies may still pass, if the gate is about to close.
     left: Option<u64>,
-    /// Whether an answer is kept.
+    /// Whether a reply is held back.
     is_keeping: bool,
 }
 
@@ -74,14 +74,14 @@ impl Gate {
         }
     }
 
-    /// Closes after so many answers.
+    /// Closes after `answers` replies.
     pub fn close_after(&self, answers: u64) {
         let mut state = self.0.0.lock().unwrap();
         state.left = Some(answers);
         state.is_keeping = false;
     }
 
-    /// Waits until an answer is kept.
+    /// Waits until a reply is held back.
     pub fn wait_until_it_keeps(&self) {
         let (state, changed) = &*self.0;
         let limit = Time::from_secs(15);

@@ -1,11 +1,11 @@
-//! Nodes that are slow, but never so slow that a single answer is late.
+//! Nodes that are slow, but never so slow that a single reply is late.
 
 use super::proxy::proxy;
 use super::*;
 use std::sync::Mutex;
 
-/// Node b answers every question, the heartbeats too, just before it would count as dead. When a
-/// flow is made with it, tens of such answers are wanted.
+/// Node b replies to every request, including heartbeats, just before it would count as dead.
+/// Making a flow with it takes tens of such replies.
 #[test]
 fn a_node_that_is_slow_at_every_question_is_taken_for_dead() {
     let mut rack = Rack::new("slow", LinkKind::Udp);

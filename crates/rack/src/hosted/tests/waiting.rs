@@ -1,4 +1,4 @@
-//! Who waits for a node that does not answer yet, and who does not; and what happens meanwhile.
+//! Operations that wait for a node that has not replied yet, and operations that must not.
 
 use super::flows::endless;
 use super::proxy::{Gate, proxy};
@@ -9,7 +9,7 @@ const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 const S: NodeId = NodeId(2);
 
-/// A rack with one more node, whose nodes may keep an answer for long.
+/// A rack with one more node, whose nodes may delay a reply for long.
 fn patient(name: &str, link: LinkKind) -> Rack {
     let mut rack = Rack::new(name, link);
     rack.config.node.push(NodeConfig::new("s", Role::Compute));
@@ -44,7 +44,7 @@ fn await_no_lanes(client: &mut HostedRack) {
     });
 }
 
-/// Another command, on a thread, and whether it is done.
+/// Runs another command on a thread, whose handle shows whether it is done.
 fn meanwhile<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     rack: &'scope Rack,
@@ -54,8 +54,9 @@ fn meanwhile<'scope, R: Send + 'scope>(
     scope.spawn(move || act(&mut client))
 }
 
-/// While a flow is set up with node s, and another is taken down that s was a member of, s keeps
-/// its answers. Others set flows up, use and close them, join, and die, before s says a word.
+/// While a flow is set up with node s, and another with s as a member is taken down, s holds its
+/// replies back. Other commands set up, use and close flows, and nodes join and die, before s
+/// replies.
 #[test]
 fn a_node_that_keeps_its_answers_keeps_only_its_own_flows_waiting() {
     for link in [LinkKind::SharedMemory, LinkKind::Udp] {
@@ -132,7 +133,7 @@ fn others_go_on(rack: &Rack, a: &NodeProcess, gate: &Gate) {
 }
 
 /// A command has the flow that it lost with the switch taken over, while another's is set up with
-/// node s, which keeps its answers.
+/// node s, which holds its replies back.
 #[test]
 fn a_flow_is_taken_over_while_another_waits_for_an_answer() {
     let rack = patient("regain", LinkKind::SharedMemory);
@@ -184,9 +185,9 @@ fn a_flow_is_taken_over_while_another_waits_for_an_answer() {
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
-/// Node s is cut off while a flow with it is set up, at points all over the setting up: node a, the
-/// other member, keeps its answers from that point on until s is gone. The flow is not set up, or
-/// is broken off afterwards, and nothing of it is left anywhere.
+/// Node s is disconnected while a flow with it is set up, at many points of the set-up: node a, the
+/// other member, holds its replies back from that point on until s is gone. The flow is not set up,
+/// or is aborted afterwards, and nothing of it is left anywhere.
 #[test]
 fn a_member_that_dies_while_its_flow_is_set_up_takes_the_flow_along() {
     let rack = patient("midway", LinkKind::Udp);
@@ -200,7 +201,8 @@ fn a_member_that_dies_while_its_flow_is_set_up_takes_the_flow_along() {
         while_running(run(&s), || {
             while_running(run(&a), || {
                 let mut client = HostedRack::connect(&rack.config).unwrap();
-                // As either end: the last question is another one. Some fifty are asked in all.
+                // As either end, since the last request differs. There are some fifty requests in
+                // all.
                 let points = (0..72).step_by(6);
                 for (answers, ends) in points.flat_map(|n| [(n, [A, S]), (n, [S, A])]) {
                     let joins = 1 + refused + broken;
@@ -244,13 +246,13 @@ fn a_member_that_dies_while_its_flow_is_set_up_takes_the_flow_along() {
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
-/// Commands make and close flows at once while node s is cut off again and again. Flows without s
-/// always come about; at the end everything is free again.
+/// Commands make and close flows concurrently while node s is disconnected repeatedly. Flows
+/// without s always succeed; at the end all resources are free again.
 #[test]
 fn flows_and_deaths_at_once_leave_nothing_behind() {
     const COMMANDS: usize = 4;
     let mut rack = patient("crowd", LinkKind::SharedMemory);
-    // As many as all commands may have at a time: one that is not given back is missed soon.
+    // As many as all commands may have at a time: a ring that is not freed is soon missing.
     rack.config.switch.consumer_rings = 2 * COMMANDS as u16;
     rack.config.switch.producer_rings = 2 * COMMANDS as u16;
     let switch = rack.switch();

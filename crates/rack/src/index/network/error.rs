@@ -1,10 +1,10 @@
-//! Why the switches were not given a tree.
+//! Errors of loading a tree into the switches.
 
 use rackweave_base::NodeId;
 use rackweave_controller::index::{IndexLoadError, PlanError};
 use rackweave_endpoint::index::EndpointId;
 
-/// Why the switches were not given a tree, or a client's queue pair.
+/// Why a tree was not loaded into the switches, or a client's queue pair was not added.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum IndexNetworkError {
     /// No switch of the rack runs the program.
@@ -13,7 +13,7 @@ pub enum IndexNetworkError {
          index_fat_ranges"
     )]
     NoProgram,
-    /// The index was not opened to the network.
+    /// The index has not been opened to the network.
     #[error("the index is not in the network; open it first")]
     NotOpen,
     /// Tree nodes do not fit one packet.
@@ -22,20 +22,20 @@ pub enum IndexNetworkError {
          by one packet: take smaller tree nodes or a larger MTU"
     )]
     NodeSize {
-        /// Whose tree it is.
+        /// The endpoint of the tree.
         endpoint: EndpointId,
         /// Bytes of a tree node.
         node: usize,
         /// Bytes of a packet's payload.
         mtu: u32,
     },
-    /// A load is under way.
+    /// A load is in progress.
     #[error("the switches are being loaded; end that first")]
     Loading,
     /// There is no such node.
     #[error("{0:?} is not in the rack")]
     NoNode(NodeId),
-    /// There is no plan for these trees.
+    /// No plan can be made for these trees.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The controller refused.

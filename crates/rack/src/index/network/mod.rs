@@ -1,21 +1,21 @@
-//! The index in the network: which tree nodes the switches know, and how that stays true.
+//! The index in the network: which tree nodes the switches know, and how that stays correct.
 //!
-//! An [`IndexNetwork`] stands between the endpoints' trees and the controller. A load of the
-//! switches goes
+//! An [`IndexNetwork`] mediates between the endpoints' trees and the controller. A load of the
+//! switches has these steps:
 //!
-//! 1. each endpoint tells what its upper levels look like ([`rackweave_endpoint::btree`]);
+//! 1. each endpoint reports the outline of its upper levels ([`rackweave_endpoint::btree`]);
 //! 2. the controller plans what to keep of them, by how often keys are asked for;
-//! 3. the endpoints pin every tree node that the plan leads to, or say that it is not there any
-//!    more, and what leads there then leads to its parent;
+//! 3. the endpoints pin every tree node that the plan leads to, or report that it no longer exists;
+//!    entries that lead there then lead to its parent;
 //! 4. the switches' idle bank is filled, some entries at a time, while the other one serves;
-//! 5. the banks change places, and when no query of before can be under way any more, what only
-//!    the old bank led to is unpinned.
+//! 5. the banks are swapped, and when no earlier query can be in flight any more, what only the old
+//!    bank led to is unpinned.
 //!
-//! So whatever a switch says was pinned before it could say it, and stays so until nobody can have
-//! heard it any more.
+//! So every tree node that a switch leads to was pinned before the switch could lead there, and
+//! stays pinned until no query can still be led there.
 //!
-//! An endpoint that starts again is a server with another number. What switches know of the one
-//! before leads nobody to the new one: queries of other servers' numbers get the root.
+//! An endpoint that restarts is a server with another number. Entries for its predecessor lead no
+//! query to it: queries with other servers' numbers get the root.
 
 mod error;
 mod outlines;

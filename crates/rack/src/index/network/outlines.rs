@@ -1,4 +1,4 @@
-//! What the endpoints' trees look like, as the controller wants it.
+//! Outlines of the endpoints' trees, in the controller's form.
 
 use rackweave_controller::index::{Inner, TreeOutline};
 use rackweave_endpoint::btree::{OutlineNode, Tree};
@@ -9,12 +9,12 @@ use std::collections::HashMap;
 pub(super) struct Outlines {
     /// By server.
     pub trees: Vec<TreeOutline>,
-    /// Of the same trees: the epoch of every tree node that was seen or pointed to.
+    /// Of the same trees: the epoch of every tree node that was visited or pointed to.
     epochs: Vec<HashMap<u32, u32>>,
 }
 
 impl Outlines {
-    /// Looks at trees, each with its server's number; at most `most` inner tree nodes of each.
+    /// Outlines of trees, each with its server's number; at most `most` inner tree nodes of each.
     pub fn of<'a>(trees: impl Iterator<Item = (u16, &'a Tree)>, most: usize) -> Self {
         let (trees, epochs) = trees
             .map(|(server, tree)| outline(server, tree, most))

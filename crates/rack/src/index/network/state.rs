@@ -19,16 +19,16 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// What an index gives to the network, and when.
+/// What an index loads into the network, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexNetworkSpec {
-    /// What is loaded at most; what all switches have room for if nothing is said.
+    /// Limits of what is loaded; `None`: the capacity of all switches.
     pub limits: Option<PlanLimits>,
-    /// Inner tree nodes that an endpoint tells of at most.
+    /// Maximum inner tree nodes in an endpoint's outline.
     pub outline_max: usize,
     /// Tree nodes that one step loads into each switch.
     pub step: usize,
-    /// How long a packet may be under way in the network.
+    /// Maximum lifetime of a packet in the network.
     pub grace: Duration,
 }
 
@@ -43,29 +43,29 @@ impl Default for IndexNetworkSpec {
     }
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadProgress {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     Rest,
-    /// Queries of before may be under way until this moment; nothing can be done before.
+    /// Earlier queries may be in flight until this moment; nothing can be done before.
     Wait(Instant),
     /// There is more to load.
     More,
-    /// What was loaded serves since this step.
+    /// The loaded plan serves since this step.
     Serves,
 }
 
-/// What the switches have been given.
+/// What the switches have been loaded with.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NetworkSummary {
-    /// Plans that came to serve.
+    /// Plans that have been put into service.
     pub loads: u64,
-    /// Tree nodes that some entry leads to.
+    /// Tree nodes that an entry leads to.
     pub targets: usize,
-    /// Of all plans: those that were no longer there when they were to be pinned.
+    /// Of all plans: tree nodes that no longer existed when they were to be pinned.
     pub gone: u64,
-    /// The plan that was made last.
+    /// The most recent plan.
     pub plan: PlanSummary,
 }
 
@@ -83,21 +83,21 @@ struct Server {
 enum State {
     Rest,
     Loading,
-    /// The plan before this one may still lead somebody.
+    /// The previous plan may still lead queries.
     Retiring(Instant),
 }
 
-/// An index in the network. What it says to the switches it asks of the controller of the rack that
-/// it is given; always the same one.
+/// An index in the network. Its requests to the switches go to the controller of the rack that is
+/// passed in; always the same one.
 #[derive(Debug)]
 pub struct IndexNetwork {
     spec: IndexNetworkSpec,
     limits: PlanLimits,
-    /// By endpoint; nothing for those that are down.
+    /// By endpoint; `None` for those that are down.
     servers: Vec<Option<Server>>,
-    /// By endpoint: the first key that its tree ever had. For a planted bug.
+    /// By endpoint: the first key that its tree ever had. For an injected bug.
     first_rkeys: HashMap<EndpointId, Rkey>,
-    /// Where the plan that is loaded, or serves, is pinned.
+    /// The set of pins of the plan that is loaded, or serves.
     pins: usize,
     state: State,
     /// The plan that is being loaded, and the one that serves.
@@ -105,13 +105,13 @@ pub struct IndexNetwork {
     active: Option<Box<IndexPlan>>,
     /// Numbers of servers that plans may name.
     named: Vec<u16>,
-    /// What clients were heard to ask for since weights were taken.
+    /// Keys that clients were seen to ask for since weights were taken.
     asked: KeyWeights,
     summary: NetworkSummary,
 }
 
 impl IndexNetwork {
-    /// Nothing is known of any endpoint, and no query is led.
+    /// An index without endpoints; no query is led.
     ///
     /// # Errors
     /// If no switch of the rack leads queries.
@@ -134,20 +134,20 @@ impl IndexNetwork {
         })
     }
 
-    /// What may be loaded at most.
+    /// Limits of what is loaded.
     pub fn limits(&self) -> &PlanLimits {
         &self.limits
     }
 
-    /// What the switches have been given.
+    /// What the switches have been loaded with.
     pub fn summary(&self) -> &NetworkSummary {
         &self.summary
     }
 
-    /// An endpoint serves from now on, under a number that no plan names.
+    /// Adds an endpoint that serves from now on, under a number that no plan names.
     ///
     /// # Errors
-    /// If the switches have no room.
+    /// If the switches lack capacity.
     pub fn add_server(
         &mut self,
         rack: &Rack,
@@ -184,8 +184,8 @@ impl IndexNetwork {
         Ok(())
     }
 
-    /// An endpoint does not serve any more: its clients' queue pairs are forgotten, and what plans
-    /// say of it leads nobody.
+    /// Removes an endpoint that no longer serves: its clients' queue pairs are forgotten, and
+    /// entries of plans for it lead no query.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -205,11 +205,11 @@ impl IndexNetwork {
         })?)
     }
 
-    /// A client's queue pair is connected to an endpoint, whose end it names: queries on it are
-    /// led from now on.
+    /// Adds a client's queue pair that is connected to an endpoint, whose end it names: queries on
+    /// it are led from now on.
     ///
     /// # Errors
-    /// If the switches have no room, or tree nodes do not fit packets of `mtu` bytes.
+    /// If the switches lack capacity, or tree nodes do not fit packets of `mtu` bytes.
     pub fn add_pair(
         &mut self,
         rack: &Rack,
@@ -246,7 +246,7 @@ impl IndexNetwork {
         Ok(())
     }
 
-    /// A client's queue pair is gone: queries on it are dropped from now on.
+    /// Removes a client's queue pair: queries on it are dropped from now on.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -270,20 +270,20 @@ impl IndexNetwork {
         })?)
     }
 
-    /// What all switches have counted since they started.
+    /// The counters of all switches since they started.
     pub fn counters(&self, rack: &Rack) -> IndexCounters {
         rack.ask(IndexCountersOf {})
     }
 
-    /// Clients have asked for these keys, and each stands for so many questions.
+    /// Records that clients have asked for these keys; each stands for `each` queries.
     pub fn note_asked(&mut self, keys: &[u64], each: u32) {
         let mut asked = KeyWeights::from_samples(keys);
         asked.fade(each.into());
         self.asked.add(&asked);
     }
 
-    /// What the switches have counted since the last call, and what requests were for, and what
-    /// clients were heard to ask for.
+    /// The counts of the switches since the last call, and the keys of requests and those that
+    /// clients were seen to ask for.
     pub fn take_weights(&mut self, rack: &Rack) -> KeyWeights {
         let mut weights = rack.ask(TakeIndexHits {});
         weights.add(&core::mem::take(&mut self.asked));
@@ -296,11 +296,11 @@ impl IndexNetwork {
         weights
     }
 
-    /// Plans what is to be in the switches, pins it, and begins to load it: [`step`](Self::step)
-    /// goes on. [`LoadProgress::Wait`] if the one before has not been retired yet.
+    /// Plans what to load into the switches, pins it, and begins to load it: [`step`](Self::step)
+    /// continues. [`LoadProgress::Wait`] if the previous plan has not been retired yet.
     ///
     /// # Errors
-    /// If a load is under way, or there is no room.
+    /// If a load is in progress, or there is no capacity.
     pub fn begin_load(
         &mut self,
         rack: &Rack,
@@ -317,8 +317,8 @@ impl IndexNetwork {
         self.place(rack, plan, &outlines)
     }
 
-    /// Goes on as [`step`](Self::step) does; at rest, when the adapter wants to know, tells it what
-    /// was asked for, and begins to load what it finds worth while.
+    /// Continues as [`step`](Self::step) does; when idle, and when the adapter's interval is over,
+    /// passes it the weights, and begins to load what it finds worthwhile.
     ///
     /// # Errors
     /// As for [`begin_load`](Self::begin_load) and [`step`](Self::step).
@@ -341,9 +341,9 @@ impl IndexNetwork {
         }
     }
 
-    /// What the trees of all who have keys look like.
+    /// The outlines of the trees of all endpoints that have keys.
     fn outlines(&self) -> Outlines {
-        // Whoever has no keys has a tree with any bounds.
+        // An endpoint without keys has a tree with arbitrary bounds.
         let servers = self.servers.iter().flatten();
         let servers = servers.filter(|server| server.shard.part().is_some());
         Outlines::of(
@@ -379,7 +379,7 @@ impl IndexNetwork {
         Ok(LoadProgress::More)
     }
 
-    /// Pins what a plan leads to; returns what cannot be.
+    /// Pins what a plan leads to; returns what cannot be pinned.
     fn pin(&self, bank: usize, targets: &[Target], outlines: &Outlines) -> Vec<Target> {
         let mut gone = Vec::new();
         for targets in targets.chunk_by(|a, b| a.server == b.server) {
@@ -408,7 +408,7 @@ impl IndexNetwork {
         }
     }
 
-    /// Servers that plans may name have numbers that nobody else gets.
+    /// Records the servers that plans may name, so that their numbers are not reused.
     fn name(&mut self, plan: &IndexPlan) {
         let ranges = plan.fat_root.ranges.iter();
         self.named.extend(ranges.map(|range| range.server));
@@ -416,10 +416,10 @@ impl IndexNetwork {
         self.named.dedup();
     }
 
-    /// Goes on with what is under way; also gives switches that have restarted what they had.
+    /// Advances a load in progress; also reloads switches that have restarted.
     ///
     /// # Errors
-    /// If a switch refuses an entry: then the load is given up.
+    /// If a switch refuses an entry: then the load is aborted.
     pub fn step(&mut self, rack: &Rack) -> Result<LoadProgress, IndexNetworkError> {
         let loading = self.state == State::Loading;
         if !loading && let wait @ LoadProgress::Wait(_) = self.retire(rack) {
@@ -458,7 +458,7 @@ impl IndexNetwork {
         Ok(LoadProgress::Serves)
     }
 
-    /// When nobody can be led by the plan before this one any more, what it had pinned is let go.
+    /// Once no query can be led by the previous plan, unpins what it had pinned.
     fn retire(&mut self, rack: &Rack) -> LoadProgress {
         let State::Retiring(until) = self.state else {
             return LoadProgress::Rest;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One thread does everything of an embedded rack: servers, switch, one client.
+/// One thread runs everything of an embedded rack: servers, switch, one client.
 struct Alone {
     rack: EmbeddedRack,
     index: IndexService,
@@ -20,7 +20,7 @@ impl Alone {
         };
         let rack = EmbeddedRack::new(&config).unwrap();
         let mut spec = spec(8);
-        // A server that is gone is noticed at once, since its queue pair is.
+        // A server that is gone is detected at once, since its queue pair is gone, too.
         spec.attributes.timeout = Duration::from_millis(1);
         spec.attributes.retries = 2;
         let index = make(&rack, spec);

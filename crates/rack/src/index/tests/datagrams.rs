@@ -6,7 +6,7 @@ use rackweave_endpoint::index::{DatagramClient, DatagramClientConfig, DatagramSe
 use rackweave_verbs::{BindError, DatagramError, Datagrams};
 use std::net::Ipv4Addr;
 
-/// A NIC behind which a switch fills tree nodes in: any that there may be.
+/// A NIC behind which a switch fills in tree nodes: any that may exist.
 struct Hinting<'a> {
     nic: &'a mut dyn Datagrams,
     rng: &'a mut Rng,
@@ -139,7 +139,7 @@ fn datagram_spec() -> IndexSpec {
     }
 }
 
-/// Two endpoints and three clients; the packets' trace.
+/// Two endpoints and three clients; returns the packets' trace.
 fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
     let config = RackConfig {
         seed,
@@ -159,7 +159,7 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
     }
     let mut rng = Rng::new(seed);
     let (ended, begun) = (Done::default(), std::sync::Arc::new(AtomicU64::new(0)));
-    // The first client's map is old.
+    // The first client's map is outdated.
     let map = index.map();
     let other = map.with_move(HOST, DPU, KEYS / 4, KEYS / 2 - 1).unwrap();
     let old = PartitionMap::new(0, 2, other.parts().to_vec()).unwrap();

@@ -1,4 +1,4 @@
-//! An index on both kinds of rack, with moves and deaths.
+//! An index on both kinds of rack, with moves and deaths of endpoints.
 
 mod alone;
 mod datagrams;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const HOST: EndpointId = EndpointId(0);
 const DPU: EndpointId = EndpointId(1);
-/// Keys are below.
+/// Upper bound of the keys.
 const KEYS: u64 = 400;
 
 /// Polls a server thread until its endpoint has been stopped.
@@ -41,7 +41,7 @@ impl Actor for ServerActor {
     }
 }
 
-/// What an operation must answer.
+/// The expected reply to an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Expect {
     Answer(Answer),
@@ -199,7 +199,7 @@ fn make(rack: &Rack, spec: IndexSpec) -> IndexService {
 
 fn serve(rack: &mut SimulatedRack, index: &IndexService) {
     for (_, node, server) in index.index().servers() {
-        // Servers outlive everybody.
+        // Servers outlive all clients.
         rack.spawn_server(node, Box::new(ServerActor(server.clone())));
     }
 }
@@ -216,7 +216,7 @@ fn check_history(
 
 type Done = std::sync::Arc<AtomicU64>;
 
-/// The same, with somebody else there.
+/// The same, with additional actors.
 fn check_history_with(
     seed: u64,
     lengths: &'static [usize],
@@ -296,7 +296,7 @@ fn clients_of_both_kinds_see_what_they_wrote() {
     }
 }
 
-/// Moves the boundary to and fro as long as there are clients.
+/// Moves the boundary back and forth as long as there are clients.
 struct Shaker {
     coordinator: Attached<Coordinator>,
     rng: Rng,
@@ -327,7 +327,7 @@ impl Actor for Shaker {
     }
 }
 
-/// To another boundary below [`KEYS`], which may give one of both everything.
+/// To another boundary below [`KEYS`], which may give one of the two all keys.
 fn random_step(map: &PartitionMap, rng: &mut Rng) -> MoveStep {
     let boundary = map
         .part_of(HOST)

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 const COMPUTE: NodeId = NodeId(2);
 const STORAGE: NodeId = NodeId(0);
 
-/// Beyond what any test needs, on however slow a machine.
+/// More than any test needs, on however slow a machine.
 const AMPLE: Duration = Duration::from_secs(60);
 
 fn any_port() -> SocketAddr {
@@ -25,7 +25,7 @@ fn rack() -> EmbeddedRack {
     EmbeddedRack::new(&RackConfig::default()).expect("the default can be built")
 }
 
-/// Small buffers: most tests want the connection, not its speed.
+/// Small buffers: most tests need the connection, not its speed.
 fn config() -> MessagingConfig {
     MessagingConfig {
         receive_buffers: 2,
@@ -35,7 +35,7 @@ fn config() -> MessagingConfig {
     }
 }
 
-/// A listener that gives everybody enough time.
+/// A listener with a timeout long enough for every peer.
 fn listener(rack: &EmbeddedRack) -> Listener {
     let mut listener =
         Listener::bind(rack, STORAGE, any_port(), config()).expect("a free port is found");
@@ -61,7 +61,7 @@ fn finish(
     }
 }
 
-/// Polls until something is so.
+/// Polls until a condition holds.
 fn poll_until(listener: &mut Listener, mut done: impl FnMut(&mut Listener) -> bool) {
     while !done(listener) {
         listener.poll();
@@ -93,7 +93,7 @@ fn check_traffic(compute: MessageConnection, storage: MessageConnection) {
     }
 }
 
-/// All that the other end of a stream says, to its end.
+/// All bytes that the other end of a stream sends, until its end.
 fn hear(listener: &mut Listener, stream: &mut TcpStream) -> Vec<u8> {
     stream.set_nonblocking(true).expect("a stream");
     let mut heard = Vec::new();

@@ -1,4 +1,4 @@
-//! Peers that are no units, or units of elsewhere, or too many.
+//! Peers that are not units, units of other racks, or too many units.
 
 use super::*;
 use crate::EmbeddedRack;
@@ -79,8 +79,9 @@ fn a_server_of_another_protocol_is_recognised() {
     assert!(error.to_string().contains("`HTTP/1.1 400 Bad`"), "{error}");
 }
 
-/// Ten thousand open a stream and say nothing. 64 are waited for, and the oldest hears that it is
-/// busy when one more comes: a unit comes in meanwhile, and when they are gone nothing is left.
+/// Ten thousand peers open a stream and send nothing. The listener waits for 64 of them, and
+/// refuses the oldest as busy when one more arrives: a unit can connect meanwhile, and when they
+/// have left nothing remains.
 #[test]
 fn half_open_streams_keep_nobody_out() {
     const STRANGERS: u64 = 10_000;
@@ -112,7 +113,7 @@ fn half_open_streams_keep_nobody_out() {
     assert_eq!(listener.counters().ended, PENDING_MAX as u64 - 1);
 }
 
-/// Those who have shown that they are of this rack keep their places.
+/// Units that have proven that they are of this rack are not evicted.
 #[test]
 fn units_that_are_known_are_not_turned_away() {
     let rack = rack();
@@ -146,7 +147,7 @@ fn who_says_nothing_is_told_that_time_is_over() {
     check_alive(&rack, &mut listener);
 }
 
-/// What a unit of this rack says first.
+/// The first message of a unit of this rack.
 fn hello(rack: &EmbeddedRack) -> Vec<u8> {
     let unit = Unit::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
     let now = unit.node.now();
@@ -156,7 +157,7 @@ fn hello(rack: &EmbeddedRack) -> Vec<u8> {
     dialer.poll_send().expect("it begins")
 }
 
-/// One who has said a sound Hello, and heard an Offer.
+/// A peer that has sent a valid Hello, and received an Offer.
 fn greet(rack: &EmbeddedRack, listener: &mut Listener) -> TcpStream {
     let mut stream = TcpStream::connect(listener.local_addr()).expect("it listens");
     stream.write_all(&hello(rack)).expect("it is there");
@@ -171,7 +172,7 @@ fn greet(rack: &EmbeddedRack, listener: &mut Listener) -> TcpStream {
     stream
 }
 
-/// A sound Hello, and then nonsense, nothing or the end.
+/// A valid Hello, and then invalid bytes, nothing or the end.
 #[test]
 fn who_says_hello_and_no_more_leaves_nothing() {
     let rack = rack();
@@ -188,7 +189,7 @@ fn who_says_hello_and_no_more_leaves_nothing() {
     check_alive(&rack, &mut listener);
 }
 
-/// A unit at a node dials; what becomes of it.
+/// A unit at a node dials; returns the outcome.
 fn dial_from(
     rack: &EmbeddedRack,
     listener: &mut Listener,
@@ -204,7 +205,7 @@ fn dial_from(
 }
 
 /// One peer opens connections without end, and is refused at its quota. Another one is served
-/// meanwhile, and the first again when it has let one go.
+/// meanwhile, and the first again when it has closed one.
 fn check_quota(quota: PeerQuota, fit: usize) {
     let other = NodeId(3);
     let rack = rack();
@@ -233,7 +234,7 @@ fn check_quota(quota: PeerQuota, fit: usize) {
     let (compute, storage) = dial_from(&rack, &mut listener, other).expect("another peer");
     check_traffic(compute, storage);
 
-    // The compute unit goes, and the storage unit still has its end: its memory is not free.
+    // The compute unit has left, but the storage unit still has its end: its memory is not free.
     let (compute, storage) = greedy.pop().expect("at least one");
     drop(compute);
     let again = dial_from(&rack, &mut listener, COMPUTE).map(drop);
@@ -270,7 +271,7 @@ fn a_peer_takes_no_more_memory_than_one_may_have() {
     );
 }
 
-/// Handshakes that have come to a sound Hello count: they may become connections at any time.
+/// Handshakes with a valid Hello count: they may become connections at any time.
 #[test]
 fn handshakes_under_way_count() {
     let rack = rack();

@@ -1,4 +1,4 @@
-//! Units that mean well.
+//! Units that follow the protocol.
 
 use super::*;
 use crate::EmbeddedRack;
@@ -32,7 +32,7 @@ fn in_two_threads() {
     });
 }
 
-/// Each unit has sizes of its own; of channels there are as many as both want.
+/// Each unit has sizes of its own; the number of channels is the smaller of both.
 #[test]
 fn sizes_may_differ() {
     let rack = rack();
@@ -75,8 +75,8 @@ fn both_units_may_be_at_one_node() {
     check_traffic(compute, storage);
 }
 
-/// The NICs have room for one connection. So whatever has ended, in whichever way, has given all of
-/// it back.
+/// The NICs have capacity for one connection. So whatever has ended, in any way, has freed all its
+/// resources.
 #[test]
 fn nothing_is_held_by_those_who_are_gone() {
     let mut small = RackConfig::default();
@@ -86,7 +86,7 @@ fn nothing_is_held_by_those_who_are_gone() {
     let mut listener = listener(&rack);
     for round in 0..4 {
         let (compute, storage) = connect(&rack, &mut listener);
-        // A second one does not fit at the compute unit, which tells the storage unit.
+        // A second one does not fit at the compute unit, which notifies the storage unit.
         let mut second = dialing(&rack, &listener);
         let error = finish(&mut listener, &mut second).expect_err("there is no room");
         assert!(error.to_string().contains("regions already"), "{error}");
@@ -95,7 +95,7 @@ fn nothing_is_held_by_those_who_are_gone() {
         });
         check_traffic(compute, storage);
 
-        // A compute unit that goes away when its end is made.
+        // A compute unit that leaves when its end has been made.
         let mut dialing = dialing(&rack, &listener);
         while rack.node_at(COMPUTE).poll(|nic| spare_region(nic, &rack)) {
             listener.poll();
@@ -130,7 +130,7 @@ fn a_listener_that_goes_says_so() {
     let mut listener = listener(&rack);
     let mut early = dialing(&rack, &listener);
     let compute = finish(&mut listener, &mut early).expect("nothing is in the way");
-    // Its Hello is answered, and no more.
+    // Its Hello is answered, and nothing else.
     let mut late = dialing(&rack, &listener);
     poll_until(&mut listener, |listener| {
         let _ = late.poll();
@@ -143,7 +143,7 @@ fn a_listener_that_goes_says_so() {
         }
     };
     assert!(error.to_string().contains("listens no more"), "{error}");
-    // Nobody had accepted the other.
+    // The other connection had not been accepted.
     let (_up, mut down) = compute.split();
     let closed = down[0].receive(&mut Vec::new()).expect_err("it is closed");
     assert_eq!(closed.by, ClosedBy::Peer);
@@ -188,7 +188,7 @@ fn waiting_ends() {
     let after = Duration::from_millis(5);
     let error = listener.accept(after).expect_err("nobody dials");
     assert!(matches!(error, ConnectError::TimedOut { after: limit } if limit == after));
-    // The system takes the stream, but nobody answers.
+    // The system accepts the stream, but the peer does not answer.
     let address = listener.local_addr();
     let error = dial(&rack, COMPUTE, address, config(), after).expect_err("no answer");
     let due = match &error {
@@ -196,7 +196,7 @@ fn waiting_ends() {
             error: HandshakeError::TimedOut { due, .. },
             ..
         } => Some(*due),
-        // The machine was so slow that not even the stream was there.
+        // The machine was so slow that not even the stream was connected.
         ConnectError::Connect { .. } => None,
         other => panic!("{other}"),
     };

@@ -1,4 +1,4 @@
-//! The switches' part of an index follows what is asked for, while its servers are served.
+//! Adapts the switches' part of an index to the load while its servers are served.
 
 use crate::index::network::{IndexNetwork, IndexNetworkError, LoadProgress};
 use crate::{Index, Rack};
@@ -8,21 +8,21 @@ use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::IndexClient;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// How long is waited between two steps of a load: queries go on between them.
+/// Interval between two steps of a load: queries continue between them.
 const STEP_EVERY: Duration = Duration::from_micros(50);
 
-/// A connection remembers one key in so many of those that it READs: switches count only what they
-/// lead, by ranges.
+/// A connection samples one key in `SAMPLED` of those that it READs: switches count only the
+/// queries that they lead, by ranges.
 pub(super) const SAMPLED: u32 = 16;
 
-/// Who has the switches loaded.
+/// Starts and advances loads of the switches.
 #[derive(Debug)]
 pub(super) struct Adapting {
     config: AdapterConfig,
     adapter: Mutex<Adapter>,
-    /// When there is something to do next, in nanoseconds of the rack's clock.
+    /// When the next step is due, in nanoseconds of the rack's clock.
     next: AtomicU64,
-    /// Keys that connections remembered since the last look.
+    /// Keys that connections have sampled since the last check.
     asked: Mutex<Vec<u64>>,
     failed: Mutex<Option<IndexNetworkError>>,
 }
@@ -43,7 +43,7 @@ impl Adapting {
         now.as_nanos() >= self.next.load(Ordering::Relaxed)
     }
 
-    /// Takes the keys that a client remembers, if the next look is due.
+    /// Takes the keys that a client has sampled, if the next check is due.
     pub fn take_sample(&self, now: Instant, client: &mut IndexClient) {
         if self.is_due(now) {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,8 +51,8 @@ impl Adapting {
         }
     }
 
-    /// Looks whether what the switches know is still what is asked for most, and has them load what
-    /// is worth while: one step of it, if one is due and nobody else is at it. Never waits.
+    /// Checks whether the switches still know what is asked for most, and loads what is worthwhile:
+    /// one step, if one is due and no other thread is doing it. Never waits.
     pub fn look(&self, now: Instant, rack: &Rack, index: &Mutex<Index>) {
         if !self.is_due(now) {
             return;
@@ -83,7 +83,7 @@ impl Adapting {
         self.next.store(next.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Why it failed last, if it has since this was asked last.
+    /// The last failure since the previous call, if any.
     pub fn take_error(&self) -> Option<IndexNetworkError> {
         match self.failed.try_lock() {
             Ok(mut failed) => failed.take(),
@@ -93,7 +93,7 @@ impl Adapting {
     }
 }
 
-/// A plan with nothing known of what is asked for: switches count only what they lead.
+/// A plan without knowledge of the load: switches count only the queries that they lead.
 fn first_plan(network: &mut IndexNetwork, rack: &Rack) -> Result<LoadProgress, IndexNetworkError> {
     match network.step(rack)? {
         LoadProgress::Rest => network.begin_load(rack, &KeyWeights::default()),

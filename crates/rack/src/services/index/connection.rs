@@ -14,31 +14,31 @@ use std::collections::{HashSet, VecDeque};
 
 /// One thread's connection to an index, from one node.
 ///
-/// The first calls wait for their answer, within [`IndexConnection::time_limit`], and drive the
+/// The blocking calls wait for their reply, within [`IndexConnection::time_limit`], and drive the
 /// rack meanwhile: [`get`](Self::get), [`insert`](Self::insert), [`update`](Self::update),
-/// [`put`](Self::put), [`delete`](Self::delete), [`scan`](Self::scan). Throughput is in many
-/// operations at a time: [`begin`](Self::begin) takes one, up to 64 of them, and
-/// [`poll`](Self::poll) gets on with all and gives the next answer.
+/// [`put`](Self::put), [`delete`](Self::delete), [`scan`](Self::scan). Throughput comes from many
+/// operations in flight: [`begin`](Self::begin) begins one, up to 64 of them, and
+/// [`poll`](Self::poll) advances all and returns the next reply.
 ///
-/// Whoever polls or waits also has the index's servers answer, if they are free. So no server
-/// thread is needed; [`IndexService::serve`] is there for those who want some. Dropped, a
-/// connection waits for nothing: a write that is under way may or may not be done.
+/// A thread that polls or waits also runs the index's servers if they are free. So no server thread
+/// is needed; [`IndexService::serve`] is for programs that want some. A connection that is dropped
+/// waits for nothing: a pending write may or may not be done.
 #[derive(Debug)]
 pub struct IndexConnection {
-    /// Always there, until it is dropped.
+    /// `Some` until it is dropped.
     client: Option<Client>,
     service: IndexService,
     node: Node,
     time_limit: Duration,
-    /// Answers that came while another one was waited for.
+    /// Replies that arrived while the caller waited for another one.
     replies: VecDeque<Reply>,
-    /// Operations that nobody waits for any more.
+    /// Operations that were abandoned.
     given_up: HashSet<Ticket>,
 }
 
 const THERE: &str = "a connection has its client until it is dropped";
 
-/// What it is made of.
+/// The client for each kind of connection.
 #[derive(Debug)]
 pub(super) enum Client {
     Connected(Box<Attached<IndexClient>>),
@@ -99,7 +99,7 @@ impl IndexConnection {
     /// The value of a key, if it has one.
     ///
     /// # Errors
-    /// If no answer came, or the index is damaged.
+    /// If no reply arrived, or the index is damaged.
     pub fn get(&mut self, key: u64) -> Result<Option<Value>, CallError> {
         match self.execute(&Op::Get { key })? {
             Answer::Value(value) => Ok(value),
@@ -107,15 +107,15 @@ impl IndexConnection {
         }
     }
 
-    /// Gives a key that has no value one. False if it has one, which stays as it is.
+    /// Gives a key without a value one. Returns false if it has one, which is not changed.
     ///
     /// # Errors
-    /// If the value is too long, the index full, or no answer came.
+    /// If the value is too long, the index is full, or no reply arrived.
     pub fn insert(&mut self, key: u64, value: &[u8]) -> Result<bool, CallError> {
         Ok(!self.write(&Op::Insert { key, value })?)
     }
 
-    /// Gives a key that has a value another one. False if it has none, and gets none.
+    /// Replaces the value of a key that has one. Returns false if it has none; then it gets none.
     ///
     /// # Errors
     /// As for [`IndexConnection::insert`].
@@ -123,7 +123,7 @@ impl IndexConnection {
         self.write(&Op::Update { key, value })
     }
 
-    /// Gives a key a value. Whether it had one before.
+    /// Sets a key's value. Returns whether it had one before.
     ///
     /// # Errors
     /// As for [`IndexConnection::insert`].
@@ -131,7 +131,7 @@ impl IndexConnection {
         self.write(&Op::Put { key, value })
     }
 
-    /// Takes a key's value away. False if it had none.
+    /// Removes a key's value. Returns false if it had none.
     ///
     /// # Errors
     /// As for [`IndexConnection::insert`].
@@ -140,10 +140,10 @@ impl IndexConnection {
     }
 
     /// The entries of these keys, at most `limit`, in the order of the direction. Each leaf of the
-    /// tree is seen at one moment, the whole range is not.
+    /// tree is read at one moment; the whole range is not.
     ///
     /// # Errors
-    /// If the range ends before it begins, no answer came, or the index is damaged.
+    /// If the range ends before it begins, no reply arrived, or the index is damaged.
     pub fn scan(
         &mut self,
         keys: RangeInclusive<u64>,
@@ -169,15 +169,15 @@ impl IndexConnection {
         }
     }
 
-    /// Any operation, waited for.
+    /// Executes any operation and waits for its reply.
     ///
     /// # Errors
-    /// If it is not begun, fails, or no answer came in time.
+    /// If it is not begun, fails, or no reply arrived in time.
     pub fn execute(&mut self, op: &Op<'_>) -> Result<Answer, CallError> {
         self.execute_within(op, self.time_limit)
     }
 
-    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    /// The same with another time limit; [`FOREVER`](crate::services::FOREVER) is none.
     ///
     /// # Errors
     /// As for [`IndexConnection::execute`].
@@ -219,7 +219,7 @@ impl IndexConnection {
     /// together travel together.
     ///
     /// # Errors
-    /// If 64 are under way, the value is too long, or a range ends before it begins.
+    /// If 64 are pending, the value is too long, or a range ends before it begins.
     pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, BeginError> {
         let (len, limit) = (op.value().len(), self.service.value_max());
         if len > limit as usize {
@@ -228,7 +228,7 @@ impl IndexConnection {
         self.client.as_mut().expect(THERE).begin(op)
     }
 
-    /// Advances all pending operations and gives the next answer, of any operation. Never waits.
+    /// Advances all pending operations and returns the next reply, of any operation. Never waits.
     pub fn poll(&mut self) -> Option<Reply> {
         if self.replies.is_empty() {
             self.advance();
@@ -236,8 +236,8 @@ impl IndexConnection {
         self.replies.pop_front()
     }
 
-    /// Waits for the answer of one operation, within a time limit. Without one it is still under
-    /// way: wait again, poll, or [`abandon`](Self::abandon) it.
+    /// Waits for the reply to one operation, within a time limit. If it returns `None` the
+    /// operation is still pending: wait again, poll, or [`abandon`](Self::abandon) it.
     pub fn wait(&mut self, ticket: Ticket, limit: Duration) -> Option<Reply> {
         let node = self.node.clone();
         wait_within(&node, limit, || self.take(ticket))
@@ -249,7 +249,7 @@ impl IndexConnection {
         self.replies.remove(at)
     }
 
-    /// Advances all pending operations: true if anything happened.
+    /// Advances all pending operations; returns true if anything happened.
     pub fn advance(&mut self) -> bool {
         if let Some(Client::Connected(client)) = &mut self.client {
             self.service.take_sample(&self.node, client);
@@ -265,7 +265,7 @@ impl IndexConnection {
         came | served
     }
 
-    /// Nobody will want to know what comes of an operation.
+    /// Abandons an operation: its reply will be discarded.
     pub fn abandon(&mut self, ticket: Ticket) {
         match self.replies.iter().position(|r| r.ticket == ticket) {
             Some(at) => drop(self.replies.remove(at)),
@@ -273,30 +273,30 @@ impl IndexConnection {
         }
     }
 
-    /// Connects anew to an endpoint that was restarted, or whose connection broke. What was under
-    /// way to it ends with an error.
+    /// Reconnects to an endpoint that was restarted, or whose connection broke. Operations pending
+    /// there end with an error.
     ///
     /// # Errors
-    /// If the endpoint is dead, or there is no room.
+    /// If the endpoint is dead, or there is no capacity.
     pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
         match self.client.as_mut().expect(THERE) {
             Client::Connected(client) => Ok(self.service.attach(client, endpoint)?),
-            // Nothing is kept that could have broken.
+            // There is no connection state that could have broken.
             Client::Datagrams(_) => Ok(()),
         }
     }
 
-    /// How long calls that wait do so.
+    /// The time limit of blocking calls.
     pub fn time_limit(&self) -> Duration {
         self.time_limit
     }
 
-    /// Changes that; it is [`TIME_LIMIT`] at first.
+    /// Changes the time limit; it is [`TIME_LIMIT`] at first.
     pub fn set_time_limit(&mut self, limit: Duration) {
         self.time_limit = limit;
     }
 
-    /// What its operations have seen.
+    /// Statistics of its operations.
     pub fn statistics(&self) -> ClientStatistics {
         match self.client.as_ref().expect(THERE) {
             Client::Connected(client) => client.statistics(),
@@ -304,7 +304,7 @@ impl IndexConnection {
         }
     }
 
-    /// What its READs have seen; nothing if it makes none.
+    /// Statistics of its READs; `None` if it makes none.
     pub fn reader_statistics(&self) -> ReaderStatistics {
         match self.client.as_ref().expect(THERE) {
             Client::Connected(client) => client.reader_statistics(),
@@ -312,12 +312,12 @@ impl IndexConnection {
         }
     }
 
-    /// The node that it is at.
+    /// The connection's node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// What it leads to.
+    /// The index that it is connected to.
     pub fn service(&self) -> &IndexService {
         &self.service
     }
@@ -337,10 +337,10 @@ impl Drop for IndexConnection {
     }
 }
 
-/// An operation that a task awaits: given up if that does not.
+/// An operation that a task awaits: abandoned if the task drops it.
 struct Awaited<'a> {
     connection: &'a mut IndexConnection,
-    /// Nothing once its answer is there.
+    /// `None` once its reply has arrived.
     ticket: Option<Ticket>,
 }
 

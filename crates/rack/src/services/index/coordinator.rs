@@ -1,4 +1,4 @@
-//! Who moves keys between the endpoints of an index.
+//! The coordinator that moves keys between the endpoints of an index.
 
 use super::{IndexService, IndexServiceError};
 use crate::services::wait_within;
@@ -8,17 +8,17 @@ use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,
 };
 
-/// Moves ranges of keys between neighbouring endpoints, when told to or by itself, while clients
-/// read and write. An index has one at most at a time.
+/// Moves ranges of keys between neighbouring endpoints, on request or automatically, while clients
+/// read and write. An index has at most one at a time.
 ///
-/// With [`CoordinatorConfig::rebalance`] it asks the endpoints now and then how busy they are, and
-/// moves keys from those with less time left to those with more; that takes somebody who
-/// [`poll`](Self::poll)s it.
+/// With [`CoordinatorConfig::rebalance`] it periodically asks the endpoints how busy they are, and
+/// moves keys from busier ones to less busy ones; for that the caller has to [`poll`](Self::poll)
+/// it.
 ///
 /// [`CoordinatorConfig::rebalance`]: rackweave_endpoint::index::CoordinatorConfig
 #[derive(Debug)]
 pub struct IndexCoordinator {
-    /// Always there, until it is dropped.
+    /// `Some` until it is dropped.
     coordinator: Option<Attached<Coordinator>>,
     service: IndexService,
     node: Node,
@@ -39,7 +39,7 @@ impl IndexCoordinator {
         }
     }
 
-    /// Advances the moves under way and gives the next event. Never waits.
+    /// Advances pending moves and returns the next event. Never waits.
     pub fn poll(&mut self) -> Option<CoordinatorEvent> {
         self.service.serve();
         let (node, now) = (&self.node, self.node.now());
@@ -47,17 +47,17 @@ impl IndexCoordinator {
         node.with(|nic| coordinator.poll(now, nic))
     }
 
-    /// Moves keys and waits until they have moved, in chunks, while clients go on. Returns how many
-    /// entries there were. What it has to say beside that is lost.
+    /// Moves keys in chunks and waits until they have moved, while clients continue. Returns the
+    /// number of entries moved. Other events in the meantime are lost.
     ///
     /// # Errors
-    /// If the range cannot go there, an endpoint does not answer, or it is not done in time.
+    /// If the range cannot move there, an endpoint does not answer, or the time limit expires.
     pub fn move_keys(&mut self, step: Step, limit: Duration) -> Result<u64, IndexServiceError> {
         let node = self.node.clone();
         let (mut begun, mut entries) = (false, 0);
         let ended = wait_within(&node, limit, || {
             if !begun {
-                // What is left of before; and it asks everybody where it stands at first.
+                // Drains earlier events and begins to ask all endpoints for their current state.
                 while self.poll().is_some() {}
                 match self.coordinator.as_mut().expect(THERE).begin_move(step) {
                     Ok(()) => begun = true,
@@ -80,15 +80,15 @@ impl IndexCoordinator {
         }
     }
 
-    /// The newest map that it knows.
+    /// The newest map known to it.
     pub fn map(&self) -> &PartitionMap {
         self.coordinator.as_ref().expect(THERE).map()
     }
 
-    /// Connects anew to an endpoint that was restarted.
+    /// Reconnects to an endpoint that was restarted.
     ///
     /// # Errors
-    /// If the endpoint is dead, or there is no room.
+    /// If the endpoint is dead, or there is no capacity.
     pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
         let coordinator = self.coordinator.as_mut().expect(THERE);
         Ok(self.service.attach(coordinator, endpoint)?)

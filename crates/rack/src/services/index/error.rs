@@ -1,4 +1,4 @@
-//! What can go wrong with an index, by the call that it goes wrong in.
+//! Errors of an index, by call.
 
 use crate::{IndexNetworkError, IndexSetUpError};
 use core::time::Duration;
@@ -7,22 +7,22 @@ use rackweave_endpoint::index::{
     BeginError, BeginMoveError, EndpointId, IndexError, MapError, MoveError,
 };
 
-/// Why there is no index, no way to it, or why keys did not change hands.
+/// Why an index or a connection could not be made, or keys were not moved.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum IndexServiceError {
     /// An option is out of range.
     #[error("{what} is {value}; {least} to {most} is possible")]
     OutOfRange {
-        /// Which.
+        /// The option.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// Endpoints and boundaries between them do not fit together.
+    /// The number of boundaries does not match the number of endpoints.
     #[error("{given} boundaries between endpoints; {wanted} are needed, one fewer than endpoints")]
     Boundaries {
         /// Boundaries needed.
@@ -30,10 +30,10 @@ pub enum IndexServiceError {
         /// Boundaries given.
         given: usize,
     },
-    /// Nobody to have it.
+    /// The rack has no storage node.
     #[error("the rack has no storage node to have the index; name another node")]
     NoStorage,
-    /// There can be no such tree.
+    /// The tree's parameters are invalid.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The boundaries make no partition.
@@ -42,15 +42,15 @@ pub enum IndexServiceError {
     /// It could not be set up.
     #[error(transparent)]
     SetUp(#[from] IndexSetUpError),
-    /// The switches were not given a tree.
+    /// The switches could not be loaded with a tree.
     #[error(transparent)]
     Network(#[from] IndexNetworkError),
     /// Entries could not be loaded.
     #[error("{endpoint}: {error}")]
     Load {
-        /// Whose they are.
+        /// Their endpoint.
         endpoint: EndpointId,
-        /// Why not.
+        /// The cause.
         error: TreeError,
     },
     /// A move of keys was not begun.
@@ -59,15 +59,15 @@ pub enum IndexServiceError {
     /// A move of keys ended before all had moved.
     #[error(transparent)]
     Move(#[from] MoveError),
-    /// It was not done in time. A move of keys goes on while the coordinator is polled.
+    /// It was not done in time. A move of keys continues while the coordinator is polled.
     #[error("it was not done within {after:?}")]
     TimedOut {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
 }
 
-/// Why an operation has no answer.
+/// Why an operation has no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CallError {
     /// It was not begun. Nothing was changed.
@@ -76,10 +76,10 @@ pub enum CallError {
     /// It failed; the error says whether anything was changed.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// No answer came in time. A write may or may not be done, now or later.
+    /// No reply arrived in time. A write may or may not be done, now or later.
     #[error("no answer came within {after:?}; a write may or may not be done")]
     TimedOut {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
 }

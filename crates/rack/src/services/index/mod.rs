@@ -1,5 +1,6 @@
-//! An index for a database: a B+tree over the endpoints of a rack, whose servers answer, whose
-//! memory is read, and whose upper levels switches may know (docs/index.md, docs/in-network.md).
+//! An index for a database: a B+tree over the endpoints of a rack. Servers answer requests, clients
+//! READ the endpoints' memory, and switches may hold its upper levels (docs/index.md,
+//! docs/in-network.md).
 
 mod adapting;
 mod connection;
@@ -30,21 +31,21 @@ use rackweave_endpoint::index::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Steps of a load that is waited for between two turns of who drives the rack.
+/// Steps of a blocking load between two rounds of driving the rack.
 const STEPS_AT_ONCE: usize = 64;
 
-/// How far a load has come that is waited for.
+/// The progress of a blocking load.
 enum Loading {
-    /// The switches have to be waited for.
+    /// It has to wait for the switches.
     Waits,
     /// There is more to do.
     GoesOn,
-    /// It serves.
+    /// It serves queries.
     Done(Box<NetworkSummary>),
 }
 
-/// An index of a rack: keys are 64-bit numbers, values bytes. Clones of it are the same. A rack may
-/// have several. The index goes when the last of its services and connections is dropped.
+/// An index of a rack: keys are 64-bit numbers, values bytes. Clones are the same index. A rack may
+/// have several. The index is removed when the last of its services and connections is dropped.
 #[derive(Clone, Debug)]
 pub struct IndexService(Arc<Served>);
 
@@ -54,7 +55,7 @@ struct Served {
     index: Mutex<Index>,
     servers: RwLock<Servers>,
     value_max: u32,
-    /// Who has the switches loaded, if there is a network.
+    /// Loads the switches, if there is a network.
     adapting: Option<Adapting>,
 }
 
@@ -88,19 +89,19 @@ impl Drop for Served {
 }
 
 impl IndexService {
-    /// Makes an index, which is empty.
+    /// Makes an empty index.
     ///
     /// # Errors
-    /// If an option is out of range, or a node or the switches lack room.
+    /// If an option is out of range, or a node or the switches lack capacity.
     pub fn new(rack: &Rack, options: &IndexOptions) -> Result<Self, IndexServiceError> {
         let spec = options.spec(rack.config())?;
         Self::with_spec(rack, spec, options.network, options.adapt)
     }
 
-    /// The same with every setting of endpoints. `network` and `adapt` are as in [`IndexOptions`].
+    /// The same with all settings of endpoints. `network` and `adapt` are as in [`IndexOptions`].
     ///
     /// # Errors
-    /// If the specification makes no sense, or a node or the switches lack room.
+    /// If the specification is invalid, or a node or the switches lack capacity.
     pub fn with_spec(
         rack: &Rack,
         spec: IndexSpec,
@@ -115,17 +116,17 @@ impl IndexService {
         Ok(made)
     }
 
-    /// Opens an index to the network that was not opened when it was made. What is connected
-    /// already takes part, and what will be.
+    /// Opens an index to the network that was not opened when it was made. Existing connections
+    /// take part, as will later ones.
     ///
     /// # Errors
-    /// If no switch leads queries, or has room for the endpoints and their clients.
+    /// If no switch leads queries, or has capacity for the endpoints and their clients.
     pub fn open_network(&self, spec: IndexNetworkSpec) -> Result<(), IndexSetUpError> {
         set_up::open_network(self.rack(), &mut self.index(), spec)
     }
 
-    /// An index whose endpoints are in another process, which has it as `spec` says and answers
-    /// what `way` is given by [`IndexService::answer`].
+    /// An index whose endpoints are in another process, which made it from `spec` and passes the
+    /// requests of `way` to [`IndexService::answer`].
     pub fn elsewhere(rack: &Rack, spec: IndexSpec, way: Arc<EndpointWay>) -> Self {
         Self::of(rack, Index::elsewhere(spec, way), None)
     }
@@ -142,16 +143,16 @@ impl IndexService {
         }))
     }
 
-    /// Answers what a user in another process asks of an endpoint that is here.
+    /// Answers a request from another process to an endpoint that is here.
     pub fn answer(&self, request: EndpointRequest) -> EndpointReply {
         self.index().answer(self.rack(), request)
     }
 
-    /// A connection for one thread, from `node`, that reads by `access`. Writes are requests all
-    /// the same.
+    /// A connection for one thread, from `node`, that reads by `access`. Writes are always
+    /// requests.
     ///
     /// # Errors
-    /// If the index has as many clients as it may have, or a node lacks room.
+    /// If the index has its maximum number of clients, or a node lacks capacity.
     pub fn connect(
         &self,
         node: impl Into<NodeId>,
@@ -164,8 +165,8 @@ impl IndexService {
         self.connect_with(node, config)
     }
 
-    /// The same with every setting of a client: operations at a time, parts of scans, caches,
-    /// time-outs. The longest request is as the endpoints take it, whatever the configuration says.
+    /// The same with all settings of a client: operations in flight, parts of scans, caches,
+    /// timeouts. The longest request is that of the endpoints, whatever the configuration says.
     ///
     /// # Errors
     /// As for [`IndexService::connect`].
@@ -184,10 +185,11 @@ impl IndexService {
     }
 
     /// A connection for one thread, from `node`, whose requests are UDP datagrams
-    /// ([`IndexOptions::datagrams`]): no connection is kept anywhere, and switches may lead them.
+    /// ([`IndexOptions::datagrams`]): neither side keeps connection state, and switches may lead
+    /// the requests.
     ///
     /// # Errors
-    /// If the index answers no datagrams, or the node has no port.
+    /// If the index does not answer datagrams, or the node has no port.
     pub fn connect_by_datagrams(
         &self,
         node: impl Into<NodeId>,
@@ -199,10 +201,11 @@ impl IndexService {
         Ok(IndexConnection::new(self.clone(), here, client.into()))
     }
 
-    /// Who moves keys between endpoints, at a node. Any other one of the index is to be dropped.
+    /// A coordinator that moves keys between endpoints, at a node. Any other coordinator of the
+    /// index has to be dropped first.
     ///
     /// # Errors
-    /// If a node or a server lacks room.
+    /// If a node or a server lacks capacity.
     pub fn coordinate(
         &self,
         node: impl Into<NodeId>,
@@ -213,8 +216,8 @@ impl IndexService {
         Ok(IndexCoordinator::new(self.clone(), here, made))
     }
 
-    /// A client on `node` that the caller polls, connected to all endpoints that are not
-    /// dead. It is given back by [`IndexService::release`].
+    /// A client on `node` that the caller polls, connected to all endpoints that are not dead. It
+    /// is returned by [`IndexService::release`].
     ///
     /// # Errors
     /// As for [`IndexService::connect`].
@@ -224,7 +227,7 @@ impl IndexService {
         mut config: IndexClientConfig,
     ) -> Result<Attached<IndexClient>, IndexSetUpError> {
         let mut index = self.index();
-        // Both ends must have the same.
+        // Both ends must have the same value.
         config.rpc.payload_max = index.payload_max();
         config.reader.mtu = index.spec().attributes.mtu;
         let client = IndexClient::new(index.map(), config);
@@ -258,7 +261,7 @@ impl IndexService {
         self.datagram_client_by(self.map(), node, config)
     }
 
-    /// The same with a map that may be old.
+    /// The same with a map that may be outdated.
     pub(crate) fn datagram_client_by(
         &self,
         map: PartitionMap,
@@ -279,11 +282,11 @@ impl IndexService {
         Ok(client)
     }
 
-    /// Connects a client or coordinator anew to an endpoint that was restarted, or whose connection
-    /// broke. What was under way to it ends with an error.
+    /// Reconnects a client or coordinator to an endpoint that was restarted, or whose connection
+    /// broke. Operations pending there end with an error.
     ///
     /// # Errors
-    /// If the endpoint is dead, or there is no room.
+    /// If the endpoint is dead, or there is no capacity.
     pub fn attach<T: Attach>(
         &self,
         attached: &mut Attached<T>,
@@ -292,12 +295,12 @@ impl IndexService {
         set_up::attach(self.rack(), &mut self.index(), attached, endpoint)
     }
 
-    /// Gives back a client or coordinator, and what the endpoints have for it.
+    /// Frees a client or coordinator, and its resources at the endpoints.
     pub fn release<T: Attach>(&self, attached: Attached<T>) {
         set_up::release(self.rack(), &mut self.index(), attached);
     }
 
-    /// Has the endpoints forget a client or coordinator whose node has died.
+    /// Frees the endpoints' resources of a client or coordinator whose node has died.
     pub fn forget<T>(&self, attached: &mut Attached<T>) {
         set_up::forget(self.rack(), &mut self.index(), attached);
     }
@@ -307,12 +310,12 @@ impl IndexService {
         here.ok_or(IndexSetUpError::NoNode(node))
     }
 
-    /// Loads entries into an index that is empty, without clients: much faster than inserting them.
-    /// Keys must ascend.
+    /// Loads entries into an empty index without clients: much faster than inserting them. Keys
+    /// must ascend.
     ///
     /// # Errors
-    /// If an endpoint is not empty, has no room, or keys do not ascend. What endpoints before it
-    /// got stays.
+    /// If an endpoint is not empty or lacks capacity, or keys do not ascend. Entries already loaded
+    /// into earlier endpoints stay.
     pub fn load<V: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (u64, V)>,
@@ -330,10 +333,10 @@ impl IndexService {
         Ok(())
     }
 
-    /// Has all servers that are here answer what has come. True if there was anything. The switches
-    /// are given what is asked for most meanwhile ([`IndexOptions::adapt`]). Connections do this
-    /// while they wait or poll. A program with cores for it gives a thread to this and
-    /// [`Progress::drive`](rackweave_verbs::Progress) in turn.
+    /// Has all servers that are here answer pending requests. Returns true if there were any.
+    /// Meanwhile the switches are loaded with what is asked for most ([`IndexOptions::adapt`]).
+    /// Connections do this while they wait or poll. A program with spare cores gives a thread to
+    /// this and [`Progress::drive`](rackweave_verbs::Progress) in turn.
     pub fn serve(&self) -> bool {
         let servers = self.0.servers.read();
         let servers = servers.unwrap_or_else(PoisonError::into_inner);
@@ -343,7 +346,7 @@ impl IndexService {
             let began = node.now();
             if node.poll(|nic| server.poll(began, nic)) {
                 served = true;
-                // What the rebalancer goes by; to look in vain is no work.
+                // The rebalancer uses this value; a poll that finds nothing is not work.
                 server.note_busy(node.now().since(began));
             }
             now = Some(began);
@@ -359,34 +362,34 @@ impl IndexService {
         served
     }
 
-    /// Looks whether what the switches know is still what is asked for most, and goes on loading
-    /// what is worth while, if that is due and nobody else is at it. [`IndexService::serve`] does
-    /// this; whoever has the servers polled otherwise calls it now and then.
+    /// Checks whether the switches still know what is asked for most, and continues to load what is
+    /// worthwhile, if that is due and no other thread is doing it. [`IndexService::serve`] does
+    /// this; a program that polls the servers in another way calls it now and then.
     pub fn adapt(&self, now: Instant) {
         if let Some(adapting) = &self.0.adapting {
             adapting.look(now, self.rack(), &self.0.index);
         }
     }
 
-    /// Takes what a client remembers of its keys, if the switches are soon to be looked at.
+    /// Takes the keys that a client has sampled, if the next check of the switches is due.
     fn take_sample(&self, node: &Node, client: &mut IndexClient) {
         if let Some(adapting) = &self.0.adapting {
             adapting.take_sample(node.now(), client);
         }
     }
 
-    /// Loads what the trees look like into the switches, by what is known of how often keys are
-    /// asked for, and waits until that serves. To be called when an index was loaded, and again
-    /// when much has changed at once: otherwise the switches follow by themselves.
+    /// Loads the trees' outlines into the switches, by the known frequency of keys, and waits until
+    /// they serve. To be called after an index was loaded, and again after large changes: otherwise
+    /// the switches adapt by themselves.
     ///
     /// # Errors
     /// If the index is not in the network ([`IndexOptions::network`]), its tree nodes do not fit
-    /// packets, or it is not done in time.
+    /// packets, or the time limit expires.
     pub fn load_network(&self, limit: Duration) -> Result<NetworkSummary, IndexServiceError> {
         self.load_network_by(None, limit)
     }
 
-    /// The same by other knowledge of how often keys are asked for.
+    /// The same with other weights of keys.
     ///
     /// # Errors
     /// As for [`IndexService::load_network`].
@@ -418,7 +421,7 @@ impl IndexService {
                     LoadProgress::More => Loading::GoesOn,
                 });
             }
-            // A load that somebody else began is ended first, and the one before retired.
+            // A load that another thread began is completed first, and the previous one retired.
             match progress {
                 LoadProgress::Rest => {}
                 LoadProgress::Wait(_) => return Ok(Loading::Waits),
@@ -443,35 +446,36 @@ impl IndexService {
         done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
     }
 
-    /// Why the switches could last not be given what is asked for most, if that has failed since
-    /// this was asked last. It is tried again.
+    /// Why the last automatic load of the switches failed, if one has failed since the previous
+    /// call. It is retried.
     pub fn take_network_error(&self) -> Option<IndexNetworkError> {
         self.0.adapting.as_ref()?.take_error()
     }
 
-    /// What the switches have counted of queries: how deep they led them. Nothing if the index is
-    /// not in the network.
+    /// The switches' counters of queries: how deep they led them. `None` if the index is not in the
+    /// network.
     pub fn network_counters(&self) -> Option<IndexCounters> {
         let index = self.index();
         Some(index.network()?.counters(self.rack()))
     }
 
-    /// Ends an endpoint as if its process had been killed: connections see it gone. For tests.
+    /// Ends an endpoint as if its process had been killed: connections see that it is gone. For
+    /// tests.
     pub fn kill(&self, endpoint: EndpointId) {
         set_up::kill(self.rack(), &mut self.index(), endpoint);
         self.look_up_servers();
     }
 
-    /// Starts an endpoint anew, with the keys that it had and none of their values. Connections
-    /// are to [`reconnect`](IndexConnection::reconnect).
+    /// Restarts an endpoint with the keys that it had and none of their values. Connections have to
+    /// [`reconnect`](IndexConnection::reconnect).
     ///
     /// # Errors
-    /// If its node is dead or lacks room.
+    /// If its node is dead or lacks capacity.
     pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
         self.start_anew(endpoint, None)
     }
 
-    /// The same where its memory is still there: with what its shard had when it ended.
+    /// The same where its memory is preserved: with what its shard had when it ended.
     ///
     /// # Errors
     /// As for [`IndexService::restart`], or if its tree is damaged.
@@ -499,7 +503,7 @@ impl IndexService {
         *place.unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
-    /// Who has which keys now.
+    /// The current assignment of keys to endpoints.
     pub fn map(&self) -> PartitionMap {
         self.index().map()
     }
@@ -514,7 +518,8 @@ impl IndexService {
         &self.0.rack
     }
 
-    /// The parts of it: shards, server threads, the network. Nobody can connect while it is held.
+    /// The parts of the index: shards, server threads, the network. No client can connect while it
+    /// is locked.
     pub fn index(&self) -> MutexGuard<'_, Index> {
         self.0.index.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What an index is to be.
+//! Options of an index.
 
 use super::IndexServiceError;
 use crate::config::{RackConfig, Role};
@@ -12,48 +12,47 @@ use rackweave_endpoint::index::{DatagramServerConfig, PartitionMap};
 use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_verbs::Mtu;
 
-/// The longest value that an index takes, in bytes: a request holds 65535 bytes, its own header
-/// among them.
+/// Maximum length of a value, in bytes: a request holds 65535 bytes, including its own header.
 pub const VALUE_MAX: u32 = 65_000;
 
-/// The most keys that one endpoint has room for.
+/// Maximum capacity of one endpoint, in keys.
 pub const KEYS_MAX: u64 = 1 << 31;
 
-/// Bytes of a request beside its value, more or less.
+/// Approximate bytes of a request without its value.
 const REQUEST_BYTES: u32 = 64;
 
-/// What an index is to be.
+/// Options of an index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexOptions {
-    /// The nodes whose memory and cores have it, an endpoint each; empty: the first storage node.
+    /// The nodes whose memory and cores hold it, an endpoint each; empty: the first storage node.
     pub nodes: Vec<NodeId>,
     /// The first key of each endpoint but the first, ascending: one fewer than there are nodes.
     pub boundaries: Vec<u64>,
-    /// Keys that each endpoint has room for, about: 1 to [`KEYS_MAX`].
+    /// Approximate capacity of each endpoint, in keys: 1 to [`KEYS_MAX`].
     pub keys: u64,
-    /// Bytes of the longest value, 8 to [`VALUE_MAX`]. With 8, all values have eight bytes and lie
+    /// Bytes of the longest value, 8 to [`VALUE_MAX`]. With 8, all values have eight bytes and are
     /// in the tree nodes.
     pub value_max: u32,
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
     pub node_bytes: u32,
-    /// Server threads' states of each endpoint: as many threads can serve it at a time.
+    /// Server thread states of each endpoint: as many threads can serve it at a time.
     pub threads: u16,
-    /// Clients of the index at a time.
+    /// Maximum number of concurrent clients of the index.
     pub clients: u16,
     /// Whether switches lead READs down the tree
-    /// ([`Access::InNetwork`](rackweave_endpoint::index::Access)), and what they keep of it. The
-    /// configuration has to make room: `switch.index_servers` and its neighbours.
+    /// ([`Access::InNetwork`](rackweave_endpoint::index::Access)), and what they hold of it. The
+    /// configuration has to reserve capacity: `switch.index_servers` and its neighbours.
     pub network: Option<IndexNetworkSpec>,
-    /// How the switches follow what is asked for, if they lead READs; nothing: they keep what
-    /// [`IndexService::load_network`](super::IndexService::load_network) gave them.
+    /// How the switches adapt to the load, if they lead READs; `None`: they keep what
+    /// [`IndexService::load_network`](super::IndexService::load_network) loaded.
     pub adapt: Option<AdapterConfig>,
-    /// Whether endpoints answer requests as UDP datagrams, too.
+    /// Whether endpoints also answer requests in UDP datagrams.
     pub datagrams: bool,
 }
 
 impl Default for IndexOptions {
-    /// One endpoint with room for 65536 keys with values of up to 64 bytes, for 16 clients, not in
-    /// the network; if it is put there, the switches look once a second what is asked for.
+    /// One endpoint with capacity for 65536 keys with values of up to 64 bytes, for 16 clients, not
+    /// in the network; if it is opened to the network, the switches adapt once a second.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -71,7 +70,7 @@ impl Default for IndexOptions {
 }
 
 impl IndexOptions {
-    /// The index that is wanted, on a rack with this configuration.
+    /// The specification of this index, on a rack with this configuration.
     ///
     /// # Errors
     /// If an option is out of range.
@@ -108,7 +107,7 @@ impl IndexOptions {
         let server = ServerConfig::new(1);
         let coordinators = u16::from(nodes.len() > 1);
         let server = ServerConfig {
-            // They are spread over the threads; coordinators all come to the first.
+            // Clients are spread over the threads; all coordinators use the first.
             clients_max: self.clients.div_ceil(self.threads) + coordinators,
             payload_max: server.payload_max.max(self.value_max + REQUEST_BYTES),
             ..server

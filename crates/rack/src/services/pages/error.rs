@@ -1,4 +1,4 @@
-//! What can go wrong with pages, by the call that it goes wrong in.
+//! Errors of pages, by call.
 
 use crate::config::StoreError;
 use core::time::Duration;
@@ -10,8 +10,8 @@ use rackweave_endpoint::page_store::{
 use rackweave_target::TargetError;
 use rackweave_wire::fabric::page::PageId;
 
-/// Why a rack has no pages, a node no worker, or stores were not closed in an orderly way, though
-/// what could be written has been.
+/// Why a rack has no pages, a node has no worker, or stores were not closed properly, though what
+/// could be written has been.
 #[derive(Debug, thiserror::Error)]
 pub enum PageServiceError {
     /// The switch has no page directory.
@@ -22,10 +22,10 @@ pub enum PageServiceError {
     /// The rack has pages already.
     #[error("this rack has pages already; share its page service")]
     Exists,
-    /// Nobody to have buffer frames.
+    /// The rack has no node for buffer frames.
     #[error("the rack has no compute node to have buffer frames; name nodes")]
     NoCompute,
-    /// Nobody to have a store.
+    /// The rack has no node for a store.
     #[error("the rack has no storage node to have a store; name another node")]
     NoStorage,
     /// No such node, or it is dead.
@@ -42,7 +42,7 @@ pub enum PageServiceError {
     Medium {
         /// The store.
         name: String,
-        /// Blocks that it has.
+        /// The number of its blocks.
         blocks: u64,
         /// Bytes of each.
         block_size: u32,
@@ -52,26 +52,26 @@ pub enum PageServiceError {
     /// A store of the configuration could not be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No NVMe target.
+    /// An NVMe target could not be made.
     #[error("{node:?}: {error}")]
     Target {
         /// Its node.
         node: NodeId,
-        /// Why not.
+        /// The cause.
         error: TargetError,
     },
-    /// No page directory.
+    /// The page directory could not be set up.
     #[error(transparent)]
     SetUp(#[from] PageSetUpError),
-    /// A store could not be opened (it is none of ours, or damaged), made or closed.
+    /// A store could not be opened (its format is foreign, or it is damaged), made or closed.
     #[error("store {name}: {error}")]
     AtStore {
         /// The store.
         name: String,
-        /// Why not.
+        /// The cause.
         error: PageError,
     },
-    /// The node has no pages.
+    /// The node has no buffer frames.
     #[error("{0:?} has no buffer frames; name it when the page service is made")]
     NoFrames(NodeId),
     /// All workers of the node are taken.
@@ -79,56 +79,57 @@ pub enum PageServiceError {
     AllTaken {
         /// The node.
         node: NodeId,
-        /// Its workers.
+        /// The number of its workers.
         workers: usize,
     },
-    /// The node was taken for dead and could not come back.
+    /// The node was declared dead and could not rejoin.
     #[error("{node:?} was taken for dead and could not come back: {source}")]
     Rejoin {
         /// The node.
         node: NodeId,
-        /// Why not.
+        /// The cause.
         source: PageSetUpError,
     },
-    /// No pool.
+    /// The pool could not be made.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// Stores cannot be closed while workers are in use.
     #[error("{0} workers are in use; drop them first")]
     InUse(usize),
-    /// Pages that are changed could not be written when stores were to be closed.
+    /// Changed pages could not be written when stores were to be closed.
     #[error("{node:?}: {error}")]
     Flush {
-        /// Whose pages they are.
+        /// The node whose pages they are.
         node: NodeId,
-        /// Why not.
+        /// The cause.
         error: PageError,
     },
 }
 
-/// Why a worker did not do what it was asked for.
+/// Why a call of a worker failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
-    /// It was not had within the time given: somebody holds its latch, or the storage is slow.
+    /// The page could not be fixed within the time limit: its latch is held elsewhere, or the
+    /// storage is slow.
     #[error(
         "{page} was not had within {after:?}; somebody holds its latch, or the storage is slow"
     )]
     TimedOut {
         /// The page.
         page: PageId,
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
-    /// It cannot be had.
+    /// The page cannot be fixed.
     #[error(transparent)]
     Fix(#[from] FixError),
-    /// It was had and changed, and the change was not taken, or nobody knows whether it was.
+    /// The page was fixed and changed, but the change was rejected, or its outcome is unknown.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// Changed pages could not be written home.
+    /// Changed pages could not be written to storage.
     #[error(transparent)]
     Flush(#[from] FlushError),
-    /// A page could not be allocated or freed, or its state not be read.
+    /// A page could not be allocated or freed, or its state could not be read.
     #[error(transparent)]
     Allocate(#[from] AllocateError),
     /// A store could not be opened or made.

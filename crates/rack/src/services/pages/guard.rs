@@ -1,4 +1,4 @@
-//! Guards of pages: one to read, one to change.
+//! Guards of pages: one for reading, one for changing.
 
 use super::worker::Lent;
 use super::{CommitError, PageError};
@@ -10,25 +10,26 @@ use rackweave_endpoint::page_store::PageGuard;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
-/// A page that is fixed to be read: a whole version, which stays as it is however the page goes on.
+/// A page that is fixed for reading: a complete version, which does not change even if the page
+/// does.
 ///
-/// It keeps its worker: the worker goes back to its service after the last guard. Dropped, it lets
-/// the buffer frame go.
+/// It holds its worker, which goes back to its service after the last guard. Dropping it unfixes
+/// the buffer frame.
 #[derive(Debug)]
 pub struct ReadGuard {
-    // It is dropped before the worker, which gives its latch back.
+    // It is dropped before the worker, which gives back its latch.
     guard: PageGuard,
     lent: Arc<Lent>,
 }
 
-/// A page that is fixed to be changed: its newest version, which nobody else in the rack can change
-/// or see change. As a [`ReadGuard`] it shows what is there.
+/// A page that is fixed for changing: its newest version, which no other worker in the rack can
+/// change or see changing. It can be read like a [`ReadGuard`].
 ///
-/// [`WriteGuard::commit`] publishes what was changed, opens the latch, and says whether that was
-/// done. A drop does the same and tells nobody: the latch is given back while this or another
-/// worker of the node waits or polls, and a change that is not taken is then one of
-/// [`PageWorker::losses`](super::PageWorker::losses). A drop is no undo: the bytes are changed
-/// where they lie.
+/// [`WriteGuard::commit`] publishes the changes, releases the latch, and returns whether that
+/// succeeded. A drop does the same without returning a result: the latch is given back while this
+/// or another worker of the node waits or polls, and a rejected change is then reported by
+/// [`PageWorker::losses`](super::PageWorker::losses). A drop is no undo: the bytes are changed in
+/// place.
 #[derive(Debug)]
 #[must_use = "dropped, its change is published without a word of what became of it"]
 pub struct WriteGuard(ReadGuard);
@@ -49,22 +50,22 @@ impl ReadGuard {
         self.guard.version()
     }
 
-    /// The page's bytes behind the header: a view, since the memory is registered with a NIC and
-    /// the latch keeps only those away who keep the protocol.
+    /// The page's bytes after the header: a view, since the memory is registered with a NIC and the
+    /// latch excludes only those who follow the protocol.
     #[inline]
     pub fn data(&self) -> SharedBytes<'_> {
         self.guard.data()
     }
 
-    /// The log sequence number of the page's last change that was given one, whoever made it, or
-    /// zero. After a crash it says what a page has of the log: records up to this one are in it.
+    /// The log sequence number of the page's last change that was given one, on any node, or zero.
+    /// After a crash it shows how much of the log the page contains: records up to this one.
     #[inline]
     pub fn lsn(&self) -> u64 {
         self.guard.lsn()
     }
 
-    /// Whether its version is still the newest, and nobody is about to change it. Of several guards
-    /// that were asked after the last was fixed, all from then are of one moment.
+    /// Whether its version is still the newest, and no change has begun. If several guards are
+    /// asked after the last was fixed and all return true, their versions are from one moment.
     ///
     /// # Errors
     /// If the directory cannot tell.
@@ -83,25 +84,25 @@ impl WriteGuard {
         self.0.guard.is_changed()
     }
 
-    /// The page's bytes, to be written. They are no slice, because the NIC may read them meanwhile
-    /// for a node that asked too late and throws away what it gets.
+    /// The page's bytes, for writing. They are no slice, because the NIC may read them meanwhile
+    /// for a node whose request came too late and which discards the result.
     pub fn data_mut(&mut self) -> SharedBytesMut<'_> {
         self.0.guard.data_mut()
     }
 
-    /// Changes some of the page's bytes in a copy, which is then written: the shorter the range,
-    /// the less is copied.
+    /// Changes some of the page's bytes in a copy, which is then written back: the shorter the
+    /// range, the less is copied.
     ///
     /// # Panics
-    /// If the page has not that many bytes.
+    /// If the range is beyond the end of the page.
     pub fn update<R>(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8]) -> R) -> R {
         self.0.guard.update(range, change)
     }
 
-    /// Says which record of the engine's log has this change; the page counts as changed. It leaves
-    /// this node when the log is durable up to there
+    /// Sets the record of the engine's log that contains this change; the page counts as changed.
+    /// It leaves this node when the log is durable up to there
     /// ([`RedoLog`](rackweave_endpoint::page_store::RedoLog)), so the record has to be appended
-    /// before the guard goes.
+    /// before the guard is dropped.
     ///
     /// # Panics
     /// In debug builds if the page has a higher LSN already.
@@ -109,18 +110,18 @@ impl WriteGuard {
         self.0.guard.set_lsn(lsn);
     }
 
-    /// Publishes the change and opens the latch, within the time limit of the service. When this
-    /// returns `Ok` nobody sees an older version any more.
+    /// Publishes the change and releases the latch, within the time limit of the service. After it
+    /// has returned `Ok`, no node sees an older version.
     ///
     /// # Errors
-    /// If the change was not taken, or it is not known whether it was: then it is in this node's
-    /// memory, the page stays latched, and the worker goes on asking when it is polled.
+    /// If the change was rejected, or its outcome is unknown: then it is in this node's memory, the
+    /// page stays latched, and the worker keeps asking when it is polled.
     pub fn commit(self) -> Result<(), CommitError> {
         let limit = self.0.lent.time_limit();
         self.commit_within(limit)
     }
 
-    /// The same within another time limit.
+    /// The same with another time limit.
     ///
     /// # Errors
     /// As for [`WriteGuard::commit`].
@@ -128,8 +129,8 @@ impl WriteGuard {
         self.committing(limit).wait()
     }
 
-    /// [`WriteGuard::commit`] for a task that awaits it. If the future is dropped the change is
-    /// published as if the guard had been.
+    /// [`WriteGuard::commit`] for a task that awaits it. If the future is dropped, the change is
+    /// published as if the guard had been dropped.
     pub fn commit_async(
         self,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + Unpin + 'static {

@@ -1,4 +1,4 @@
-//! Where stores are.
+//! The nodes and media of stores.
 
 use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
 use crate::config::Role;
@@ -8,7 +8,7 @@ use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_target::{Backend, MemoryBackend};
 
-/// The nodes that are to have buffer frames.
+/// The nodes that get buffer frames.
 pub(super) fn nodes_of(
     rack: &Rack,
     options: &PageOptions,
@@ -60,7 +60,7 @@ pub(super) fn of_config(
     config.store.iter().map(medium).collect()
 }
 
-/// Puts a target with its stores on each node that has any.
+/// Puts a target on each node that has stores.
 pub(super) fn add_targets(
     rack: &Rack,
     options: TargetOptions,

@@ -25,12 +25,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waiting::Waiting;
 
-/// The pages of a rack. A rack has at most one page service, for as long as it lives; clones of it
-/// are the same.
+/// The pages of a rack. A rack has at most one page service for its lifetime; clones are the same
+/// service.
 ///
-/// What a program changes is in the memory of nodes until it is flushed or evicted:
-/// [`PageService::close`] comes before a program ends. Without it the stores are as after a power
-/// cut, and what was not written home is lost.
+/// A program's changes are in the memory of nodes until they are flushed or evicted: call
+/// [`PageService::close`] before a program ends. Without it the stores are as after a power
+/// failure, and what was not written to storage is lost.
 #[derive(Clone, Debug)]
 pub struct PageService(Arc<Directory>);
 
@@ -48,19 +48,19 @@ struct Directory {
 /// The worker pools of all nodes.
 type WorkerPools = Mutex<HashMap<NodeId, WorkerPool>>;
 
-/// A node's pool, and its workers that nobody has.
+/// A node's pool, and its free workers.
 #[derive(Debug)]
 struct WorkerPool {
-    /// When the first worker is wanted.
+    /// `None` until the first worker is wanted.
     pool: Option<Arc<Pool>>,
     frames: Block,
     config: PoolConfig,
-    /// The pool before the node came back, whose log the next one has.
+    /// The pool from before the node rejoined, whose log the next one gets.
     before: Option<Arc<Pool>>,
     workers: usize,
-    /// Of one of the workers, whoever has it: says whether the node was taken for dead.
+    /// The channel of any of the workers: shows whether the node was declared dead.
     any: ChannelParts,
-    /// Of workers that nobody has had yet, the first one last.
+    /// Channels of workers that were never lent, the first one last.
     parts: Vec<ChannelParts>,
     resting: Vec<PageStore<Channel>>,
 }
@@ -71,13 +71,13 @@ impl PageService {
     ///
     /// # Errors
     /// If the rack has pages already or no page directory, a store cannot be opened, or there is no
-    /// room. If the error is [`PageServiceError::AtStore`], the rack has a directory that nobody
-    /// can use: build another one.
+    /// capacity. If the error is [`PageServiceError::AtStore`], the rack has a directory that
+    /// cannot be used: build another rack.
     pub fn new(rack: &Rack, options: &PageOptions) -> Result<Self, PageServiceError> {
         Self::set_up(rack, options, || media::of_config(rack, options))
     }
 
-    /// Gives a rack pages on these stores, in this order numbered from 0.
+    /// Gives a rack pages on these stores, numbered from 0 in this order.
     ///
     /// # Errors
     /// As for [`PageService::new`].
@@ -89,7 +89,7 @@ impl PageService {
         Self::set_up(rack, options, || Ok(stores))
     }
 
-    /// Media are opened when it is known that the rack can have pages.
+    /// Media are opened once it is known that the rack can have pages.
     fn set_up(
         rack: &Rack,
         options: &PageOptions,
@@ -100,7 +100,8 @@ impl PageService {
             return Err(PageServiceError::NoDirectory);
         }
         let nodes = media::nodes_of(rack, options)?;
-        // Another target would end the one that is there; and of two callers one comes first.
+        // A second target would end the existing one; and of two concurrent callers one must come
+        // first.
         let _alone = rack.page_set_up();
         if nodes.iter().any(|it| rack.page_ends(it.node).is_some()) {
             return Err(PageServiceError::Exists);
@@ -130,7 +131,7 @@ impl PageService {
             time_limit: options.time_limit,
         }));
         let found = service.prepare(options.prepare)?;
-        // Nobody else has the service yet.
+        // The service has not been shared yet.
         if let Some(directory) = Arc::get_mut(&mut service.0) {
             for (store, found) in directory.stores.iter_mut().zip(found) {
                 store.found = found;
@@ -139,7 +140,7 @@ impl PageService {
         Ok(service)
     }
 
-    /// Opens or formats all stores. Returns how it found them.
+    /// Opens or formats all stores. Returns the state in which it found each.
     fn prepare(&self, how: Prepare) -> Result<Vec<StoreState>, PageServiceError> {
         let first = self.0.nodes.first().copied().unwrap_or_default();
         if how == Prepare::Leave {
@@ -150,7 +151,7 @@ impl PageService {
             let format = FormatOptions {
                 store: store.number,
                 capacity: store.pages,
-                // Not from the rack's seed: two racks may have the same.
+                // Not from the rack's seed: two racks may have the same seed.
                 identity: KeyRng::system().next_u64(),
             };
             let done = match how {
@@ -171,17 +172,17 @@ impl PageService {
     /// A worker for the calling thread, at a node. Pages that it allocates are of store 0: open
     /// another one ([`PageStore::open`]) to allocate there.
     ///
-    /// It opens the store, so no guard of the same thread may have page 0 of it, or the last page
+    /// It opens the store, so no guard of the same thread may hold page 0 of it, or the last page
     /// exclusively.
     ///
-    /// If the node was taken for dead, which its workers notice by [`FixError::Fenced`], it comes
-    /// back with a new pool of empty buffer frames, which has the old one's [`Pool::log`]. Workers
-    /// and guards of before stay of the old pool.
+    /// If the node was declared dead, which its workers notice by [`FixError::Fenced`], it rejoins
+    /// with a new pool of empty buffer frames, which has the old one's [`Pool::log`]. Existing
+    /// workers and guards still belong to the old pool.
     ///
     /// [`FixError::Fenced`]: rackweave_endpoint::page_store::FixError::Fenced
     ///
     /// # Errors
-    /// If the node has no buffer frames, all its workers are taken, or it could not come back.
+    /// If the node has no buffer frames, all its workers are taken, or it could not rejoin.
     pub fn worker(&self, node: impl Into<NodeId>) -> Result<PageWorker, PageServiceError> {
         let worker = self.unopened(node.into())?;
         if self.0.opens && worker.opened() != Some(0) {
@@ -228,12 +229,13 @@ impl PageService {
         }
     }
 
-    /// All workers of a node, for programs that poll them by themselves, such as actors in virtual
-    /// time. `change` has the last word on what the node's pool is. Such workers do not go back to
-    /// the service: the node has no others until it comes back ([`PageService::rejoin`]).
+    /// All workers of a node, for programs that poll them themselves, such as actors in virtual
+    /// time. `change` makes final changes to the configuration of the node's pool. Such workers do
+    /// not go back to the service: the node has no others until it rejoins
+    /// ([`PageService::rejoin`]).
     ///
     /// # Errors
-    /// If the node has no buffer frames, or anybody has or had a worker of it.
+    /// If the node has no buffer frames, or a worker of it was ever taken.
     pub fn polled_workers(
         &self,
         node: impl Into<NodeId>,
@@ -256,12 +258,12 @@ impl PageService {
             .collect())
     }
 
-    /// Brings a node back that was taken for dead, or that has crashed and was revived, with empty
-    /// buffer frames. [`PageService::worker`] does that by itself for a node that was taken for
-    /// dead and has found out.
+    /// Brings a node back that was declared dead, or that has crashed and was revived, with empty
+    /// buffer frames. [`PageService::worker`] does that itself for a node that was declared dead
+    /// and has noticed it.
     ///
     /// # Errors
-    /// If the node has no buffer frames, is dead, or lacks room.
+    /// If the node has no buffer frames, is dead, or lacks capacity.
     pub fn rejoin(&self, node: impl Into<NodeId>) -> Result<(), PageServiceError> {
         let node = node.into();
         let mut worker_pools = self.worker_pools();
@@ -271,8 +273,8 @@ impl PageService {
         self.0.come_back(node, worker_pool)
     }
 
-    /// Writes everything home that is changed, and says in every store that it was closed. All
-    /// workers have to be dropped, and all guards. The service can be used again afterwards.
+    /// Writes all changes to storage, and marks every store as closed. All workers and guards have
+    /// to be dropped first. The service can be used again afterwards.
     ///
     /// # Errors
     /// If workers are in use, or not everything could be written: what could be has been.
@@ -292,7 +294,7 @@ impl PageService {
         if !self.0.opens {
             return Ok(());
         }
-        // A worker that is taken afterwards opens the store again, which marks it open.
+        // A worker that is taken afterwards reopens the store, which marks it open.
         for worker_pool in self.worker_pools().values_mut() {
             worker_pool.resting.iter_mut().for_each(PageStore::leave);
         }
@@ -326,17 +328,17 @@ impl PageService {
         &self.0.stores
     }
 
-    /// Bytes of a page, its header of 48 bytes included: guards show what is behind it.
+    /// Bytes of a page, including its header of 48 bytes: guards show what follows the header.
     pub fn page_size(&self) -> u32 {
         self.0.rack.config().switch.page_size
     }
 
-    /// How long calls of workers wait that are given no other time limit.
+    /// Default time limit of workers' calls.
     pub fn time_limit(&self) -> Duration {
         self.0.time_limit
     }
 
-    /// The buffer frames of a node; nothing if it has none, or nobody has had a worker there.
+    /// The buffer frames of a node; `None` if it has none, or no worker was ever taken there.
     pub fn pool(&self, node: NodeId) -> Option<Arc<Pool>> {
         self.worker_pools().get(&node)?.pool.clone()
     }
@@ -350,7 +352,7 @@ impl PageService {
 }
 
 impl Directory {
-    /// A node that was taken for dead gets a new pool and new workers.
+    /// Gives a node that was declared dead a new pool and new workers.
     fn come_back(
         &self,
         node: NodeId,
@@ -373,7 +375,8 @@ impl WorkerPool {
         Ok(Self {
             pool: None,
             config: PoolConfig {
-                // So that calls end within the time limit, and say who did not answer.
+                // Shorter than the time limit, so that calls end in time and name the peer that did
+                // not answer.
                 patience: (time_limit / 2).min(PoolConfig::PATIENCE.into()).into(),
                 seed: rack.config().seed,
                 ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)

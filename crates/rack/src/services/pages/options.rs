@@ -1,4 +1,4 @@
-//! What the pages of a rack are to be.
+//! Options of the pages of a rack.
 
 use crate::TargetOptions;
 use crate::services::TIME_LIMIT;
@@ -7,55 +7,55 @@ use rackweave_base::NodeId;
 use rackweave_controller::PageNode;
 use rackweave_target::Backend;
 
-/// Bytes of a logical block of stores that this crate makes: the smallest page.
+/// Bytes of a logical block of stores made by this crate: the smallest page.
 pub const BLOCK: u32 = 4096;
 
-/// What becomes of stores when the service begins.
+/// What to do with stores when the service starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Prepare {
-    /// A store that is there is opened, a blank medium is formatted. A damaged store is refused, as
-    /// is one of another program, another format or another page size.
+    /// An existing store is opened, a blank medium is formatted. A damaged store is refused, as is
+    /// one of another program, another format or another page size.
     #[default]
     OpenOrFormat,
     /// Stores are opened; a blank medium is refused.
     Open,
-    /// Every medium is formatted: whatever was there is gone.
+    /// Every medium is formatted: its previous contents are lost.
     Format,
     /// Nothing: workers open or format stores themselves
     /// ([`PageWorker::open`](super::PageWorker::open)).
     Leave,
 }
 
-/// What the pages of a rack are to be, beside what the configuration says of the switch
-/// (`switch.page_size`, `page_entries`, `page_workers`, `page_slots`, `page_stores`).
+/// Options of the pages of a rack, besides the settings of the switch (`switch.page_size`,
+/// `page_entries`, `page_workers`, `page_slots`, `page_stores`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageOptions {
     /// The nodes that get buffer frames and workers, and how many; empty: all compute nodes, with
-    /// as many as follow here.
+    /// the numbers below.
     pub nodes: Vec<PageNode>,
     /// Buffer frames of each compute node: 4 to 2^24, of a page each.
     pub frames: u32,
-    /// Workers of each of them: as many threads may fix pages there at a time.
+    /// Workers of each of them: the number of threads that can fix pages there at a time.
     pub workers: u16,
-    /// Requests that a worker may have under way.
+    /// Maximum pending requests of a worker.
     pub requests: u16,
     /// Pages that the switch indexes from the beginning, the first ones of each store in turn;
-    /// nothing: as many as it has room for.
+    /// `None`: as many as its capacity allows.
     pub indexed: Option<u64>,
-    /// The node whose memory has the entries of pages that the switch does not index; nothing: the
+    /// The node whose memory holds the entries of pages that the switch does not index; `None`: the
     /// first memory node, if there is one. Without one the switch must index all pages.
     pub fallback: Option<NodeId>,
-    /// Nodes that take its place, in this order, when it dies.
+    /// Nodes that replace it, in this order, when it dies.
     pub standbys: Vec<NodeId>,
     /// The size of the NVMe targets.
     pub target: TargetOptions,
-    /// Pages of a store in memory, which there is if neither the configuration nor the program
-    /// names a store.
+    /// Pages of the store in memory that is made if neither the configuration nor the program names
+    /// a store.
     pub memory_pages: u64,
-    /// What becomes of stores now.
+    /// What to do with stores now.
     pub prepare: Prepare,
-    /// How long calls of a [`PageWorker`](super::PageWorker) wait that are given no time limit of
-    /// their own. Who does not answer is waited for half as long, 5 s at most.
+    /// Default time limit of calls of a [`PageWorker`](super::PageWorker). A peer that does not
+    /// answer is waited for half as long, at most 5 s.
     pub time_limit: Duration,
 }
 
@@ -79,13 +79,13 @@ impl Default for PageOptions {
     }
 }
 
-/// A medium for a store of pages, and where it is.
+/// A medium for a store of pages, and its node.
 pub struct StoreMedium {
-    /// What the store is called; for people.
+    /// The name of the store, for display.
     pub name: String,
     /// The node whose NVMe target has it.
     pub node: NodeId,
-    /// Where its blocks lie. They must not be larger than a page.
+    /// The storage of its blocks, which must not be larger than a page.
     pub backend: Box<dyn Backend>,
 }
 
@@ -98,33 +98,33 @@ impl core::fmt::Debug for StoreMedium {
     }
 }
 
-/// How a page service found a store.
+/// The state in which a page service found a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreState {
-    /// It was closed: everything that was flushed is there, and no page that nobody knows of is in
-    /// use.
+    /// It was closed: it contains everything that was flushed, and every page in use is accounted
+    /// for.
     Closed,
-    /// It was not closed: a program or the power failed, or somebody else has it open. What was
-    /// flushed is there. Pages may be in use that nobody knows of: they had been set aside to be
-    /// allocated, or freed.
+    /// It was not closed: a program or the power failed, or another program has it open. It
+    /// contains what was flushed. Pages may be marked in use without an owner: they had been set
+    /// aside for allocation, or freed.
     NotClosed,
-    /// It was made.
+    /// It was newly formatted.
     Formatted,
-    /// Nobody has looked: [`Prepare::Leave`].
+    /// It was not checked: [`Prepare::Leave`].
     Unknown,
 }
 
 /// A store of a page service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreInfo {
-    /// By which page numbers name it ([`PageId::store`](rackweave_wire::fabric::page::PageId)).
+    /// Its number in page numbers ([`PageId::store`](rackweave_wire::fabric::page::PageId)).
     pub number: u8,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The node whose NVMe target has it.
     pub node: NodeId,
-    /// Pages that it has room for, superblock (page 0) and maps of pages in use among them.
+    /// Its capacity in pages, including superblock (page 0) and maps of pages in use.
     pub pages: u64,
-    /// How the service found it.
+    /// The state in which the service found it.
     pub found: StoreState,
 }

@@ -1,4 +1,4 @@
-//! What those who wait for a page do meanwhile.
+//! What a thread that waits for a page does meanwhile.
 
 use super::WorkerPools;
 use crate::Node;
@@ -8,14 +8,14 @@ use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, TryLockError, Weak};
 
-/// Rounds of a wait between two looks at workers that nobody has.
+/// Rounds of a wait between two polls of free workers.
 const RESTING_EVERY: u32 = 64;
 
-/// A node, as one who waits there reaches it.
+/// A node, as a thread that waits there uses it.
 ///
-/// What it waits for may be the part of a worker that nobody has, at whichever node: to find out
-/// about a page in doubt, or to give back a latch that was granted too late. So those are polled,
-/// too, now and then.
+/// The awaited page may depend on a free worker at any node, which has to find out about a page in
+/// doubt, or to give back a latch that was granted too late. So free workers are polled now and
+/// then, too.
 pub(super) struct Waiting {
     node: Node,
     worker_pools: Weak<WorkerPools>,
@@ -38,7 +38,7 @@ impl Waiting {
         let mut worker_pools = match worker_pools.try_lock() {
             Ok(worker_pools) => worker_pools,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Somebody polls them, or it is this thread that looks for a worker.
+            // Another thread polls them, or this thread is looking for a worker.
             Err(TryLockError::WouldBlock) => return,
         };
         for resting in worker_pools

@@ -1,4 +1,4 @@
-//! A worker that a thread, or the tasks of an executor, have for some time.
+//! A worker that is lent to a thread, or to the tasks of an executor.
 
 use super::guard::{ReadGuard, WriteGuard};
 use super::{PageError, PageService};
@@ -15,23 +15,23 @@ use rackweave_endpoint::page_store::{
 use rackweave_wire::fabric::page::PageId;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A way to pages, at one node: for one thread, or for the tasks of one executor thread. Threads
+/// Access to pages at one node: for one thread, or for the tasks of one executor thread. Threads
 /// that share it wait for each other's calls.
 ///
-/// Every call that waits has a time limit, which is that of the service unless it is given one.
-/// Those of the `async` calls count from the first poll.
+/// Every call that waits has a time limit, by default that of the service. The limit of an `async`
+/// call counts from the first poll.
 ///
-/// What is to be done behind guards, such as giving back the latches of those that were dropped, is
-/// done while this or another worker of the node waits or polls: a thread that rests calls
-/// [`PageWorker::settle`] before, or drops its worker. Dropped, a worker ends what is under way and
-/// goes back to its service, after its last guard, within the time limit of the service; latches
-/// that could not be given back by then are given back when a worker of the node is polled again.
+/// Deferred work of guards, such as giving back the latches of dropped ones, is done while this or
+/// another worker of the node waits or polls: a thread that pauses calls [`PageWorker::settle`]
+/// first, or drops its worker. A dropped worker ends pending work and goes back to its service
+/// after its last guard, within the time limit of the service; latches that could not be given back
+/// by then are given back when a worker of the node is polled again.
 #[derive(Debug)]
 pub struct PageWorker(Arc<Lent>);
 
-/// A worker that its user and its guards share.
+/// A worker, shared by its user and its guards.
 pub(super) struct Lent {
-    /// Always there, until it is dropped.
+    /// `Some` until it is dropped.
     store: Mutex<Option<PageStore<Channel>>>,
     service: PageService,
     node: Node,
@@ -58,16 +58,16 @@ impl PageWorker {
         &self.0.service
     }
 
-    /// Fixes a page to be read: a version that was the newest at some moment of the call.
+    /// Fixes a page for reading: a version that was the newest at some moment of the call.
     ///
     /// # Errors
-    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it to be
-    /// changed.
+    /// If the page cannot be fixed; [`FixError::Conflict`] if a guard of this worker holds it for
+    /// changing.
     pub fn read(&self, page: PageId) -> Result<ReadGuard, PageError> {
         self.read_within(page, self.0.time_limit())
     }
 
-    /// The same within another time limit.
+    /// The same with another time limit.
     ///
     /// # Errors
     /// As for [`PageWorker::read`].
@@ -77,7 +77,7 @@ impl PageWorker {
     }
 
     /// [`PageWorker::read`] for a task that awaits it. It waits for guards of other tasks of this
-    /// worker as it waits for any.
+    /// worker as for any others.
     pub fn read_async(
         &self,
         page: PageId,
@@ -89,16 +89,17 @@ impl PageWorker {
         async move { Ok(ReadGuard::new(fixing.await?, &lent)) }
     }
 
-    /// Fixes a page to be changed: its newest version, which nobody else in the rack changes before
-    /// the guard goes.
+    /// Fixes a page for changing: its newest version, which no other worker in the rack changes
+    /// before the guard is dropped.
     ///
     /// # Errors
-    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it already.
+    /// If the page cannot be fixed; [`FixError::Conflict`] if a guard of this worker holds it
+    /// already.
     pub fn write(&self, page: PageId) -> Result<WriteGuard, PageError> {
         self.write_within(page, self.0.time_limit())
     }
 
-    /// The same within another time limit.
+    /// The same with another time limit.
     ///
     /// # Errors
     /// As for [`PageWorker::write`].
@@ -108,7 +109,7 @@ impl PageWorker {
     }
 
     /// [`PageWorker::write`] for a task that awaits it. It waits for guards of other tasks of this
-    /// worker as it waits for any.
+    /// worker as for any others.
     pub fn write_async(
         &self,
         page: PageId,
@@ -120,8 +121,8 @@ impl PageWorker {
         async move { Ok(WriteGuard::new(fixing.await?, &lent)) }
     }
 
-    /// Fixes a page to be written anew as a whole, whatever is there: what comes from storage may
-    /// be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    /// Fixes a page to be rewritten as a whole, whatever its contents: what storage returns may be
+    /// damaged. The guard shows zeroes, has no LSN, and counts as changed.
     ///
     /// # Errors
     /// As for [`PageWorker::write`].
@@ -130,11 +131,11 @@ impl PageWorker {
         Ok(WriteGuard::new(fixed.wait()?, &self.0))
     }
 
-    /// Changes a page and commits that: `change` gets a copy of the bytes behind the header, which
-    /// is then written. The time limit is for both together.
+    /// Changes a page and commits the change: `change` gets a copy of the bytes after the header,
+    /// which is then written back. The time limit covers both steps.
     ///
     /// # Errors
-    /// If the page cannot be had, or the change was not taken.
+    /// If the page cannot be fixed, or the change was rejected.
     pub fn change<R>(
         &self,
         page: PageId,
@@ -148,8 +149,8 @@ impl PageWorker {
         Ok(result)
     }
 
-    /// Reads a page without a latch: see [`Worker::read_optimistic`]. Nothing if the page is not in
-    /// this node's memory, or somebody changes it there.
+    /// Reads a page without a latch: see [`Worker::read_optimistic`]. `None` if the page is not in
+    /// this node's memory, or is being changed there.
     pub fn read_optimistic<R>(
         &self,
         page: PageId,
@@ -158,13 +159,13 @@ impl PageWorker {
         self.with(|store| store.worker().read_optimistic(page, read))
     }
 
-    /// Begins to bring a page into the node's memory, if there is room.
+    /// Begins to fetch a page into the node's memory, if there is a free frame.
     pub fn prefetch(&self, page: PageId) {
         self.with(|store| store.prefetch(page));
     }
 
-    /// Writes home what is changed in the node's memory, and makes it durable. It goes on as long
-    /// as pages are written.
+    /// Writes changed pages in the node's memory to storage, and makes them durable. It continues
+    /// as long as pages are written.
     ///
     /// # Errors
     /// If a page could not be written. The others were.
@@ -179,12 +180,12 @@ impl PageWorker {
         self.flushing()
     }
 
-    /// A page of the store that this worker has open, for the caller alone; its bytes are zero.
-    /// That it is in use is durable.
+    /// Allocates a page of the store that this worker has open; its bytes are zero. The allocation
+    /// is durable.
     ///
-    /// Maps of pages in use, and free pages, that went down with a node are brought back as they
-    /// are at home: no allocation is lost by that. It waits for as long as that is not possible
-    /// yet, within the time limit of the service, if no other page is free.
+    /// Maps of pages in use, and free pages, that were lost with a node are reverted to their
+    /// versions in storage: no allocation is lost by that. If no other page is free, the call waits
+    /// while that is not possible yet, within the time limit of the service.
     ///
     /// # Errors
     /// As for [`PageStore::allocate`].
@@ -198,15 +199,15 @@ impl PageWorker {
                 Ok(_) => Duration::ZERO,
                 Err(_) => self.0.time_limit(),
             };
-            // Of what is still lost when there is a page, the next call will hear again.
+            // If a page was allocated, the next call reports again what is still lost.
             if !self.accept(lost, limit) || result.is_ok() {
                 return Ok(result?);
             }
         }
     }
 
-    /// Gives a page back: see [`PageStore::free`]. A map that went down with a node is brought back
-    /// as it is at home, within the time limit.
+    /// Frees a page: see [`PageStore::free`]. A map that was lost with a node is reverted to its
+    /// version in storage, within the time limit.
     ///
     /// # Errors
     /// As for [`PageStore::free`].
@@ -223,7 +224,7 @@ impl PageWorker {
     }
 
     /// Opens a store for the allocations of this worker: see [`PageStore::open`]. A superblock that
-    /// went down with a node is brought back as it is at home, within the time limit.
+    /// was lost with a node is reverted to its version in storage, within the time limit.
     ///
     /// # Errors
     /// As for [`PageStore::open`].
@@ -239,7 +240,7 @@ impl PageWorker {
         }
     }
 
-    /// Makes a store: see [`PageStore::format`].
+    /// Formats a store: see [`PageStore::format`].
     ///
     /// # Errors
     /// As for [`PageStore::format`].
@@ -247,8 +248,7 @@ impl PageWorker {
         Ok(self.with(|store| store.format(options))?)
     }
 
-    /// Closes the store that is open: see [`PageStore::close`]. [`PageService::close`] does it for
-    /// all.
+    /// Closes the open store: see [`PageStore::close`]. [`PageService::close`] closes all.
     ///
     /// # Errors
     /// As for [`PageStore::close`].
@@ -256,12 +256,12 @@ impl PageWorker {
         Ok(self.with(PageStore::close)?)
     }
 
-    /// The store that was opened or formatted last: where pages are allocated.
+    /// The store that was opened or formatted last, where pages are allocated.
     pub fn opened(&self) -> Option<u8> {
         self.with(|store| store.opened())
     }
 
-    /// Counts the pages of the store that is open.
+    /// Counts the pages of the open store.
     ///
     /// # Errors
     /// As for [`PageStore::usage`].
@@ -269,7 +269,7 @@ impl PageWorker {
         Ok(self.with(PageStore::usage)?)
     }
 
-    /// What the map says of a page.
+    /// The state of a page in the map of pages in use.
     ///
     /// # Errors
     /// As for [`PageStore::page_state`].
@@ -277,22 +277,22 @@ impl PageWorker {
         Ok(self.with(|store| store.page_state(page))?)
     }
 
-    /// Waits until nothing is under way and the latches of all dropped guards have been given back.
+    /// Waits until nothing is pending and the latches of all dropped guards have been given back.
     ///
     /// # Errors
-    /// As for [`PageStore::settle`]. Whatever is under way goes on when this or another worker of
-    /// the node is polled.
+    /// As for [`PageStore::settle`]. Pending work continues when this or another worker of the node
+    /// is polled.
     pub fn settle(&self) -> Result<(), PageError> {
         let end = self.0.node.now() + self.0.time_limit().into();
         Ok(self.with(|store| store.settle_until(end))?)
     }
 
-    /// Advances what is under way, once. True if anything happened.
+    /// Advances pending work once. Returns true if anything happened.
     pub fn poll(&self) -> bool {
         self.with(PageStore::poll)
     }
 
-    /// Whether nothing is under way and nothing waits to be done: the worker may rest.
+    /// Whether no work is pending: the worker may pause.
     pub fn is_idle(&self) -> bool {
         self.with(|store| store.worker().is_idle())
     }
@@ -302,12 +302,12 @@ impl PageWorker {
         self.with(|store| Arc::clone(store.pool()))
     }
 
-    /// Changes of the node whose guards were dropped and that were not taken, since the last call.
+    /// Rejected changes of the node whose guards were dropped, since the last call.
     pub fn losses(&self) -> Vec<Loss> {
         self.pool().losses()
     }
 
-    /// What it has seen.
+    /// The statistics of its calls.
     pub fn statistics(&self) -> Statistics {
         self.with(|store| *store.worker().statistics())
     }
@@ -350,7 +350,7 @@ impl PageWorker {
         })
     }
 
-    /// Accepts that pages are lost. False if one still is when the time is over.
+    /// Accepts that pages are lost. Returns false if one could not be accepted within the limit.
     fn accept(&self, mut lost: Vec<PageId>, limit: Duration) -> bool {
         let rack = self.service().rack();
         let accepted = wait_within(&self.0.node, limit, || {
@@ -364,7 +364,7 @@ impl PageWorker {
     }
 }
 
-/// A fix that somebody waits for. Dropped before it has ended, it is given up.
+/// A fix that a caller waits for. It is abandoned if it is dropped before it has ended.
 struct Fixing<B> {
     lent: Arc<Lent>,
     fix: Option<Fix>,
@@ -373,7 +373,7 @@ struct Fixing<B> {
 }
 
 impl<B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError>> Fixing<B> {
-    /// The worker minds the time.
+    /// The worker enforces the time limit.
     fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
         let Self {
             lent,
@@ -436,7 +436,8 @@ impl Drop for Lent {
             return;
         };
         store.worker_mut().abandon_all();
-        // What it had allocated and not handed out goes back, if it can, and so do its latches.
+        // Pages that were allocated but not handed out are given back if possible, and so are its
+        // latches.
         let end = self.node.now() + self.service.time_limit().into();
         let _kept = store.retire_until(end);
         self.service.take_back(self.node.id(), store);

@@ -1,4 +1,4 @@
-//! A client of a sequencer, with what is there for it at the other end.
+//! A client of a sequencer, with its resources at the other end.
 
 use rackweave_base::{Instant, NodeId, Qpn};
 use rackweave_endpoint::sequencer::{
@@ -13,8 +13,8 @@ pub(super) enum Machine {
     Rpc(Box<RpcSequencer>),
 }
 
-/// A client at a node, for whoever polls it there. It does not give back what is there for it at
-/// the other end: [`SequencerService::release`](super::SequencerService::release) does.
+/// A client at a node, polled by its holder. Dropping it does not free its resources at the other
+/// end: [`SequencerService::release`](super::SequencerService::release) does.
 #[derive(Debug)]
 pub struct AttachedSequencer {
     pub(super) machine: Machine,
@@ -27,7 +27,7 @@ pub struct AttachedSequencer {
 }
 
 impl AttachedSequencer {
-    /// Where it is.
+    /// The client's node.
     pub fn node(&self) -> NodeId {
         self.node
     }

@@ -1,4 +1,4 @@
-//! One thread's way to a sequencer.
+//! One thread's connection to a sequencer.
 
 use super::{AttachedSequencer, SequencerService, SequencerServiceError};
 use crate::Node;
@@ -8,17 +8,17 @@ use core::time::Duration;
 use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, Ticket};
 use std::collections::{HashSet, VecDeque};
 
-/// One thread's way to a sequencer, from one node. Numbers that were asked for when it is dropped
-/// are a gap.
+/// One thread's connection to a sequencer, from one node. Numbers that are still requested when it
+/// is dropped are a gap.
 #[derive(Debug)]
 pub struct SequencerClient {
-    /// Always there, until it is dropped.
+    /// `Some` until it is dropped.
     client: Option<AttachedSequencer>,
     sequencer: SequencerService,
     node: Node,
-    /// Calls that ended while another one was waited for.
+    /// Calls that ended while the caller waited for another one.
     done: VecDeque<Done>,
-    /// Calls that nobody waits for any more.
+    /// Calls that were abandoned.
     given_up: HashSet<Ticket>,
     time_limit: Duration,
 }
@@ -37,16 +37,16 @@ impl SequencerClient {
         }
     }
 
-    /// `count` numbers that nobody else ever gets, within the time limit. A call that begins after
-    /// another has ended, anywhere in the rack, gets higher ones.
+    /// `count` numbers that no other call ever gets, within the time limit. A call that begins
+    /// after another has ended, anywhere in the rack, gets higher ones.
     ///
     /// # Errors
-    /// If no numbers came. Some may be used up then, as a gap.
+    /// If no numbers were returned. Some may be used up then, as a gap.
     pub fn next(&mut self, count: u64) -> Result<Range<u64>, SequencerServiceError> {
         self.next_within(count, self.time_limit)
     }
 
-    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    /// The same with another time limit; [`FOREVER`](crate::services::FOREVER) is none.
     ///
     /// # Errors
     /// As for [`SequencerClient::next`].
@@ -82,16 +82,16 @@ impl SequencerClient {
         }
     }
 
-    /// Begins to ask for `count` numbers. Nothing is sent before the next poll, and calls that are
+    /// Begins a call for `count` numbers. Nothing is sent before the next poll, and calls that are
     /// begun together travel as one request.
     ///
     /// # Errors
-    /// If the count is out of range, or too many calls are under way.
+    /// If the count is out of range, or too many calls are pending.
     pub fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
         self.client.as_mut().expect(THERE).begin(count)
     }
 
-    /// Advances pending calls; gives the next that has ended. Never waits.
+    /// Advances pending calls; returns the next that has ended. Never waits.
     pub fn poll(&mut self) -> Option<Done> {
         if self.done.is_empty() {
             self.collect();
@@ -109,11 +109,11 @@ impl SequencerClient {
         }
     }
 
-    /// Connects anew, after the connection broke: the switch or the server was restarted. What was
-    /// under way has failed.
+    /// Reconnects after the connection broke because the switch or the server was restarted. Calls
+    /// that were pending have failed.
     ///
     /// # Errors
-    /// If the sequencer is gone, or there is no room.
+    /// If the sequencer has been removed, or there is no capacity.
     pub fn reconnect(&mut self) -> Result<(), SequencerServiceError> {
         self.sequencer.attach(self.client.as_mut().expect(THERE))
     }
@@ -132,10 +132,10 @@ impl Drop for SequencerClient {
     }
 }
 
-/// Numbers that a caller waits for: given up if they have not come when it is dropped.
+/// A pending call of a caller; abandoned if it is dropped before it has ended.
 struct Awaited<'a> {
     client: &'a mut SequencerClient,
-    /// Nothing once they are there.
+    /// `None` once the numbers have arrived.
     ticket: Option<Ticket>,
 }
 

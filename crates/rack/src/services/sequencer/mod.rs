@@ -1,5 +1,5 @@
-//! Sequencers for a program: ranges of numbers that nobody else ever gets, out of the switch, a
-//! node's memory or a server (docs/sequencer.md).
+//! Sequencers for a program: ranges of unique numbers from the switch, a node's memory or a server
+//! (docs/sequencer.md).
 
 mod attached;
 mod client;
@@ -27,8 +27,8 @@ use rackweave_endpoint::sequencer::{
 use rackweave_verbs::{ModifyError, QpError, QpModify, Verbs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A sequencer of a rack. Clones of it are the same. It goes with the last of them and of its
-/// clients.
+/// A sequencer of a rack. Clones are the same sequencer. It is removed when the last of them and of
+/// its clients is dropped.
 #[derive(Clone, Debug)]
 pub struct SequencerService(Arc<Made>);
 
@@ -37,11 +37,11 @@ struct Made {
     rack: Rack,
     options: SequencerOptions,
     source: Source,
-    /// By which clients know it from others.
+    /// Tells clients of this sequencer from those of others.
     number: u64,
 }
 
-/// Where numbers come from.
+/// The source of the numbers.
 #[derive(Debug)]
 enum Source {
     Switch(SequencerId),
@@ -56,38 +56,38 @@ enum Source {
     },
 }
 
-/// A server thread of a counter; nothing once the sequencer is gone. Whoever needs its node, too,
-/// takes the node first.
+/// A server thread of a counter; empty once the sequencer has been removed. A caller that also
+/// locks its node must lock the node first.
 pub type CounterServer = Shared<CounterThread>;
 
-/// What a server thread of a counter consists of.
+/// The parts of a server thread of a counter.
 #[derive(Debug)]
 pub struct CounterThread {
     /// The connections.
     pub rpc: Server,
-    /// What requests do.
+    /// The handler of requests.
     pub service: CounterService,
 }
 
-/// Why there is no sequencer, no client of it, or there are no numbers.
+/// Why a sequencer or a client could not be made, or no numbers were returned.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SequencerServiceError {
     /// No such node.
     #[error("{0:?} is not in the rack, or dead")]
     NoNode(NodeId),
-    /// The node lacks room.
+    /// The node lacks capacity.
     #[error(transparent)]
     Node(#[from] SetUpError),
     /// The node lacks a queue pair for a client.
     #[error(transparent)]
     Qp(#[from] QpError),
-    /// A queue pair could not be used again.
+    /// A queue pair could not be reused.
     #[error(transparent)]
     Modify(#[from] ModifyError),
-    /// The switch lacks room, or the sequencer is gone.
+    /// The switch lacks capacity, or the sequencer has been removed.
     #[error(transparent)]
     Switch(#[from] SequencerSetUpError),
-    /// There is no server, or no room at it.
+    /// There is no server, or it lacks capacity.
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The first number is out of range.
@@ -99,13 +99,13 @@ pub enum SequencerServiceError {
     /// A call was not begun.
     #[error(transparent)]
     Begin(#[from] BeginError),
-    /// A call failed; numbers may be used up. Of a broken connection: reconnect.
+    /// A call failed; numbers may be used up. If the connection broke, reconnect.
     #[error(transparent)]
     Failed(#[from] SequencerError),
-    /// No answer came in time. The numbers are a gap.
+    /// No reply arrived in time. The numbers are a gap.
     #[error("no numbers came within {after:?}; those asked for are a gap")]
     TimedOut {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
 }
@@ -114,10 +114,10 @@ type Result<T> = core::result::Result<T, SequencerServiceError>;
 
 impl SequencerService {
     /// Makes a sequencer in the switch whose first number is `first`: 0, or what
-    /// [`SequencerService::reserved`] said of the one before.
+    /// [`SequencerService::reserved`] of the previous one returned.
     ///
     /// # Errors
-    /// If the number is out of range or the switch has no room (`switch.sequencers`).
+    /// If the number is out of range or the switch lacks capacity (`switch.sequencers`).
     pub fn new(rack: &Rack, first: u64) -> Result<Self> {
         let usual = SequencerOptions::new(SequencerPlacement::Switch);
         Self::with(rack, &SequencerOptions { first, ..usual })
@@ -126,7 +126,7 @@ impl SequencerService {
     /// Makes a sequencer of any kind.
     ///
     /// # Errors
-    /// If the first number is out of range, or switch or node have no room.
+    /// If the first number is out of range, or the switch or node lacks capacity.
     pub fn with(rack: &Rack, options: &SequencerOptions) -> Result<Self> {
         let (first, block) = (options.first, options.block);
         let source = match options.placement {
@@ -153,15 +153,14 @@ impl SequencerService {
     /// A client for one thread, at a node.
     ///
     /// # Errors
-    /// If there is no such node, or it or the sequencer lacks room.
+    /// If there is no such node, or it or the sequencer lacks capacity.
     pub fn connect(&self, node: impl Into<NodeId>) -> Result<SequencerClient> {
         let client = self.client(node, SequencerConfig::default())?;
         let here = self.rack().node_at(client.node);
         Ok(SequencerClient::new(self.clone(), here, client))
     }
 
-    /// A client at a node, which the caller polls. It is given back by
-    /// [`SequencerService::release`].
+    /// A client at a node, polled by the caller. It is returned by [`SequencerService::release`].
     ///
     /// # Errors
     /// As for [`SequencerService::connect`].
@@ -208,11 +207,11 @@ impl SequencerService {
         Ok(Client::new(verbs, self.rack().memory(), pd, config)?)
     }
 
-    /// Connects a client anew, after its connection broke; or one of another sequencer of the same
-    /// kind, which is gone. What was under way has failed.
+    /// Reconnects a client whose connection broke, or a client of another sequencer of the same
+    /// kind that has been removed. Calls that were pending have failed.
     ///
     /// # Errors
-    /// If the sequencer is gone, or there is no room.
+    /// If the sequencer has been removed, or there is no capacity.
     ///
     /// # Panics
     /// With a client of a sequencer of another kind.
@@ -280,7 +279,7 @@ impl SequencerService {
         Ok(())
     }
 
-    /// Gives a client back, and what is there for it at the other end.
+    /// Frees a client and its resources at the other end.
     pub fn release(&self, mut client: AttachedSequencer) {
         if let (Machine::Atomic(machine), Source::Switch(_)) = (&client.machine, &self.0.source) {
             let client = (client.node, machine.qpn());
@@ -292,7 +291,7 @@ impl SequencerService {
             .on_node(client.node, |verbs| machine.close(verbs));
     }
 
-    /// The other end is of no use any more.
+    /// Frees the resources at the other end.
     fn forget(&self, client: &mut AttachedSequencer) {
         let far = client.far.take();
         let Some((at, qpn)) = far.filter(|_| client.of == self.0.number) else {
@@ -315,8 +314,8 @@ impl SequencerService {
         }
     }
 
-    /// Has the server's threads answer what has come, if there is a server. True if there was
-    /// anything. Clients do this while they wait or poll.
+    /// Has the server's threads answer pending requests, if there is a server. Returns true if
+    /// there were any. Clients do this while they wait or poll.
     pub fn serve(&self) -> bool {
         let mut served = false;
         for (node, server) in self.servers() {
@@ -334,8 +333,8 @@ impl SequencerService {
         }
     }
 
-    /// A number of which, and of all above it, none was ever handed out: to be kept and given to
-    /// the next sequencer as its first, when the rack ends. Nothing if the sequencer is gone.
+    /// A number of which, and of all above it, none was ever handed out: to be saved when the rack
+    /// ends and given to the next sequencer as its first. `None` if the sequencer has been removed.
     pub fn reserved(&self) -> Option<u64> {
         match &self.0.source {
             Source::Switch(id) => self.rack().ask(SequencerReserved { id: *id }),
@@ -401,7 +400,7 @@ fn stop(rack: &Rack, threads: &[(Node, CounterServer)]) {
 }
 
 impl CounterServer {
-    /// Answers what has come. True if there was anything.
+    /// Answers pending requests. Returns true if there were any.
     pub fn poll(&self, now: rackweave_base::Instant, verbs: &mut dyn Verbs) -> bool {
         match self.lock().as_mut() {
             Some(CounterThread { rpc, service }) => rpc.poll(now, verbs, service),
@@ -425,7 +424,7 @@ impl Drop for Made {
     }
 }
 
-/// Acts on a node that must be there.
+/// Calls `act` with a node that must exist.
 fn on_node<R>(
     rack: &Rack,
     node: NodeId,

@@ -1,16 +1,16 @@
-//! What a sequencer is to be.
+//! Options of a sequencer.
 
 use rackweave_base::NodeId;
 use rackweave_controller::SequencerSpec;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
 
-/// Where numbers come from.
+/// The source of the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SequencerPlacement {
-    /// A register of the switch, which answers fetch-and-adds in one pass.
+    /// A register of the switch, which executes fetch-and-adds in one pass.
     Switch,
-    /// A word in a node's memory, whose NIC answers fetch-and-adds.
+    /// A word in a node's memory, whose NIC executes fetch-and-adds.
     Memory(NodeId),
     /// A counter in a server, which answers requests.
     Server(CounterServerSpec),
@@ -19,16 +19,16 @@ pub enum SequencerPlacement {
 /// A server with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CounterServerSpec {
-    /// Where it is.
+    /// The server's node.
     pub node: NodeId,
     /// NICs by which it is reached: that of `node`, and those of the nodes numbered after it.
-    /// Threads are dealt to them in turn.
+    /// Threads are assigned to them in turn.
     pub ports: u16,
-    /// Its threads, at least one. Clients are dealt to them in turn.
+    /// Its threads, at least one. Clients are assigned to them in turn.
     pub threads: u16,
-    /// What each thread is like. The incarnation is chosen by the sequencer.
+    /// The configuration of each thread. The incarnation is chosen by the sequencer.
     pub server: ServerConfig,
-    /// What its clients' connections are like. Their longest request is the server's.
+    /// The configuration of its clients' connections. Their longest request is the server's.
     pub client: ClientConfig,
 }
 
@@ -45,22 +45,23 @@ impl CounterServerSpec {
     }
 }
 
-/// What a sequencer is to be.
+/// Options of a sequencer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencerOptions {
-    /// Where numbers come from.
+    /// The source of the numbers.
     pub placement: SequencerPlacement,
     /// The first number: 0, or what
-    /// [`SequencerService::reserved`](super::SequencerService::reserved) said of the one before.
+    /// [`SequencerService::reserved`](super::SequencerService::reserved) of the previous one
+    /// returned.
     pub first: u64,
-    /// In the switch: as [`SequencerSpec::block`].
+    /// For a sequencer in the switch: as [`SequencerSpec::block`].
     pub block: u64,
-    /// What connections are like.
+    /// The attributes of connections.
     pub attributes: PairAttributes,
 }
 
 impl SequencerOptions {
-    /// Numbers from zero on.
+    /// A sequencer whose first number is zero.
     pub fn new(placement: SequencerPlacement) -> Self {
         Self {
             placement,

@@ -34,7 +34,7 @@ fn operations_travel_together_and_their_answers_come_in_any_order() {
         .collect();
     let given_up = begun.remove(3);
     client.abandon(given_up);
-    // One that is waited for does not swallow the others' answers.
+    // A blocking call does not consume the replies to other operations.
     assert_eq!(client.get(1 << 40), Ok(None));
     while !begun.is_empty() {
         if let Some(reply) = client.poll() {
@@ -143,7 +143,7 @@ fn nobody_waits_longer_than_was_said() {
         .connect(COMPUTE[0], Access::Rpc)
         .expect("there is room");
     assert_eq!(client.put(1, b"one"), Ok(false));
-    // Nobody answers any more, and the NIC asks again for much longer than this.
+    // No endpoint replies any more, and the NIC retransmits for much longer than this.
     rack.crash_node(NodeId(0));
     let after = Duration::from_millis(2);
     client.set_time_limit(after);
@@ -197,7 +197,7 @@ fn keys_that_are_asked_for_more_than_others_move_by_themselves() {
     index.load(entries).expect("it is empty");
     let config = CoordinatorConfig {
         rebalance: Some(RebalanceConfig {
-            // One thread plays all parts here, so a server works for a small part of the time.
+            // One thread runs everything here, so a server works for a small part of the time.
             busy_min: 0.001,
             ..RebalanceConfig::default()
         }),
@@ -209,8 +209,8 @@ fn keys_that_are_asked_for_more_than_others_move_by_themselves() {
         .connect(COMPUTE[0], Access::Rpc)
         .expect("there is room");
     let node = client.node().clone();
-    // A key on its way is nobody's until the coordinator takes its next step: nobody may wait for
-    // an answer without it.
+    // A key that is being moved has no owner until the coordinator takes its next step: a call must
+    // not wait for a reply without polling it.
     let mut ask = |key| {
         let ticket = client.begin(&Op::Get { key }).expect("there is room");
         let reply = wait_within(&node, TIME_LIMIT, || {
@@ -237,7 +237,7 @@ fn switches_follow_what_is_asked_for_without_being_told() {
     let options = IndexOptions {
         node_bytes: 512,
         network: Some(IndexNetworkSpec {
-            // So few that only a part of the tree is known.
+            // So few that only a part of the tree is loaded.
             limits: Some(PlanLimits {
                 ranges: 64,
                 nodes_per_layer: 8,
@@ -275,7 +275,7 @@ fn switches_follow_what_is_asked_for_without_being_told() {
         });
         assert_eq!(came, Some(()), "plan {wanted} serves");
     };
-    // Nobody but the client does anything: it asks for some keys, and then for others.
+    // Only the client acts: it asks for some keys, and then for others.
     ask_until(2000, 1);
     let before = loads();
     ask_until(15_000, before + 1);

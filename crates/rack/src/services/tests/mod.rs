@@ -7,7 +7,7 @@ mod sequencer;
 use crate::{EmbeddedRack, RackConfig};
 use rackweave_base::NodeId;
 
-/// A rack for everything, driven by those who wait alone.
+/// A rack for all services, driven by waiting threads alone.
 fn rack() -> EmbeddedRack {
     rack_with(|_| ())
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHORT: Duration = Duration::from_millis(20);
-/// Of calls that end when it is over.
+/// Time limit of calls that end when it expires.
 const LIMIT: Duration = Duration::from_millis(500);
 
 fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
@@ -29,7 +29,7 @@ fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
     }
 }
 
-/// A medium of which the controller cannot see blocks, as when its target is away.
+/// A medium whose blocks the controller cannot read, as when its target is away.
 #[derive(Debug)]
 struct Unseen(MemoryBackend);
 
@@ -51,7 +51,7 @@ impl Backend for Unseen {
     }
 }
 
-/// The switch has forgotten where the newest version is, and the thread that made it is gone.
+/// The switch has lost the place of the newest version, and the thread that made it has ended.
 #[test]
 fn a_node_without_threads_is_asked_what_it_has() {
     let medium = StoreMedium {
@@ -89,7 +89,7 @@ fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
     assert_eq!(here.settle(), Ok(()));
     rack.crash_node(COMPUTE[0]);
     std::mem::forget(here);
-    // What it had set aside is used up before the map is needed.
+    // The pages that it had set aside are used up before the map is needed.
     for _ in 0..100 {
         let page = there.allocate().expect("a page is free");
         assert!(!live.contains(&page));
@@ -109,7 +109,7 @@ fn workers_go_back_whatever_they_had_under_way() {
     let page = worker.allocate().expect("a page is free");
     let there = pages.worker(COMPUTE[1]).expect("there is one");
     let latch = there.write(page).expect("nobody has it");
-    // Its guard would stay for ever if nobody gave it up.
+    // Its guard would stay forever if the fix were not abandoned.
     let mut never_taken = Box::pin(worker.write_async(page));
     let mut context = Context::from_waker(Waker::noop());
     assert!(never_taken.as_mut().poll(&mut context).is_pending());
@@ -139,7 +139,7 @@ fn a_worker_goes_back_although_its_page_is_latched() {
     let [here, there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let guard = here.write(page).expect("nobody has it");
-    // One is given up, nobody takes the other ones.
+    // One fix times out, and the results of the others are never taken.
     let late = there.read_within(page, SHORT).map(|_| ());
     assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
     there.prefetch(page);
@@ -178,7 +178,7 @@ fn a_worker_whose_latch_cannot_go_back_does_and_another_gives_it_back() {
     assert_eq!(there.read(page).map(|guard| guard.lsn()), Ok(7));
 }
 
-/// In virtual time, of which nothing is lost to other programs of this machine.
+/// In virtual time, which other programs of this machine cannot delay.
 #[test]
 fn calls_at_a_node_that_has_stopped_end_in_time() {
     let mut config = RackConfig::with_all_programs();
@@ -202,7 +202,7 @@ fn calls_at_a_node_that_has_stopped_end_in_time() {
         call();
         Duration::from(rack.now().since(began))
     };
-    // Who waits looks at the clock between naps of a millisecond at most.
+    // A waiting thread reads the clock between naps of a millisecond at most.
     let nap = Duration::from_millis(2);
     let late = Err(CommitError::TimedOut(page));
     let mut first = Some(first);
@@ -245,7 +245,7 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     assert_eq!(guard.commit(), Err(CommitError::Fenced(page)));
     let fenced = old.read(page).map(|_| ());
     assert_eq!(fenced, Err(PageError::Fix(FixError::Fenced)));
-    // The old one need not be dropped before.
+    // The old one need not be dropped first.
     let new = pages.worker(node).expect("the node comes back");
     assert_eq!(new.read(page).map(|guard| guard.data().array(0)), Ok([1]));
     assert!(new.pool().log().is_some());
@@ -300,7 +300,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     );
     let next = worker.allocate().expect("a page is free");
     assert_ne!(next, page, "what is in use is not given out again");
-    // As after a power cut.
+    // As after a power failure.
     std::mem::forget(worker);
     drop(pages);
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
@@ -310,7 +310,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     assert!(third != page && third != next, "nor what was not flushed");
     drop(worker);
     pages.close().expect("all workers are back");
-    // The service goes on, and with it the store is open again.
+    // The service continues, and with it the store is open again.
     drop(pages.worker(COMPUTE[1]).expect("there is one"));
     drop(pages);
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");

@@ -21,7 +21,7 @@ fn no_number_comes_twice_from_any_node_or_thread() {
         all
     });
     all.sort_unstable();
-    // 1 + 2 + … + 49 numbers for each of two.
+    // 1 + 2 + … + 49 numbers for each of two clients.
     assert!(all.iter().copied().eq(100..100 + 2 * 1225), "{all:?}");
     assert!(
         sequencer

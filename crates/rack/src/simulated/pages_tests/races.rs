@@ -1,4 +1,4 @@
-//! Words of the server's memory that nodes change while the controller does.
+//! Words of the server's memory that nodes and the controller change concurrently.
 
 use super::*;
 use rackweave_controller::{LocalRegions, NodeAddress, Site};
@@ -13,7 +13,7 @@ const SERVER: NodeId = NodeId(3);
 /// The page whose entry changes.
 const PAGE_NUMBER: u64 = 5;
 
-/// A site on which one word is `before` when it is loaded, and `after` just then.
+/// A site on which one word is `before` when it is loaded, and becomes `after` at that moment.
 struct Racing<'a> {
     inner: &'a mut dyn Site,
     offset: u64,
@@ -99,7 +99,7 @@ fn a_loss_is_not_accepted_over_a_latch_that_was_just_taken() {
     let (latch, _) = at_dying_node();
     let taken = FallbackLatch::new(latch.latch().locked(), Some(0));
     bench.rack.control(|controller, site| {
-        // The place first: a page that is lost.
+        // The place first: a lost page.
         let lost = Place::HOME.moved(1, 2).died(1);
         assert!(lost.is_lost());
         let mut place = Racing {

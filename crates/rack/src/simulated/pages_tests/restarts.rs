@@ -1,9 +1,8 @@
-//! Switches that restart, channels that are connected afresh, reports that come late.
+//! Switches that restart, channels that are reconnected, reports that arrive late.
 
 use super::*;
 
-/// The switch is restarted while homes cannot be seen: the node that says that it has a page is
-/// asked.
+/// The switch is restarted while homes cannot be read: the node that claims a page is asked.
 fn in_doubt(bench: &mut Bench) -> control::Doubt {
     let state = bench.change(0, 5, 1);
     bench.rack.remove_target(NodeId(2));
@@ -43,7 +42,7 @@ fn a_node_that_is_asked_publishes_its_page_above_all_versions_of_before() {
 fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_seen() {
     let mut bench = Bench::new(PAGES, 0.0);
     let doubt = in_doubt(&mut bench);
-    // Without the target, the question is asked anew.
+    // Without the target, the question is repeated.
     bench.rack.restart_switch().unwrap();
     let again = bench.doubt(0, 1).unwrap();
     assert!(again.version > doubt.version);
@@ -59,13 +58,13 @@ fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_s
     );
 }
 
-/// What a node is asked stands in a word of the buffer frame. What it was asked about the page that
-/// the frame had before is taken back, and the new question stays.
+/// A question to a node is in a word of the buffer frame. The question about the frame's previous
+/// page is withdrawn, and the new question stays.
 #[test]
 fn a_node_is_asked_about_the_page_that_has_taken_anothers_buffer_frame() {
     let mut bench = Bench::new(PAGES, 0.0);
     in_doubt(&mut bench);
-    // The directory settles page 3 before page 5, and page 9 behind it.
+    // The directory settles page 3 before page 5, and page 9 after it.
     for index in [3, 9] {
         let medium = bench.medium.clone();
         add_target(&mut bench.rack, &medium);
@@ -84,7 +83,7 @@ fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
     let version = bench.change(0, 5, 1).version();
     let under_way = FrameState::changed(version - 1);
     bench.set_word(0, control::state_at(PAGE, FRAMES, 1), under_way.0);
-    // Another node has it from there, and its latch.
+    // Another node has fetched it from there, with its latch.
     bench.void(1, 0);
     bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
     let latched = FrameState::latched(version, false);
@@ -100,8 +99,8 @@ fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
     );
 }
 
-/// Whenever the channel is connected anew: nothing of the first attempt ends the second one, whose
-/// data would come when the node has the page already.
+/// Whenever the channel is reconnected: nothing of the first attempt ends the second one, whose
+/// data would otherwise arrive when the node has the page already.
 #[test]
 fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
     let mut renewed = 0;
@@ -137,8 +136,9 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
     assert!(renewed > 50, "{renewed}");
 }
 
-/// The node that had the page has dropped it, so the switch reads the home. If the channel is made
-/// afresh when it has just found out, that counts for the request that is over, and for no other.
+/// The node that had the page has dropped it, so the switch reads the home. If the channel is
+/// reconnected when the switch has just found that out, the result counts for the old request, and
+/// for no other.
 #[test]
 fn a_fetch_that_is_repeated_reads_the_home_once() {
     let mut refused = 0;
@@ -165,7 +165,7 @@ fn a_fetch_that_is_repeated_reads_the_home_once() {
         bench
             .rack
             .control(|controller, site| controller.page_pleas(site));
-        // The node asks again at once, and the source says again that it has not got the page.
+        // The node retries at once, and the source reports again that it does not have the page.
         bench.rack.get_mut().wake_all();
         let end = bench.rack.now() + Duration::from_millis(100);
         assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
@@ -176,7 +176,7 @@ fn a_fetch_that_is_repeated_reads_the_home_once() {
     assert!(refused > 50, "{refused}");
 }
 
-/// Its lane was linked afresh since, and carries what another slot waits for.
+/// Its lane was relinked since, and carries a page that another slot waits for.
 #[test]
 fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     let mut bench = Bench::new(PAGES, 0.0);
@@ -218,8 +218,8 @@ fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     assert_eq!(answer, served(Source::Memory, true));
 }
 
-/// It may have been newer than what a node says it has: nobody must take that for the newest, nor
-/// what comes home late.
+/// The home may have been newer than the version that a node claims: that version must not be taken
+/// for the newest, nor a late write to the home.
 #[test]
 fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
     for zeroed in [false, true] {
@@ -251,7 +251,8 @@ fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
     }
 }
 
-/// Nobody knows which versions it had: the one at home may be older, though it had written it.
+/// The versions that it had are unknown: the one at home may be older, though the node had written
+/// it.
 #[test]
 fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
     let mut bench = Bench::new(PAGES, 0.0);
@@ -275,8 +276,8 @@ fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
     assert_eq!(answers, [served(Source::Storage, true)]);
 }
 
-/// A node had the latch when the newest version went down with another one, and gave the page back
-/// changed; that was written home.
+/// A node had the latch when the newest version was lost with another node, and gave the page back
+/// changed; that version was written home.
 #[test]
 fn a_loss_that_was_undone_does_not_come_back_with_a_restart() {
     let mut bench = Bench::new(PAGES, 0.0);

@@ -1,5 +1,5 @@
-//! A node that writes what it likes into the directory's entries in the memory server, by
-//! compare-and-swap with its own queue pair, as a worker that keeps no rules can.
+//! A node that writes arbitrary words into the directory's entries in the memory server, by
+//! compare-and-swap with its own queue pair, as a worker that violates the protocol can.
 
 use super::*;
 use rackweave_base::Rkey;
@@ -12,11 +12,11 @@ const SERVER: NodeId = NodeId(3);
 /// The entries' address and key.
 type Key = (u64, Rkey);
 
-/// Sets words of entries, whatever they were.
+/// Sets words of entries, whatever their previous values.
 struct Forger {
     parts: ChannelParts,
     key: Key,
-    /// Offsets, and what they are to become.
+    /// Offsets and new values.
     words: Vec<(u64, u64)>,
     compare: u64,
     is_waiting: bool,
@@ -75,7 +75,7 @@ impl Bench {
         (entries.address, entries.rkey)
     }
 
-    /// Has node 1 set entries with this key; what became of each word.
+    /// Has node 1 set entries with this key; returns the outcome for each word.
     fn forge(
         &mut self,
         key: Key,
@@ -100,7 +100,7 @@ impl Bench {
         ends.clone()
     }
 
-    /// The answer to an operation of node 0, which ends in time whatever it is.
+    /// The reply to an operation of node 0, which ends in time whatever it is.
     fn ends(&mut self, op: Op) -> Answer {
         let replies = self.begin(0, &[op]);
         let until = self.rack.now() + Duration::from_millis(1_200);
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// What a rogue writes, one for each page from the first of them on.
+/// The words that a rogue writes, for consecutive pages beginning with the first.
 fn forgeries() -> Vec<(FallbackLatch, Place)> {
     let open = LatchWord::open(5);
     let nobody = 0x3ffe;
@@ -135,12 +135,12 @@ fn forgeries() -> Vec<(FallbackLatch, Place)> {
     latches.into_iter().flat_map(with).collect()
 }
 
-/// The pages that are attacked.
+/// The first of the attacked pages.
 const FIRST: u64 = 16;
 
 fn attacked() -> Bench {
     let mut bench = Bench::new(0, 0.0);
-    // What node 1 has in the buffer frame that forged places name.
+    // The contents of the buffer frame of node 1 that forged places name.
     bench.fill(1, 2, page(3), 0x33);
     let key = bench.key(1);
     let entries: Vec<_> = (FIRST..)
@@ -148,13 +148,13 @@ fn attacked() -> Bench {
         .map(|(index, (latch, place))| (index, latch, place))
         .collect();
     let ends = bench.forge(key, &entries);
-    // A member's key opens the entries: that is what the promises start from.
+    // A member's key opens the entries: the guarantees assume that.
     assert_eq!(ends.len(), 2 * entries.len());
     assert!(ends.iter().all(|end| *end == CompletionStatus::Success));
     bench
 }
 
-/// A page that was not attacked goes from node to node.
+/// A page that was not attacked moves from node to node.
 fn another_page_goes_around(bench: &mut Bench) {
     bench.change(0, 5, 1);
     bench.void(0, 2);
@@ -186,8 +186,8 @@ fn forged_entries_end_in_time_and_bring_no_other_page() {
     another_page_goes_around(&mut bench);
 }
 
-/// The controller takes forged entries over, into the switch and out of it, and when a node dies
-/// and the directory is made again.
+/// The controller moves forged entries into the switch and out of it, also when a node dies and the
+/// directory is rebuilt.
 #[test]
 fn forged_entries_do_not_stop_the_controller() {
     let mut bench = attacked();
@@ -236,10 +236,10 @@ fn a_key_of_before_is_refused_when_the_store_is_closed() {
         [CompletionStatus::RemoteAccess]
     );
     assert_eq!(refused(&mut bench), before.map(|count| count + 1));
-    // Nor does the switch do anything for it.
+    // The switch executes nothing for it either.
     let answer = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
     assert_eq!(answer, [Answer::NotMember]);
-    // Who is a member still has its latch.
+    // A member still has its latch.
     let release = Op::Release { page: page(5) };
     assert_eq!(
         bench.answers(0, &[release, release]),
