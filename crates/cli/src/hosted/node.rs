@@ -10,8 +10,8 @@ use rackweave_rack::hosted::{NodeOptions, NodeProcess};
 /// Runs the command.
 ///
 /// # Errors
-/// An unknown name, a bad configuration, a missing key, or the controller refuses the node for
-/// good.
+/// An unknown name, an invalid configuration, a missing key, or the controller permanently refuses
+/// the node.
 pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let process = NodeProcess::new(NodeOptions {
         config: globals.hosted_process()?,

@@ -206,8 +206,7 @@ fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
     }
 }
 
-/// Waits until the rack has all nodes of the current configuration; reports a violation if it does
-/// not.
+/// Waits until the current process of every node has joined; reports a violation if it does not.
 fn await_whole(
     stage: &mut Stage,
     report: &mut SeedReport,
