@@ -26,7 +26,7 @@ const FILE_BYTES: u64 = 1 << 30;
 /// Page sizes: the smallest, where the directory's own cost counts most, and the paper's.
 const SIZES: [u32; 2] = [4 << 10, 64 << 10];
 
-/// A file that goes with this.
+/// A file that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -59,7 +59,7 @@ impl Scratch {
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built or the temporary folder has no room for a file of 1 GiB.
+/// If the rack cannot be built or the temporary folder has no space for a file of 1 GiB.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, EMBEDDED, 9)?;
     let config = test.config.clone();
