@@ -1,6 +1,6 @@
-//! Which page of the store is which page of the heap.
+//! Maps pages of the heap to pages of the store.
 //!
-//! The first pages that can be allocated are the *catalogue*. Behind the page store's header, each
+//! The first pages that can be allocated are the *catalogue*. After the page store's header, each
 //! has (little-endian):
 //!
 //! | offset | bytes | content |
@@ -8,7 +8,7 @@
 //! | 0 | 8 | "RWheap1\n" |
 //! | 8 | 8 | the catalogue page's number, from 0 |
 //! | 16 | 8 | bytes of a record |
-//! | 24 | 8 | records that were loaded; 0 until all of them lie in the store |
+//! | 24 | 8 | records that were loaded; 0 until all of them are in the store |
 //! | 32 | 8 | pages that the heap may grow to |
 //! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
 

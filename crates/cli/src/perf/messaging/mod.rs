@@ -1,17 +1,17 @@
-//! The test `messaging`: messages between a storage unit and a compute unit, each number beside a
+//! The test `messaging`: messages between a storage unit and a compute unit, each result beside a
 //! yardstick of the same run.
 //!
-//! - the *consuming test*: the storage unit streams messages, the compute unit reads every byte:
-//!   where it lies, sent by copying or out of a registered region, or copied out first; and the
-//!   same through the paper's single buffer with as much memory. Beside memcpy;
-//! - messages of 64 bytes one way, as many as go;
+//! - the *consuming test*: the storage unit streams messages, the compute unit reads every byte: in
+//!   place, sent by copying or out of a registered region, or copied out first; and the same
+//!   through the paper's single buffer with as much memory. Compared with memcpy;
+//! - messages of 64 bytes one way, as many as possible;
 //! - ping-pong of 64 bytes: the round trip, and half of it, which perftest calls the latency; by
-//!   ends that poll all the time, and by ends that rest when nothing moves;
+//!   ends that poll all the time, and by ends that rest when nothing progresses;
 //! - a sweep of message sizes, which shows whether the bandwidth dips anywhere.
 //!
-//! Two threads, one per unit, drive the rack as they wait; driver threads of the rack come on top.
-//! What arrives is compared with what was sent: sums of all words of bulk data, small messages byte
-//! by byte.
+//! Two threads, one per unit, drive the rack while they wait, in addition to the rack's driver
+//! threads. Received data is compared with what was sent: sums of all words of bulk data, small
+//! messages byte by byte.
 
 pub mod bulk;
 pub mod rig;

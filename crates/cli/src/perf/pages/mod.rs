@@ -1,10 +1,10 @@
-//! The test `pages`: what the page directory costs and carries, each number beside a yardstick of
-//! the same run.
+//! The test `pages`: the cost and the throughput of the page directory, each result beside a
+//! yardstick of the same run.
 //!
 //! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
-//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the
-//!   one in a server's memory;
-//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's;
+//! - pages from another node's memory, compared with memcpy, and by the switch's directory compared
+//!   with the one in a server's memory;
+//! - pages from a file by the switch, compared with the same file by the same kernel queue;
 //! - pages written to the file by that queue, once or with double writes.
 
 mod measure;
