@@ -20,7 +20,7 @@ pub enum Wish {
 }
 
 impl<'a> Patience<'a> {
-    /// Nothing has been waited for yet.
+    /// A thread that has not waited yet.
     pub fn new(driver: &'a dyn Progress) -> Self {
         Self {
             driver,

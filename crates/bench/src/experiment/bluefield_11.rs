@@ -118,7 +118,7 @@ fn saturated_by(curve: &Curve) -> f64 {
     found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
     let mut figure = Figure::lines("One-sided fetch-and-add on one counter")

@@ -200,7 +200,7 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     Ok(rate)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;

@@ -51,7 +51,7 @@ pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
     keys.min(scale.pick(125_000, 1_000_000))
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_micros(run.scale.pick(400, 2_000));

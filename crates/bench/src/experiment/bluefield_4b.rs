@@ -6,7 +6,7 @@ use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
 use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let courses = courses(run)?;
     let mut figure = Figure::lines("Rebalancing between host and DPU online")

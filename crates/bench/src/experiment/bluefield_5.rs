@@ -98,7 +98,7 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
     Ok(rate)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rows = OPERATIONS.into_iter().flat_map(|(updates, what)| {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))

@@ -24,7 +24,7 @@ fn plan(keys: u64, scale: u64, offload: f64, counted: Duration) -> Plan {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_millis(run.scale.pick(1, 5));

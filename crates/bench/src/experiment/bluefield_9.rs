@@ -76,7 +76,7 @@ fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<
     })
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
@@ -119,7 +119,7 @@ fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_latency(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_millis(run.scale.pick(2, 10));
     let curves = measure(run, &[1], counted)?;

@@ -110,7 +110,7 @@ impl Load {
 /// Measurements of a system with this many lookups of a thread in flight, by skew.
 type Curve = grid::Curve<(System, u16), f64, Seen>;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);

@@ -65,7 +65,7 @@ const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 /// that is not.
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),

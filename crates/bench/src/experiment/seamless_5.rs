@@ -67,7 +67,7 @@ struct Curve {
     with: Vec<(f64, Seen)>,
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let plan = |part: u32, sizes, depths, counted| Plan {
         capacity: PAPER_CAPACITY / part,

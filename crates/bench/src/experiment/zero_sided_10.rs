@@ -60,7 +60,7 @@ fn span(scale: Scale, micros: u64, rate: f64) -> Span {
     )
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rates = run.scale.pick(RATES_QUICK, RATES);
     let rows = SIZES

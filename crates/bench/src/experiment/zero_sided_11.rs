@@ -38,7 +38,7 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let millis = Duration::from_millis;
     let (second, extreme) = run

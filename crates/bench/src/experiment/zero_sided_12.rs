@@ -45,7 +45,7 @@ struct Point {
     communication: [f64; 2],
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
     let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;

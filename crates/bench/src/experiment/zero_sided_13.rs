@@ -22,7 +22,7 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 /// Slices of a phase in the plot.
 const SLICES: u64 = 6;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;

@@ -21,7 +21,7 @@ const LARGE_ITEM: u32 = 512 << 10;
 /// Items of a ring.
 const RING_ITEMS: u32 = 32;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
     let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];

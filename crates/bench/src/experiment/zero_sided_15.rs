@@ -47,7 +47,7 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::CpuDriven { cores: 8 }, "CPU-driven, 8 cores"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {

@@ -46,7 +46,7 @@ impl Pair {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let of_cores = |cores: u16| {

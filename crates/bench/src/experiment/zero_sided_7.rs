@@ -19,7 +19,7 @@ const TRANSFERS: [(u8, &str); 2] = [
 /// The paper's advice: batches no larger than this saturate the network with one flow.
 const ADVISED: u32 = 4 * MIB;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     // Batches grow by this factor, from one item to twice the advised size.
     let millis = Duration::from_millis;

@@ -65,7 +65,7 @@ const SYSTEMS: [(System, &str); 2] = [
     (System::Put, "put (like NVSHMEM)"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {

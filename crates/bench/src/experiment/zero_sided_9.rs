@@ -70,7 +70,7 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Collective, "collective (like MPI)"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
     let (sizes, bytes): (&[usize], u64) = run

@@ -182,7 +182,7 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [1, 10, 100, 500, 1000, 1500];
     let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));

@@ -1,4 +1,4 @@
-//! The command `node`: one node of a hosted rack, until told to end.
+//! The command `node`: one node of a hosted rack, until requested to end.
 
 use super::args::NodeArgs;
 use super::event::{Speaker, What};

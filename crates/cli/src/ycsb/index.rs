@@ -10,7 +10,7 @@ use rackweave_bench::ycsb::Nodes;
 use rackweave_rack::config::{Role, TopologyName};
 use serde_json::json;
 
-/// Runs over the index.
+/// Runs YCSB over the index.
 ///
 /// # Errors
 /// If the arguments or the configuration are invalid, or the rack cannot do what is requested.

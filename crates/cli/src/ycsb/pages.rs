@@ -16,7 +16,7 @@ use serde_json::json;
 const BUFFER: u64 = 16 << 20;
 const BUFFER_SIMULATED: u64 = 2 << 20;
 
-/// Runs over pages.
+/// Runs YCSB over the page store.
 ///
 /// # Errors
 /// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the

@@ -46,7 +46,7 @@ impl Mix {
     }
 }
 
-/// The thread.
+/// A client thread.
 pub struct ClientActor {
     /// The client, with its connections.
     pub(super) client: Attached<IndexClient>,

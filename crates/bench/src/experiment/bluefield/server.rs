@@ -86,7 +86,7 @@ fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64)
     }
 }
 
-/// The thread.
+/// A server thread.
 pub struct ServerActor {
     /// Its connections and its access to the shard.
     pub server: SharedServer,

@@ -56,7 +56,7 @@ pub struct Going {
     reads: u64,
 }
 
-/// The thread.
+/// A client thread.
 pub struct ClientActor {
     pub(super) client: Attached<IndexClient>,
     pub(super) toll: Reads,

@@ -181,7 +181,7 @@ impl Lookups {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure> {
     let points = SKEWS.points(run.scale, DEFAULT);
     let curves = measure(run, &points)?;

@@ -9,7 +9,7 @@ use rackweave_verbs::{Completion, Verbs};
 pub type Metered<'a> = metered::Metered<'a, CpuModel>;
 
 impl<'a> Metered<'a> {
-    /// Nothing is spent yet.
+    /// Verbs whose core has spent nothing yet.
     pub fn new(verbs: &'a mut dyn Verbs, cpu: CpuModel) -> Self {
         Self::with(verbs, None, cpu)
     }

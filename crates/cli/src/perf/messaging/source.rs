@@ -12,7 +12,7 @@ const GRANULE: usize = 64 << 10;
 /// Maximum number of places that messages are taken from.
 const PLACES_MAX: usize = 4096;
 
-/// The bytes.
+/// The bytes that messages are taken from, with their sums.
 pub struct Source {
     pub bytes: Vec<u8>,
     /// The same bytes at the unit that sends them.
