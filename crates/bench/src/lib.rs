@@ -1,13 +1,13 @@
 //! The papers' experiments, in virtual time, with their baselines.
 //!
-//! [`figure`] is what an experiment gives: curves, claims, notes, and how they become CSV and SVG.
+//! [`figure`] is an experiment's result: curves, claims and notes, written as CSV and SVG.
 //! [`baseline`] has the systems that the papers compare with, run on the same simulated hardware:
 //! CPU-driven one-sided WRITEs, two-sided replication, CPU-driven shuffles. [`experiment`] has one
 //! file per figure. [`pages`] runs YCSB over the page store and [`index`] over the B+tree, in real
-//! time and in virtual time; [`ycsb`] is what both share.
+//! time and in virtual time; [`ycsb`] is the code that both share.
 //!
-//! It knows racks, endpoints and the simulator. It must not know the machines' insides: what it
-//! reports, anyone could measure from outside.
+//! This crate knows racks, endpoints and the simulator. It must not know the state machines'
+//! internals: it reports only what can be measured from outside.
 
 pub mod baseline;
 pub mod experiment;

@@ -1,24 +1,24 @@
-//! Planted bugs: they are in a build with the feature `canary`, and in no other.
+//! Planted bugs, which only builds with the feature `canary` have.
 
 use crate::outcome::CliError;
 
-/// What became of `--canary`.
+/// The result of `--canary`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepared {
-    /// The names were listed; there is nothing more to do.
+    /// The names were listed; nothing else is to be done.
     #[cfg_attr(
         not(feature = "canary"),
         expect(dead_code, reason = "only a canary build lists")
     )]
     Listed,
-    /// The bug is planted, or none was asked for.
+    /// The bug is planted, or none was requested.
     Ready,
 }
 
-/// Plants the bug called `name`, if there is a name; `list` lists all with their systems.
+/// Plants the bug called `name`, if a name is given; `list` lists all with their systems.
 ///
 /// # Errors
-/// If there is no such bug, or this build has none.
+/// If no bug has this name, or this build has none.
 #[cfg(feature = "canary")]
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     use rackweave_base::canary::{Canary, arm};
@@ -47,7 +47,7 @@ pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
 /// Refuses every name: this build has no planted bugs.
 ///
 /// # Errors
-/// If there is a name.
+/// If a name is given.
 #[cfg(not(feature = "canary"))]
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     match name {

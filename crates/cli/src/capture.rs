@@ -1,4 +1,4 @@
-//! Captures at the switch: what came in and what went out, with the reason of every drop.
+//! Captures at the switch: received and sent packets, with the reason of every drop.
 
 use crate::outcome::CliError;
 use rackweave_base::{Instant, Memory, Packet, PortId};
@@ -8,7 +8,7 @@ use rackweave_switch::{Direction, Tap};
 use serde::Serialize;
 use std::path::Path;
 
-/// Has a capture see what the switch sees.
+/// Feeds a capture with the packets at the switch.
 struct CaptureAtSwitch(SharedCapture);
 
 impl Tap for CaptureAtSwitch {
@@ -28,13 +28,13 @@ impl Tap for CaptureAtSwitch {
     }
 }
 
-/// A capture that goes on until it is finished.
+/// A capture that runs until it is finished.
 pub struct Recording {
     capture: SharedCapture,
     file: String,
 }
 
-/// What a capture holds.
+/// The contents of a capture.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaptureReport {
     pub file: String,
@@ -47,7 +47,7 @@ impl Recording {
     /// the nodes.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub fn start(path: &Path, config: &RackConfig, memory: &Memory) -> Result<Self, CliError> {
         let ports = config.node.iter().map(|node| node.name.clone()).collect();
         let options = CaptureOptions {
@@ -60,12 +60,12 @@ impl Recording {
         })
     }
 
-    /// For the switch's `set_tap`.
+    /// The tap for the switch's `set_tap`.
     pub fn tap(&self) -> Box<dyn Tap> {
         Box::new(CaptureAtSwitch(self.capture.clone()))
     }
 
-    /// Ends the capture and says what it holds.
+    /// Ends the capture and reports its contents.
     ///
     /// # Errors
     /// If it could not be written.

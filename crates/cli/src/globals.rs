@@ -1,4 +1,4 @@
-//! What every command shares: options, the configuration, the form of the output, the wish to stop.
+//! Shared by all commands: options, the configuration, the output format, the interrupt flag.
 
 use crate::interrupt::Interrupt;
 use crate::live::{self, Live};
@@ -65,7 +65,7 @@ pub struct RackArgs {
 }
 
 impl RackArgs {
-    /// The flag among those given that only a rack of one's own can follow.
+    /// A given flag that only applies to a rack of this process.
     pub fn only_for_own_rack(&self) -> Option<&'static str> {
         [
             ("--drivers", self.drivers.is_some()),
@@ -78,7 +78,7 @@ impl RackArgs {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Puts what was given into `config`.
+    /// Applies the given flags to `config`.
     pub fn apply(&self, config: &mut RackConfig) {
         let faults = &mut config.faults;
         for (given, setting) in [
@@ -93,7 +93,7 @@ impl RackArgs {
     }
 }
 
-/// Seconds, more than none and at most a day.
+/// Parses seconds: more than zero and at most a day.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
@@ -101,14 +101,14 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What every command gets.
+/// What every command receives.
 #[derive(Clone, Debug)]
 pub struct Globals {
-    /// The options that every command has.
+    /// The options of every command.
     pub args: GlobalArgs,
     /// Whether the user wants the command to stop.
     pub interrupt: Interrupt,
-    /// What the command tells of itself.
+    /// What `top` and `stat` see of the command.
     pub live: Live,
 }
 
@@ -125,11 +125,11 @@ impl Globals {
         })
     }
 
-    /// The rack's configuration as the user wants it: flags over the file over defaults. It is
+    /// The rack's effective configuration: flags override the file, which overrides defaults. It is
     /// checked.
     ///
     /// # Errors
-    /// If the file cannot be read or a value makes no sense.
+    /// If the file cannot be read or a value is invalid.
     pub fn rack_config(&self, rack: &RackArgs) -> Result<RackConfig, CliError> {
         let mut config = self.configured()?;
         if let Some(seed) = self.args.seed {
@@ -140,15 +140,15 @@ impl Globals {
         Ok(config)
     }
 
-    /// The configuration of the hosted rack that the user means, if he means one: by `--hosted`, or
-    /// by a file with a `[hosted]` section. It is checked.
+    /// The configuration of the requested hosted rack, if one is requested: by `--hosted`, or by a
+    /// file with a `[hosted]` section. It is checked.
     ///
-    /// Its section is always there. `--seed` does not change it: a hosted rack draws its numbers
-    /// from the system, and its configuration must be that of its processes.
+    /// The section always exists. `--seed` does not change it: a hosted rack takes its random
+    /// numbers from the system, and its configuration must be that of its processes.
     ///
     /// # Errors
-    /// If the file cannot be read or a value makes no sense, or a flag is given that cannot change
-    /// a rack that runs.
+    /// If the file cannot be read or a value is invalid, or a flag is given that cannot change a
+    /// running rack.
     pub fn hosted(&self, rack: &RackArgs) -> Result<Option<RackConfig>, CliError> {
         let config = self.configured()?;
         if !rack.hosted && config.hosted.is_none() {
@@ -167,7 +167,7 @@ impl Globals {
     /// is checked.
     ///
     /// # Errors
-    /// If the file cannot be read or a value makes no sense.
+    /// If the file cannot be read or a value is invalid.
     pub fn hosted_process(&self) -> Result<RackConfig, CliError> {
         as_hosted(self.configured()?)
     }

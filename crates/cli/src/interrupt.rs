@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM or SIGHUP: the first asks the command to stop in an orderly way, the second
-//! stops it at once. A command with files to read again takes SIGHUP as the wish to do that.
+//! Ctrl-C, SIGTERM or SIGHUP: the first stops the command in good order, the second stops it at
+//! once. A command with files to read again uses SIGHUP for that instead.
 
 use crate::outcome::CliError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -7,14 +7,14 @@ use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user wants the command to stop. Clones share it.
+/// Whether the user wants the command to stop. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Flags>);
 
 #[derive(Debug, Default)]
 struct Flags {
     stop: AtomicBool,
-    /// SIGHUP does not stop the command.
+    /// SIGHUP requests reading files again instead of stopping.
     reads_again: AtomicBool,
     read_again: AtomicBool,
 }
@@ -43,12 +43,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// From now on SIGHUP is the wish to read files again.
+    /// From now on SIGHUP requests that files are read again.
     pub fn read_again_at_hangup(&self) {
         self.0.reads_again.store(true, Ordering::Relaxed);
     }
 
-    /// Whether files should be read again. They are, with this.
+    /// Whether files should be read again. Resets the request.
     pub fn take_read_again(&self) -> bool {
         self.0.read_again.swap(false, Ordering::Relaxed)
     }
@@ -58,7 +58,7 @@ impl Interrupt {
         self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// The same, for those who know no commands.
+    /// The flag itself, for code that is independent of commands.
     pub fn flag(&self) -> &AtomicBool {
         &self.0.stop
     }

@@ -1,10 +1,10 @@
-//! The two ends of a flow: stamped items, and what a consumer saw of them. They read no clock and
+//! The two ends of a flow: stamped items, and a consumer's record of them. They read no clock and
 //! run as programs in real and in virtual time.
 //!
 //! Measured ends (`perf`) write and read eight bytes of an item, or every byte, in batches of a
-//! given size. Checked ends (`flow`, `chaos --system hosted`) have every byte follow from the stamp
-//! and a salt, may be bound to a rate and ring doorbells. `source` pushes, `sink` takes, `stamps`
-//! has what items contain, `verify` judges what was pushed and seen.
+//! given size. Checked ends (`flow`, `chaos --system hosted`) derive every byte from the stamp and
+//! a salt, may have a rate limit and ring doorbells. `source` pushes, `sink` takes, `stamps` has
+//! the contents of items, `verify` checks what was pushed and seen.
 
 mod sink;
 mod source;
@@ -19,16 +19,16 @@ use rackweave_endpoint::flow::Doorbell;
 use serde::{Deserialize, Serialize};
 use stamps::NUMBER_BITS;
 
-/// Items of a ring at most.
+/// Maximum number of items of a ring.
 pub const ITEMS_MAX: u64 = 1 << NUMBER_BITS;
 
 /// Bytes of items that a checked end pushes or takes at once.
 const BATCH_BYTES: u32 = 64 << 10;
 
-/// Nanoseconds for which an end with a rate works on what it takes at once.
+/// Nanoseconds of work of a rate-limited end per batch.
 const WORK_NANOS: f64 = 100_000.0;
 
-/// Nothing moved, and nothing will before something arrives.
+/// Nothing progressed, and nothing will before something arrives.
 const WAITS: Turn = Turn::Waits { moved: false };
 
 /// How items of a measured flow are written and read.
@@ -37,19 +37,19 @@ const WAITS: Turn = Turn::Waits { moved: false };
 pub struct Manner {
     /// Items per reserve and commit, peek and release.
     pub batch: u32,
-    /// Whether every byte is written and read, not the stamp alone.
+    /// Whether every byte is written and read, not only the stamp.
     pub touch: bool,
 }
 
-/// What an end does with items, and how fast.
+/// How an end processes items, and how fast.
 struct Style {
-    /// How items of a measured flow are written and read. Of a checked one, every byte is.
+    /// How items of a measured flow are written and read. In a checked flow it is every byte.
     measured: Option<Manner>,
-    /// Every byte behind the stamp of a checked item depends on it.
+    /// Input of every byte after the stamp of a checked item.
     salt: u64,
-    /// Bytes per second at most.
+    /// Maximum bytes per second.
     rate: Option<f64>,
-    /// Busy until so many nanoseconds since the start.
+    /// Nanoseconds since the start until which it is busy.
     busy_until: f64,
 }
 
@@ -70,13 +70,13 @@ impl Style {
         }
     }
 
-    /// Until when it is busy.
+    /// The end of its busy period, if it is busy.
     fn is_busy(&self, now: u64) -> Option<Turn> {
         let until = self.busy_until.ceil() as u64;
         (self.rate.is_some() && until > now).then_some(Turn::Sleeps(until))
     }
 
-    /// Items that are worked on at once.
+    /// Number of items that are processed at once.
     fn batch(&self, item_size: u32) -> u32 {
         let bytes = match (self.measured, self.rate) {
             (Some(manner), _) => return manner.batch,
@@ -88,15 +88,15 @@ impl Style {
 
     fn work(&mut self, bytes: u64, now: u64) {
         if let Some(rate) = self.rate {
-            // Late wake-ups are caught up with, idle times are not.
+            // Late wake-ups are compensated, idle times are not.
             let since = self.busy_until.max(now as f64 - WORK_NANOS);
             self.busy_until = since + bytes as f64 * 1e9 / rate;
         }
     }
 }
 
-/// Rings a doorbell. One that does not fit the send queue is not missed: those in it will say the
-/// same.
+/// Rings a doorbell. If the send queue is full it can be dropped: those in the queue have the same
+/// effect.
 fn ring(port: &mut Port<'_, '_>, bell: &Doorbell) {
     let _ = port.act(|queue| Ok(queue.post_send(bell.qpn(), bell.request())?));
 }

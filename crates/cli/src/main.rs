@@ -1,10 +1,10 @@
 //! The `rackweave` command: a whole rack at the command line.
 //!
-//! `args` lists the commands, `outcome` is what a command ends with. Each command has a folder of
-//! its own with its arguments: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, `stat`,
-//! `top`, and `hosted` for the processes of a hosted rack. What a command has found is one JSON
-//! object (docs/JSON.md), which `output` prints as it is or as text (`report`). This crate knows
-//! every other; no other knows it.
+//! `args` lists the commands, `outcome` is the end of a command. Each command has its own folder
+//! with its arguments: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, `stat`, `top`,
+//! and `hosted` for the processes of a hosted rack. The result of a command is one JSON object
+//! (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows every
+//! other; no other knows it.
 
 mod args;
 mod canary;

@@ -1,10 +1,10 @@
-//! A store's medium without a rack around it: its queue, kept full.
+//! Drives the queue of a store's medium at full depth, without a rack.
 
 use crate::outcome::CliError;
 use rackweave_base::{Block, Instant, Memory};
 use rackweave_target::{Backend, Io, IoKind, Place};
 
-/// The queue of a medium, with a buffer for each request under way.
+/// The queue of a medium, with a buffer for each pending request.
 pub struct MediumQueue<'a> {
     backend: &'a mut dyn Backend,
     page_size: u32,
@@ -14,10 +14,10 @@ pub struct MediumQueue<'a> {
 }
 
 impl<'a> MediumQueue<'a> {
-    /// For so many requests under way.
+    /// A queue with this many pending requests.
     ///
     /// # Errors
-    /// If there is no memory for the pages.
+    /// If memory for the pages is not available.
     pub fn new(
         backend: &'a mut dyn Backend,
         page_size: u32,
@@ -32,8 +32,8 @@ impl<'a> MediumQueue<'a> {
         })
     }
 
-    /// Keeps the medium busy with the pages that `next` says for each number, until it says none.
-    /// Pages per second.
+    /// Keeps the medium busy with the pages that `next` returns for each number, until it returns
+    /// none. Returns pages per second.
     ///
     /// # Errors
     /// If the medium fails.

@@ -1,9 +1,9 @@
-//! This machine's memcpy, the yardstick for everything that moves data.
+//! This machine's memcpy, the yardstick for all data movement.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How long is measured, after a warm-up round.
+/// Duration of the measurement, after a warm-up round.
 const MEASURE: Duration = Duration::from_millis(200);
 
 /// Bytes per second that one thread copies between two buffers of `buffer` bytes, `chunk` bytes at

@@ -1,4 +1,4 @@
-//! Which rack a command runs on.
+//! The rack that a command runs on.
 
 use crate::globals::{Globals, RackArgs};
 use crate::outcome::CliError;
@@ -8,23 +8,23 @@ use rackweave_rack::RackConfig;
 pub const EMBEDDED: &str = "embedded";
 /// A rack in this process, in virtual time.
 pub const SIMULATED: &str = "simulated";
-/// A rack of processes that run.
+/// A running rack of processes.
 pub const HOSTED: &str = "hosted";
 /// No rack is needed.
 pub const NO_RACK: &str = "none";
 
-/// Which rack a command runs on.
+/// The rack that a command runs on.
 pub enum Mode {
-    /// One of its own, in real time.
+    /// Its own rack, in real time.
     Embedded,
-    /// One of its own, in virtual time.
+    /// Its own rack, in virtual time.
     Simulated,
-    /// One that runs, with this configuration.
+    /// A running hosted rack, with this configuration.
     Hosted(Box<RackConfig>),
 }
 
 impl Mode {
-    /// What the user means.
+    /// The requested mode.
     ///
     /// # Errors
     /// If flags contradict each other, or the configuration cannot be read.
@@ -44,7 +44,7 @@ impl Mode {
     /// The rack's configuration.
     ///
     /// # Errors
-    /// If it cannot be read or a value makes no sense.
+    /// If it cannot be read or a value is invalid.
     pub fn config(&self, rack: &RackArgs, globals: &Globals) -> Result<RackConfig, CliError> {
         match self {
             Self::Hosted(config) => Ok((**config).clone()),

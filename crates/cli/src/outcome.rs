@@ -1,7 +1,7 @@
-//! How a command ends: a verdict, or an error in one line; and what the shell sees of it.
+//! The end of a command: a verdict, or an error in one line; and the exit status.
 //!
 //! Exit status 0 is a passed verdict, 1 a failed one, 2 bad usage or a rack that could not do what
-//! was asked, 130 an interruption.
+//! was requested, 130 an interruption.
 
 use rackweave_base::memory::MemoryError;
 use rackweave_control::KeyError;
@@ -18,14 +18,14 @@ const EXIT_FAILED: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// What a command found.
+/// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Everything verified.
     Passed,
-    /// Something did not.
+    /// Something failed verification.
     Failed,
-    /// A process that runs until it is told to stop was told so.
+    /// A process that runs until it is stopped was stopped.
     Ended,
 }
 
@@ -36,18 +36,18 @@ impl Verdict {
     }
 }
 
-/// Why a command came to no verdict. One line: what is wrong and what to do.
+/// Why a command has no verdict. One line: what is wrong and what to do.
 #[derive(Debug)]
 pub enum CliError {
-    /// Arguments that contradict each other or make no sense here.
+    /// Arguments that contradict each other or are invalid here.
     Usage(String),
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     Config(String),
     /// The rack could not be built.
     Rack(String),
-    /// The capture could not be made or is not complete.
+    /// The capture could not be created or is incomplete.
     Capture(String),
-    /// The rack could not do what was asked of it.
+    /// The rack could not do what was requested.
     Run(String),
 }
 
@@ -57,7 +57,7 @@ impl CliError {
         Self::Usage(message.into())
     }
 
-    /// Trouble while a rack ran.
+    /// A failure while a rack ran.
     pub fn run(message: impl fmt::Display) -> Self {
         Self::Run(message.to_string())
     }
@@ -70,7 +70,7 @@ impl fmt::Display for CliError {
         | Self::Rack(text)
         | Self::Capture(text)
         | Self::Run(text)) = self;
-        // Scripts read one line; whatever a library put in there stays on it.
+        // Scripts read one line, so line breaks in library messages are replaced.
         f.write_str(&text.replace(['\n', '\r'], " "))
     }
 }
@@ -102,7 +102,7 @@ errors!(
     Run: RegisterError,
 );
 
-/// What the shell sees of a command's end.
+/// The exit status of a command.
 pub fn exit_code(result: Result<Verdict, CliError>, interrupted: bool) -> ExitCode {
     match result {
         Err(error) => report(&error),
@@ -113,9 +113,9 @@ pub fn exit_code(result: Result<Verdict, CliError>, interrupted: bool) -> ExitCo
     }
 }
 
-/// Says on standard error what is wrong.
+/// Writes an error to standard error.
 pub fn report(error: &CliError) -> ExitCode {
-    // If nobody listens there, the exit status still tells.
+    // If standard error is closed, the exit status still reports the failure.
     let _ = writeln!(std::io::stderr(), "error: {error}");
     ExitCode::from(EXIT_USAGE)
 }

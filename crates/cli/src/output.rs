@@ -15,11 +15,11 @@ struct Envelope<'a, T> {
     body: &'a T,
 }
 
-/// Prints the result of `command`, once: `body` is both forms of it. The JSON object starts with
+/// Prints the result of `command`, once: `body` has both forms. The JSON object starts with
 /// `"schema": "rackweave/<command>/1"`.
 ///
 /// # Errors
-/// If standard output cannot be written. That nobody reads it is no error.
+/// If standard output cannot be written. A closed reader is not an error.
 pub fn print<T: Serialize + Display>(
     globals: &Globals,
     command: &str,
@@ -28,7 +28,7 @@ pub fn print<T: Serialize + Display>(
     print_as(globals, command, body, T::to_string)
 }
 
-/// The same; its text is that of the object ([`crate::report`]).
+/// As [`print()`]; the text form is made from the object ([`crate::report`]).
 ///
 /// # Errors
 /// As for [`print()`].
@@ -38,7 +38,7 @@ pub fn report<T: Serialize>(globals: &Globals, command: &str, body: &T) -> Resul
     })
 }
 
-/// The same; `text` makes the form for people.
+/// As [`print()`]; `text` makes the text form.
 ///
 /// # Errors
 /// As for [`print()`].
@@ -61,7 +61,7 @@ pub fn print_as<T: Serialize>(
     line(&text)
 }
 
-/// Prints text and sees that it ends its line.
+/// Prints text and adds a missing line end.
 ///
 /// # Errors
 /// As for [`print()`].

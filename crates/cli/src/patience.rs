@@ -1,26 +1,26 @@
-//! Waiting as those at the ends of a rack do: they drive it, and rest when nothing moves.
+//! Waiting at the ends of a rack: a thread drives the rack, and rests without progress.
 
 use rackweave_verbs::Progress;
 
-/// One who waits.
+/// The state of a waiting thread.
 pub struct Patience<'a> {
     driver: &'a dyn Progress,
     idle_rounds: u32,
 }
 
-/// What those who run a loop are wished to do.
+/// A request to the runner of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// As before.
+    /// Continue.
     GoOn,
-    /// Begin nothing new, and bring what runs to its end.
+    /// Begin nothing new, and complete pending operations.
     Finish,
-    /// Leave everything as it is.
+    /// Stop at once.
     Stop,
 }
 
 impl<'a> Patience<'a> {
-    /// Nothing has been waited for yet.
+    /// A thread that has not waited yet.
     pub fn new(driver: &'a dyn Progress) -> Self {
         Self {
             driver,
@@ -28,7 +28,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Drives the rack, and rests if nothing moved: neither there nor, as `moved` says, here.
+    /// Drives the rack, and rests if neither the rack nor, as `moved` says, the caller progressed.
     pub fn wait(&mut self, moved: bool) {
         // The rack is driven in any case.
         if self.driver.drive() | moved {
@@ -39,7 +39,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Something was done here: the next to be waited for is new.
+    /// Resets the idle state, because the caller progressed.
     pub fn reset(&mut self) {
         self.idle_rounds = 0;
     }

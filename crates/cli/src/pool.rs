@@ -1,11 +1,11 @@
-//! Pieces of work on several threads. Each knows nothing of the others, so what comes out does not
-//! depend on how many run at a time.
+//! Runs independent pieces of work on several threads, so that the results do not depend on the
+//! number of threads.
 
 use crate::outcome::CliError;
 use std::sync::mpsc;
 use std::thread;
 
-/// As much as a main thread has.
+/// The usual stack of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
 /// Processors of this machine.
@@ -13,12 +13,12 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Has `jobs` threads do `work` with what `next` gives, until it gives nothing, and hands what
-/// comes of each piece to `each` as soon as it is there.
+/// Runs `work` on `jobs` threads with the pieces that `next` returns, until it returns none, and
+/// passes each result to `each` as soon as it is available.
 ///
 /// # Errors
-/// The first of `each`, behind which it hears no more: `next` should then give nothing. If a thread
-/// cannot be started.
+/// The first error of `each`, which is not called afterwards: `next` should then return none. If a
+/// thread cannot be started.
 pub fn run<I, T: Send>(
     (name, jobs): (&str, usize),
     next: impl Fn() -> Option<I> + Sync,

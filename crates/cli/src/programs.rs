@@ -1,5 +1,5 @@
 //! Programs on the nodes of a rack of any kind. A program is written once, as turns; [`Session`]
-//! takes the turns in real time or has the simulator step them, [`run`] also on several threads,
+//! takes the turns in real time or lets the simulator step them, [`run`] also on several threads,
 //! and jobs of hosted nodes take them by [`RealTime`].
 
 mod rack;
@@ -23,36 +23,36 @@ use rackweave_verbs::{Completion, CqId, PostError, ReceiveRequest, Verbs, WorkRe
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What became of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// Something moved, and more may follow at once.
+    /// There was progress, and more may follow at once.
     Moved,
     /// Nothing is left to do until something arrives.
     Waits {
-        /// Whether anything moved before that.
+        /// Whether there was progress before that.
         moved: bool,
     },
-    /// Something moved, which takes a modelled core so long.
+    /// There was progress, which takes a modelled core this long.
     Worked(Duration),
-    /// Nothing is left to do until so many nanoseconds since the start.
+    /// Nothing is left to do until this many nanoseconds since the start.
     Sleeps(u64),
-    /// The program has come to its end.
+    /// The program has ended.
     Ended,
 }
 
-/// What runs on a node. It has no clock, thread or rack of its own.
+/// A program of a node. It has no clock, thread or rack of its own.
 pub trait Program {
-    /// Does what can be done now.
+    /// Does what is possible now.
     ///
     /// # Errors
-    /// If something went wrong that ends the whole run.
+    /// If an error occurred that ends the whole run.
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError>;
 
-    /// Begins nothing new from now on, and brings what runs to its end.
+    /// Begins nothing new from now on, and completes pending operations.
     fn finish(&mut self) {}
 
-    /// How much it has done so far, in units of its own.
+    /// Its progress so far, in its own units.
     fn done(&self) -> u64 {
         0
     }
@@ -62,7 +62,7 @@ pub trait Program {
         false
     }
 
-    /// Whether the rack may stop after its end, since all that it sent has arrived.
+    /// Whether the rack may stop after its end, because everything that it sent has arrived.
     fn is_settled(&mut self) -> bool {
         true
     }
@@ -90,16 +90,16 @@ impl<P: Program> Program for Rc<RefCell<P>> {
     }
 }
 
-/// A program at one of two unequal ends.
+/// A program at one of two different ends.
 pub enum End<S, T> {
-    /// Where things come from, or requests are answered.
+    /// The end that sends data, or replies to requests.
     Source(S),
-    /// Where they go, or are asked for.
+    /// The end that receives data, or sends requests.
     Sink(T),
 }
 
 impl<S, T> End<S, T> {
-    /// That at the source, if it is.
+    /// The program at the source, if it is one.
     pub fn source(&self) -> Option<&S> {
         match self {
             Self::Source(program) => Some(program),
@@ -107,7 +107,7 @@ impl<S, T> End<S, T> {
         }
     }
 
-    /// That at the sink, if it is.
+    /// The program at the sink, if it is one.
     pub fn sink(&self) -> Option<&T> {
         match self {
             Self::Source(_) => None,
@@ -157,7 +157,7 @@ impl<S: Program, T: Program> Program for End<S, T> {
     }
 }
 
-/// Real time since the start of a run. Programs of one round share one reading.
+/// Real time since the start of a run. All programs of a round share one reading.
 #[derive(Debug)]
 pub struct RoundClock {
     start: Instant,
@@ -165,7 +165,7 @@ pub struct RoundClock {
 }
 
 impl RoundClock {
-    /// It is the start.
+    /// A clock that starts now.
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -173,7 +173,7 @@ impl RoundClock {
         }
     }
 
-    /// Nanoseconds since the start, as read first in this round.
+    /// Nanoseconds since the start, as first read in this round.
     pub fn now(&self) -> u64 {
         self.round.get().unwrap_or_else(|| {
             let now = Clock::Real(self.start).now();
@@ -206,18 +206,18 @@ impl Clock {
     }
 }
 
-/// What a program has of its node during a turn.
+/// A program's access to its node during a turn.
 pub enum Port<'p, 'c> {
     /// A node of a rack in this process.
     Node(&'p Node, &'p RoundClock),
-    /// The node of a hosted rack whose job this is.
+    /// The node of a hosted rack that runs this job.
     Job(&'p Job, &'p RoundClock),
     /// A node of a simulated rack.
     Actor(&'p mut Context<'c>),
 }
 
 impl<'p> Port<'p, '_> {
-    /// The node of a rack in this process, for machines that post by themselves.
+    /// The node of a rack in this process, for state machines that post by themselves.
     ///
     /// # Errors
     /// If time is virtual or the rack is hosted.
@@ -236,7 +236,7 @@ impl<'p> Port<'p, '_> {
         }
     }
 
-    /// The clock, for those who act on the NIC: to get it may take a while.
+    /// The clock, to be read after acquiring the NIC, which may take a while.
     pub fn clock(&self) -> Clock {
         match self {
             Self::Node(_, clock) | Self::Job(_, clock) => Clock::Real(clock.start),
@@ -244,10 +244,10 @@ impl<'p> Port<'p, '_> {
         }
     }
 
-    /// Acts on the NIC and sees to it that what was posted gets going.
+    /// Acts on the NIC and makes sure that posted work is started.
     ///
     /// # Errors
-    /// Those of `act`, or the node has no NIC any more.
+    /// Those of `act`, or if the node no longer has a NIC.
     pub fn act<R>(
         &mut self,
         act: impl FnOnce(&mut Queue<'_, '_>) -> Result<R, CliError>,
@@ -262,7 +262,7 @@ impl<'p> Port<'p, '_> {
     }
 }
 
-/// What takes work requests: a NIC, or an actor's view of one that charges for it.
+/// What accepts work requests: a NIC, or an actor's view of one that charges for them.
 pub enum Queue<'q, 'c> {
     /// In real time.
     Nic(&'q mut dyn Verbs),

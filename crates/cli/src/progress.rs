@@ -1,20 +1,20 @@
-//! Progress bars: on standard error, for a person, and only for what takes longer than a moment.
+//! Progress bars: on standard error, for a user, and only for operations that take noticeable time.
 
 use crate::globals::{Format, Globals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// What is over before this shows no bar.
+/// Operations that end earlier show no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often the bar is looked at.
+/// Update interval of the bar.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Steps of a bar.
+/// Number of steps of a bar.
 pub const STEPS: u64 = 1000;
 
-/// How far something has come.
+/// The progress of an operation.
 pub struct Progress {
     what: String,
     wanted: bool,
@@ -23,7 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown yet.
+    /// A bar that is not shown yet.
     pub fn new(globals: &Globals, what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// One that is shown already.
+    /// A bar that is already shown.
     pub fn shown(bar: ProgressBar) -> Self {
         Self {
             what: String::new(),
@@ -43,19 +43,19 @@ impl Progress {
         }
     }
 
-    /// One that nobody wants to see.
+    /// A bar that is never shown.
     pub fn hidden() -> Self {
         Self::shown(ProgressBar::hidden())
     }
 
-    /// Whether anybody would see a bar and wants to.
+    /// Whether a bar would be visible and is not disabled.
     pub fn is_wanted(globals: &Globals) -> bool {
         !globals.args.quiet
             && globals.args.format == Format::Text
             && std::io::stderr().is_terminal()
     }
 
-    /// It has come this far, from 0 to 1. Cheap; call it as often as you like.
+    /// Sets the progress, from 0 to 1. Cheap: may be called often.
     pub fn set(&mut self, fraction: impl FnOnce() -> f64) {
         if !self.wanted {
             return;
@@ -82,7 +82,7 @@ impl Drop for Progress {
     }
 }
 
-/// How a bar looks.
+/// The style of a bar.
 pub fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style.expect("the template is sound").progress_chars("=> ")

@@ -1,6 +1,6 @@
-//! One model of what a command found: a JSON object (docs/JSON.md), which is its text as well. A
+//! One model of a command's result: a JSON object (docs/JSON.md), from which its text is made. A
 //! number or word is a line, an object a line of measures, a list of objects a table. Labels are
-//! the keys; what a key ends in is the unit. What is null or empty has no line.
+//! the keys; the suffix of a key is the unit. Null or empty values have no line.
 
 use crate::live::words::{binary, depth, share};
 use crate::mode::SIMULATED;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use std::fmt::{self, Write};
 use textwrap::{Options, WordSplitter};
 
-/// Columns of a terminal.
+/// Width of a terminal in columns.
 pub const COLUMNS: usize = 80;
 
-/// What keys end in, how it is written, and whether numbers are scaled.
+/// Suffixes of keys, how they are written, and how numbers are scaled.
 const UNITS: [(&str, &str, Form); 14] = [
     ("gigabytes_per_second", " GB/s", Form::Digits(3)),
     ("gigabytes_per_s", " GB/s", Form::Digits(3)),
@@ -30,7 +30,7 @@ const UNITS: [(&str, &str, Form); 14] = [
     ("s", " s", Form::Digits(6)),
 ];
 
-/// Objects whose keys are names, such as those of counters, and are told as they are.
+/// Objects whose keys are names, such as those of counters, and are printed unchanged.
 const NAMED: [&str; 7] = [
     "added",
     "counters",
@@ -47,22 +47,22 @@ enum Form {
     Bytes,
     Digits(usize),
     Scaled,
-    /// Of nanoseconds.
+    /// For nanoseconds.
     Micros,
-    /// Of a fraction of one.
+    /// For fractions of one.
     Percent,
-    /// Of which there may be a thing of the same name.
+    /// For seconds, of which there may be a field with the same name.
     Seconds,
 }
 
-/// How numbers of one key read.
+/// How numbers of a key are printed.
 #[derive(Clone, Copy)]
 pub struct Unit {
     name: &'static str,
     form: Form,
 }
 
-/// A large number in thousands, millions or billions.
+/// A large number scaled to thousands, millions or billions.
 pub fn scaled(number: f64) -> String {
     match number {
         n if n >= 1e9 => format!("{:.2} G", n / 1e9),
@@ -72,8 +72,8 @@ pub fn scaled(number: f64) -> String {
     }
 }
 
-/// `text` in lines that fit the terminal, those behind the first indented; none ends at a
-/// non-breaking space, of which there are none left.
+/// `text` in lines that fit the terminal, all but the first indented; no line ends at a
+/// non-breaking space, and these are replaced.
 pub fn wrapped(text: &str, indent: usize) -> String {
     let indent = " ".repeat(indent);
     let options = Options::new(COLUMNS - 1)
@@ -83,7 +83,7 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     textwrap::fill(text, options).replace('\u{a0}', " ") + "\n"
 }
 
-/// The object that something is as JSON; nothing of what is no object.
+/// The JSON object of a value; empty if its JSON is not an object.
 pub fn object(found: impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(found) {
         Ok(Value::Object(map)) => map,
@@ -91,7 +91,7 @@ pub fn object(found: impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// A value without the keys of its object that have none.
+/// A value without the keys of its object that are null.
 pub fn without_nulls(mut value: Value) -> Value {
     if let Value::Object(map) = &mut value {
         map.retain(|_, value| !value.is_null());
@@ -99,7 +99,7 @@ pub fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// Objects as one.
+/// Merges objects into one.
 pub fn joined(parts: impl IntoIterator<Item = Value>) -> Value {
     let maps = parts.into_iter().filter_map(|part| match part {
         Value::Object(map) => Some(map),
@@ -171,7 +171,7 @@ fn is_scalar(value: &Value) -> bool {
     !value.is_object() && !value.is_array()
 }
 
-/// Whether a value fits a table or a line beside it.
+/// Whether a value fits into a table or into a line beside it.
 fn is_flat(value: &Value) -> bool {
     match value {
         Value::Array(list) => list.iter().all(is_scalar),
@@ -180,7 +180,7 @@ fn is_flat(value: &Value) -> bool {
     }
 }
 
-/// An object whose values are all scalars in one line; `unit` is that of those without one.
+/// An object of scalars in one line; `unit` is that of numbers without one.
 fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
     let measure = |(key, value): (&String, &Value)| {
         let (label, own) = label(key);
@@ -197,7 +197,7 @@ fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
     told.map(measure).collect::<Vec<_>>().join(", ")
 }
 
-/// An object whose values are all scalars in one line, whatever its keys are.
+/// An object of scalars in one line, whatever its keys are.
 fn line_of(key: &str, map: &Map<String, Value>, unit: Option<Unit>) -> String {
     if !NAMED.contains(&key) {
         return measures(map, unit);
@@ -208,9 +208,9 @@ fn line_of(key: &str, map: &Map<String, Value>, unit: Option<Unit>) -> String {
     map.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A list of objects of the same keys as a table; `unit` is that of numbers without one. Words are
-/// aligned to the left. Columns with nothing to say, and those of objects, are left out. What would
-/// be wider than the terminal has one blank between its columns.
+/// A list of objects with the same keys as a table; `unit` is that of numbers without one. Words
+/// are aligned to the left. Empty columns, and those of objects, are omitted. A table wider than
+/// the terminal has one blank between its columns.
 pub fn table(rows: &[&Map<String, Value>], unit: Option<Unit>) -> String {
     let of = |key| {
         rows.iter()
@@ -247,8 +247,8 @@ pub fn table(rows: &[&Map<String, Value>], unit: Option<Unit>) -> String {
     (0..=rows.len()).map(line).collect()
 }
 
-/// A list of objects as a table and what it leaves out, unless there is more in them than fits
-/// that, or the terminal.
+/// A list of objects as a table and the objects that it omits, unless they contain more than fits
+/// these, or the terminal.
 fn rows_of(rows: &[&Map<String, Value>], unit: Option<Unit>) -> Option<String> {
     let table = table(rows, unit);
     let all = |fits: fn(&Value) -> bool| rows.iter().all(|row| row.values().all(fits));
@@ -256,7 +256,7 @@ fn rows_of(rows: &[&Map<String, Value>], unit: Option<Unit>) -> Option<String> {
     (all(is_scalar) || all(is_flat) && is_narrow).then(|| table + &beside(rows))
 }
 
-/// What a table leaves out: the objects of each row, below what it has in its first column.
+/// What a table omits: the objects of each row, below the value in the row's first column.
 fn beside(rows: &[&Map<String, Value>]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -273,7 +273,7 @@ fn beside(rows: &[&Map<String, Value>]) -> String {
     text
 }
 
-/// Whether a word is a number, with or without a unit: `480k`, `6.53 GB/s`, and not `64 bytes
+/// Whether a word is a number, with or without a unit: `480k`, `6.53 GB/s`, but not `64 bytes
 /// each`.
 fn is_amount(text: &str) -> bool {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
@@ -324,7 +324,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Whether there is anything to say of a value.
+/// Whether a value is printed.
 fn is_told(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -335,7 +335,7 @@ fn is_told(value: &Value) -> bool {
     }
 }
 
-/// A list of numbers or words; of queries by place, with their shares.
+/// A list of numbers or words; queries by position also have their shares.
 fn words(key: &str, list: &[Value], unit: Option<Unit>) -> String {
     let whole: f64 = list.iter().filter_map(Value::as_f64).sum();
     let word = |(at, value): (usize, &Value)| {
@@ -354,8 +354,8 @@ fn words(key: &str, list: &[Value], unit: Option<Unit>) -> String {
     words.join(between)
 }
 
-/// What the entries of a list are of, where they are queries of an index: the depth to which they
-/// were led, or the level of the tree node that they were led to.
+/// The meaning of a list's positions, if they are queries of an index: the depth to which they were
+/// led, or the level of the tree node that they were led to.
 fn place(key: &str, at: usize) -> Option<String> {
     match (key, at) {
         ("queries_led", 0) => Some("leaves".into()),

@@ -1,4 +1,4 @@
-//! The switch that a configuration asks for, without a rack around it.
+//! The switch of a configuration, without a rack.
 
 use rackweave_base::{Duration, MacAddr, Memory};
 use rackweave_programs::{Pipeline, PipelineConfig};
@@ -10,12 +10,12 @@ use rackweave_switch::{Budget, Ledger, Program};
 /// The switch's Ethernet address.
 pub const SWITCH_MAC: MacAddr = Address::SWITCH.mac;
 
-/// The programs of switch 0, with the ICRC computed whatever the links promise. Their sizes are the
-/// same in every kind of rack.
+/// The programs of switch 0, with the ICRC computed whether or not the links need it. Their sizes
+/// are the same in every kind of rack.
 pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
     let mut programs = rackweave_rack::pipeline_config(config, Kind::Embedded);
     programs.engine.check = true;
-    // Whoever has a switch without a rack is not to be asked again for what did not come.
+    // Without a rack, lost packets must not be requested again.
     programs.engine.timeout = Duration::from_secs(1);
     programs
 }
@@ -28,7 +28,7 @@ pub fn icrc_method(config: &RackConfig) -> &'static str {
     }
 }
 
-/// What the programs must fit.
+/// The budget that the programs must fit.
 pub fn budget(config: &RackConfig) -> Budget {
     match config.switch.budget {
         BudgetName::Software => Budget::Software {
@@ -39,7 +39,7 @@ pub fn budget(config: &RackConfig) -> Budget {
     }
 }
 
-/// What the programs use.
+/// The resources that the programs use.
 pub fn ledger(config: &PipelineConfig) -> Ledger {
     let mut ledger = Ledger::default();
     Pipeline::new(config, Memory::new(0)).declare(&mut ledger);

@@ -7,35 +7,36 @@ use rackweave_workload::tpch::{StorageWorker, WorkerStep};
 use std::thread;
 use std::time::Instant;
 
-/// Rows between two looks at the world: in real time, and in virtual time.
+/// Rows per turn: in real time, and in virtual time.
 const ROWS_PER_STEP: usize = 2048;
 const ROWS_PER_STEP_VIRTUAL: usize = 256;
 
-/// What a row costs a core that partitions it, and one that aggregates and joins it, in
+/// Time of a core per row that it partitions, and per row that it aggregates and joins, in
 /// picoseconds. Measured once with `cargo bench -p rackweave-workload` (61 and 106 million rows/s)
 /// on a processor whose clock is assumed to have been 3.5 GHz, and scaled to the 2.2 GHz of the
-/// testbed's Xeon Gold 5120. They decide how busy the links of a simulated demo are, and no answer.
+/// testbed's Xeon Gold 5120. They affect how busy the links of a simulated demo are, but not its
+/// answers.
 const PUSH_ROW_PICOS: u64 = 26_000;
 const QUERY_ROW_PICOS: u64 = 15_000;
 
-/// A slow worker takes so many times as long for its rows as the others.
+/// A slow worker takes this many times as long for its rows as the others.
 const SLOWNESS: u32 = 4;
 
 /// A worker as a program.
 pub struct Worker<W> {
-    /// It.
+    /// The worker.
     pub work: W,
     step: fn(&mut W, usize) -> WorkerStep,
     is_delivered: fn(&mut W) -> bool,
-    /// What a row costs a modelled core, in picoseconds.
+    /// Time of a modelled core per row, in picoseconds.
     row_picos: u64,
-    /// Whether it takes [`SLOWNESS`] times as long for a row.
+    /// Whether it takes [`SLOWNESS`] times as long per row.
     is_slow: bool,
     rows: u64,
 }
 
 impl<W> Worker<W> {
-    /// One that pushes rows. What the switch has not taken yet must not be lost with the thread.
+    /// A worker that pushes rows. It ends only when the switch has taken all of them.
     pub fn source(
         work: W,
         step: fn(&mut W, usize) -> WorkerStep,
@@ -51,7 +52,7 @@ impl<W> Worker<W> {
         }
     }
 
-    /// One that takes rows.
+    /// A worker that takes rows.
     pub fn sink(work: W, step: fn(&mut W, usize) -> WorkerStep) -> Self {
         Self {
             row_picos: QUERY_ROW_PICOS,
@@ -97,8 +98,8 @@ impl<W> Program for Worker<W> {
     }
 }
 
-/// Has a storage worker make all its rows, or stop when it is wished to. `count` hears of their
-/// numbers.
+/// Makes a storage worker generate all its rows, or stop when requested. `count` is called with the
+/// number of rows.
 pub fn generate(
     worker: &mut StorageWorker,
     is_stopped: impl Fn() -> bool,

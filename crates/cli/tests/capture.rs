@@ -1,11 +1,11 @@
-//! Captures of the demo, as another reader sees them: Wireshark's `tshark`, where it is installed.
+//! Captures of the demo, as read by another program: Wireshark's `tshark`, where it is installed.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder that goes away with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -19,7 +19,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left behind; the test has said what it had to say.
+        // A folder that cannot be removed is left behind; the test itself is complete.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -65,8 +65,8 @@ fn tshark(file: &Path, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).expect("tshark prints text"))
 }
 
-/// Demands that every packet of a capture is well-formed, and that there are packets from before
-/// the switch rewrote them and from after.
+/// Asserts that every packet of a capture is well-formed, and that it has packets from before the
+/// switch rewrote them and from after.
 #[track_caller]
 fn check(name: &str, more: &[&str]) {
     let folder = Folder::new(name);
@@ -85,8 +85,8 @@ fn check(name: &str, more: &[&str]) {
         .lines()
         .map(|line| line.parse().expect("every packet has one opcode"))
         .collect();
-    // In the order of a row: the switch reads it from its producer, and what comes back becomes a
-    // write to its consumer.
+    // In the order of a row: the switch READs it from its producer, and the response becomes a
+    // WRITE to its consumer.
     let kinds: [(&str, &[u8]); 4] = [
         ("READ request", &[12]),
         ("READ response", &[13, 14, 15, 16]),

@@ -44,7 +44,7 @@ fn all_systems_are_attacked_and_judged_together() {
         ("messaging", None),
     ];
     assert_eq!(names, expect);
-    // Each is the same as its campaign alone.
+    // Each campaign equals the same campaign run alone.
     let alone = [
         "--system",
         "index",

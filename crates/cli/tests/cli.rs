@@ -1,4 +1,4 @@
-//! The command from outside: exit statuses, one line for every mistake, JSON that parses.
+//! The command from outside: exit statuses, one line for every error, JSON that parses.
 
 mod common;
 
@@ -15,14 +15,14 @@ fn run(args: &[&str]) -> Output {
     command.args(args).output().expect("the binary runs")
 }
 
-/// A file of this name with this text, in the folder that cargo gives to tests.
+/// A file of this name with this text, in cargo's folder for tests.
 fn file(name: &str, text: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).expect("the tests' folder may be written to");
     path.to_str().expect("the path is text").to_owned()
 }
 
-/// Demands exit status 2 and one line on standard error that contains `expected`.
+/// Asserts exit status 2 and one line on standard error that contains `expected`.
 #[track_caller]
 fn refused(args: &[&str], expected: &str) {
     let output = run(args);
@@ -213,7 +213,7 @@ fn a_canary_build_lists_its_bugs() {
     );
 }
 
-/// What every message test must say, whatever the rack.
+/// Assertions about the output of every message test, whatever the rack.
 #[track_caller]
 fn check_messages(test: &str, rack: &str) {
     let mut args = vec!["perf", test, "-n", "200", "--seed", "9"];
@@ -444,7 +444,7 @@ fn info_is_a_configuration_file() {
     assert!(memory["overhead_bytes"].as_u64() <= memory["overhead_bytes_max"].as_u64());
 }
 
-/// The hash can be had from either form of the output, by who has nothing else.
+/// The hash can be recomputed from either form of the output alone.
 #[test]
 fn the_hash_of_a_configuration_can_be_recomputed() {
     let fnv1a = |text: &str| {
@@ -482,10 +482,10 @@ fn info_tells_what_was_chosen_and_why() {
     assert_eq!(icrc, "faults.corrupt of b is above 0");
     assert_eq!(value["links"]["icrc_reason"], icrc.as_str());
     assert!(why(Value::Null, "orders", "directory").contains("switch.page_entries is 0"));
-    // A look at it makes nothing.
+    // Inspecting a configuration creates nothing.
     let store = std::path::Path::new(&path).with_file_name("orders.pages");
     assert!(!store.exists());
-    // Of its own text comes the same configuration.
+    // The printed text is a file with the same configuration.
     let output = run(&["info", "--config", &path]);
     let again = file("paths-again.toml", &String::from_utf8_lossy(&output.stdout));
     let again = json(&["info", "--config", &again]);

@@ -37,7 +37,7 @@ fn json(args: &[&str], code: i32) -> Value {
     serde_json::from_slice(&output.stdout).expect("standard output is one JSON value")
 }
 
-/// A file of this process.
+/// A file of this test process.
 struct File(PathBuf);
 
 impl File {
@@ -55,7 +55,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What cannot be removed is left behind; the test has said what it had to say.
+        // A file that cannot be removed is left behind; the test itself is complete.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -107,7 +107,7 @@ fn every_system_is_verified_and_put_beside_a_limit() {
             .iter()
             .for_each(check_measure);
     }
-    // What was there before there were several systems.
+    // Fields that existed before there were several systems.
     assert!(
         value["rows_lineitem"]
             .as_u64()

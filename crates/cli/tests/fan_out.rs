@@ -55,7 +55,7 @@ fn the_demo_balances_and_replicates() {
         let some = consumers.iter().filter(|one| one["slowed"] == slowed);
         some.filter_map(|one| one["rows"].as_u64()).collect()
     };
-    // In virtual time the slow one takes four times as long for a row.
+    // In virtual time the slow consumer takes four times as long per row.
     assert!(rows(true)[0] * 2 < rows(false)[0], "{consumers:?}");
     demo(&[
         "--simulated",

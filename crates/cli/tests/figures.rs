@@ -1,4 +1,4 @@
-//! The command `figures` from outside: files, claims, mistakes, interruption.
+//! The command `figures` from outside: files, claims, errors, interruption.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn run(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-/// A folder of this name that is not there yet.
+/// A folder of this name that does not exist yet.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -110,7 +110,7 @@ fn a_figure_is_written_and_its_claims_are_told() {
     );
 }
 
-/// FNV-1a of 64 bits, written once more: docs/report.md says how anybody can check the hash.
+/// A second implementation of 64-bit FNV-1a: docs/report.md says how to check the hash.
 fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bytes {

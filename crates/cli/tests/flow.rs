@@ -24,14 +24,14 @@ fn run(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-/// A file of this name with this text, in the folder in which commands run.
+/// A file of this name with this text, in the working folder of commands.
 fn file(name: &str, text: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).expect("the tests' folder may be written to");
     name.to_owned()
 }
 
-/// Runs a script; its exit status and what it says as JSON.
+/// Runs a script. Returns its exit status and its report as JSON.
 #[track_caller]
 fn played(script: &str, more: &[&str]) -> (i32, Value) {
     let output = run(&[&[script, "--format", "json"], more].concat());
@@ -41,7 +41,7 @@ fn played(script: &str, more: &[&str]) -> (i32, Value) {
     (output.status.code().expect("it ended by itself"), value)
 }
 
-/// What is said of a script that cannot be meant.
+/// The error message of a script that is refused.
 #[track_caller]
 fn refused(name: &str, text: &str) -> String {
     let output = run(&[&file(name, text), "--simulated"]);
@@ -55,7 +55,7 @@ fn refused(name: &str, text: &str) -> String {
     error.trim_end().to_owned()
 }
 
-/// A flow of name `f` from the first storage node to both compute nodes, and what follows.
+/// A script with a flow `f` from the first storage node to both compute nodes, followed by `more`.
 fn with_flow(shape: &str, more: &str) -> String {
     format!(
         "[[action]]\nat_ms = 0\naction = \"create\"\nflow = \"f\"\nshape = \"{shape}\"\n\
@@ -141,7 +141,7 @@ fn a_refused_action_fails_the_verdict_unless_it_was_expected() {
     let problems = value["problems"].as_array().expect("problems").iter();
     let problems: Vec<&str> = problems.filter_map(Value::as_str).collect();
     insta::assert_snapshot!("refused_actions", problems.join("\n"));
-    // The flow has gone on.
+    // The flow has continued.
     assert_eq!(value["flows"][0]["state"], "ended");
     assert_eq!(value["flows"][0]["items"], 6000);
     let expected = actions("expect_error = true\n");

@@ -37,7 +37,7 @@ fn a_shift_is_planned_anew_within_some_looks() {
         let value = json(&["--simulated", "--seed", seed]);
         let look_every = number(&value["parameters"], "look_every_s");
         let replanned = number(&value, "replanned_s");
-        // Not before a look, and not long after the first one that can know.
+        // Not before an evaluation, and not long after the first one that can detect the shift.
         assert!(
             replanned > 0.0 && replanned < look_every * 10.0,
             "{value:#}"

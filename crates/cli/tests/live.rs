@@ -1,10 +1,10 @@
-//! `rackweave stat` and `top` from outside, at a command that is killed.
+//! `rackweave stat` and `top` from outside, observing a command that is killed.
 
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a command may take to have a rack, on a machine that is busy with other things.
+/// Time limit for a command to have a rack, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn command(args: &[&str]) -> Command {
@@ -36,7 +36,7 @@ impl Running {
         command(&all).output().expect("the binary runs")
     }
 
-    /// What it tells, as soon as `enough` of it is true.
+    /// The snapshot of the command, as soon as `enough` accepts it.
     fn told(&mut self, enough: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
@@ -59,7 +59,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SIGKILL: nothing of the command's own clears anything away.
+        // SIGKILL: the command cannot clean up.
         let _over = self.0.kill();
         let _code = self.0.wait();
     }
@@ -102,7 +102,7 @@ fn counters_of_a_running_command_move_and_nothing_is_left_of_it() {
     let later = ycsb.told(|told| answers(told) > answers(&first) && sent(told) > sent(&first));
     assert!(later["up_seconds"].as_f64() > first["up_seconds"].as_f64());
 
-    // Twice, with what happened in between.
+    // Two reports, with the activity in between.
     let output = ycsb.stat(&["--interval", "0.3", "--count", "2"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
@@ -111,7 +111,7 @@ fn counters_of_a_running_command_move_and_nothing_is_left_of_it() {
     );
     assert!(!text.contains("drop_egress_full 0"), "{text}");
 
-    // Two commands are told apart.
+    // Two commands are distinguished.
     let mut other = Running::start(PAGES);
     let told = other.told(|told| told["rack"].is_object());
     assert_eq!(told["pid"].as_u64(), Some(other.0.id().into()));

@@ -1,4 +1,4 @@
-//! `rackweave perf messaging` from outside: what it reports, how it ends, what it refuses.
+//! `rackweave perf messaging` from outside: its report, its end, its refusals.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn number(value: &Value, at: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{at} of {value:#}"))
 }
 
-/// Sizes that are no multiple of anything, over links that lose, double and swap packets, too.
+/// Unaligned sizes, also over links that lose, duplicate and reorder packets.
 #[test]
 fn everything_is_measured_and_verified() {
     let bad_links = [

@@ -1,5 +1,5 @@
-//! The demo between two network namespaces: the switch and each node see nothing of one another but
-//! Ethernet interfaces of the usual MTU, and RoCE travels on AF_PACKET sockets, or in VXLAN.
+//! The demo between two network namespaces: the switch and each node share only Ethernet interfaces
+//! of the usual MTU, and RoCE is carried by AF_PACKET sockets, or in VXLAN.
 
 use std::path::Path;
 use std::process::Command;

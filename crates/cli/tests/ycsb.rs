@@ -1,4 +1,4 @@
-//! `rackweave ycsb` from outside: every workload on every kind of rack, the store's file, mistakes.
+//! `rackweave ycsb` from outside: every workload on every kind of rack, the store's file, errors.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn run(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-/// A path in the folder that cargo gives to tests, where nothing is.
+/// A path in cargo's folder for tests, where no file exists.
 fn path(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -64,7 +64,7 @@ fn number(value: &Value, at: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{at} of {value:#}"))
 }
 
-/// What must hold of every run.
+/// Assertions that hold for every run.
 #[track_caller]
 fn check(value: &Value, workload: &str) {
     let kinds: &[(&str, u64, u64)] = match workload {
@@ -82,7 +82,7 @@ fn check(value: &Value, workload: &str) {
         assert_eq!(found["kind"], *kind);
         let count = number(found, "/count");
         all += count;
-        // The mix is drawn; seven standard deviations of 3000 draws are less than a tenth.
+        // The mix is random; seven standard deviations of 3000 draws are less than a tenth.
         assert!(count.abs_diff(3000 * percent / 100) < 300, "{kind} {count}");
         assert!(found["p50_ns"].as_u64() <= found["p99_9_ns"].as_u64());
         if *adds == 1 {
@@ -168,7 +168,7 @@ fn an_open_loop_keeps_its_rate() {
     check(&value, "b");
 }
 
-/// `args` on the store in `file`, which is used again; without records, as it says how many.
+/// Runs `args` on the existing store in `file`, which determines the number of records.
 #[track_caller]
 fn again(file: &str, args: &[&str]) -> Value {
     let common = ["--file", file, "--reuse", "--format", "json"];
@@ -307,7 +307,7 @@ fn mistakes_are_told_in_one_line() {
     std::fs::remove_file(file).expect("it is there");
 }
 
-/// The text with a sign in place of every number that follows one of these.
+/// The text with a placeholder for every number that follows one of these marks.
 fn without_numbers(text: &str, marks: &[&str]) -> String {
     marks.iter().fold(text.to_owned(), |text, mark| {
         let mut parts = text.split(mark);
@@ -328,7 +328,7 @@ fn damaged_stores_are_told_in_one_line() {
     let mut all = String::new();
     let mut told = |what: &str, bytes: &[u8]| {
         std::fs::write(&file, bytes).expect("it may be written");
-        // Which record lies where, and with it the checksums, is chance.
+        // The positions of records, and so the checksums, are random.
         let error = without_numbers(&refusal(&args, &file), &["0x", "first: record "]);
         all += &format!("{what}: {error}");
     };

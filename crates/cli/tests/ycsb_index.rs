@@ -1,4 +1,4 @@
-//! `rackweave ycsb --target index` from outside: every workload by every access, mistakes.
+//! `rackweave ycsb --target index` from outside: every workload by every access, errors.
 
 use serde_json::Value;
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
-//! What the experiments of the BlueField paper share: its testbed in virtual time, clients and
-//! servers that pay for their work.
+//! Code shared by the experiments of the BlueField paper: its testbed in virtual time, and clients
+//! and servers whose work is charged.
 //!
-//! The testbed is `rackweave_sim::testbed`; what operations on trees cost is
+//! The testbed is `rackweave_sim::testbed`; the cost of operations on trees is
 //! `rackweave_sim::TreeCost`; every constant is in `rackweave_sim::devices`.
 
 pub mod client;
@@ -18,14 +18,14 @@ use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::testbed::{self, Server};
 
-/// Servers that are compared, and what figures call them.
+/// The compared servers, and their names in figures.
 pub const SERVERS: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
 
-/// How long a NIC waits for an acknowledgement: far above any queue of the testbed, where nothing
-/// is lost.
+/// Acknowledgement timeout of a NIC: far longer than any queue of the testbed, which loses no
+/// packets.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Where the paper is meant.
+/// How sources cite the paper.
 pub const PAPER: &str = "Thostrup et al., ADMS 2022";
 
 impl Core {
@@ -43,7 +43,7 @@ pub fn counted(scale: Scale) -> Duration {
     scale.pick(Duration::from_micros(500), Duration::from_millis(2))
 }
 
-/// The testbed, with room for `memory` bytes of regions.
+/// The testbed, with `memory` bytes available for regions.
 pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
     let named = |server: Server| {
         let (name, role) = match server {
@@ -60,7 +60,7 @@ pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
         node: Server::ALL.into_iter().flat_map(named).collect(),
         ..RackConfig::default()
     };
-    // The eSwitch forwards and does nothing else.
+    // The eSwitch only forwards.
     config.switch.consumer_rings = 1;
     config.switch.producer_rings = 1;
     let rack = SimulatedRack::with_models(&config, |world| {
@@ -70,7 +70,7 @@ pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack> {
     Ok(rack)
 }
 
-/// How queue pairs of the testbed are connected.
+/// Attributes of the testbed's queue pairs.
 pub fn attributes() -> PairAttributes {
     PairAttributes {
         timeout: TIMEOUT,

@@ -26,13 +26,13 @@ use std::collections::VecDeque;
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
-/// A thread of the compute node: one fetch-and-add after the other.
+/// A thread of the compute node, which issues one fetch-and-add after another.
 struct Client {
     sequencer: AttachedSequencer,
     core: Core,
     outbox: Outbox,
     begun: VecDeque<Instant>,
-    /// The number that it got last.
+    /// The number that the last fetch-and-add returned.
     last: Option<u64>,
     tally: Shared,
 }
@@ -70,7 +70,7 @@ impl Actor for Client {
     }
 }
 
-/// So many clients of a counter on `server`.
+/// Measures `clients` clients of a counter on `server`.
 fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
     let mut rack = testbed(run.seed, 1 << 20)?;
     let options = SequencerOptions {
@@ -105,12 +105,12 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen> {
 
 type Curve = grid::Curve<Server, u16, Seen>;
 
-/// The most operations per second of a curve.
+/// The highest throughput of a curve, in operations per second.
 fn peak(curve: &Curve) -> f64 {
     curve.most(|seen| seen.per_second)
 }
 
-/// The least number of clients with which a curve is within 5 % of its peak.
+/// The smallest number of clients with which a curve is within 5 % of its peak.
 fn saturated_by(curve: &Curve) -> f64 {
     let peak = peak(curve);
     let mut points = curve.points.iter();
@@ -118,7 +118,7 @@ fn saturated_by(curve: &Curve) -> f64 {
     found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
     let mut figure = Figure::lines("One-sided fetch-and-add on one counter")

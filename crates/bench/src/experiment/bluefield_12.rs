@@ -1,5 +1,5 @@
-//! Figure 12 of the BlueField paper: a sequencer by RPC, its counter in the host's or the DPU's
-//! memory and incremented by local atomics.
+//! Figure 12 of the BlueField paper: a sequencer by RPC. Its counter is in the host's or the DPU's
+//! memory and is incremented by local atomics.
 
 mod line;
 
@@ -30,10 +30,10 @@ use std::rc::Rc;
 const CLIENTS: &[u16] = &[1, 2, 4, 6, 8, 10, 12, 14, 16];
 const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
 
-/// Requests of a client under way: as many as a client of the sequencer may have.
+/// Requests of a client in flight: the maximum for a client of the sequencer.
 const REQUESTS: u16 = 16;
 
-/// Bytes of a request or reply at most.
+/// Maximum bytes of a request or reply.
 const PAYLOAD_MAX: u32 = 64;
 
 /// A thread of the server.
@@ -108,7 +108,7 @@ impl Client {
                 let ticket = begun.map_err(|error| error.to_string())?;
                 self.begun.push_back((ticket, now));
             }
-            // Sends them; what has come meanwhile is there at the next turn.
+            // Sends the requests; replies that arrive meanwhile are taken in the next turn.
             if let Some(done) = self.sequencer.poll(now, verbs) {
                 return Err(format!("{:?} ended before it was sent", done.ticket));
             }
@@ -160,7 +160,7 @@ fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService> {
     made.or_failed("the sequencer")
 }
 
-/// Operations per second of so many clients of a counter on `server`.
+/// Operations per second of `clients` clients of a counter on `server`.
 fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     let mut rack = testbed(run.seed, 64 << 20)?;
     let span = Span::new(Duration::from_micros(30), counted(run.scale));
@@ -200,7 +200,7 @@ fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64> {
     Ok(rate)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
     let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;
@@ -252,7 +252,7 @@ mod tests {
         assert!(eight > 4.0 * one, "{one} {eight}");
         assert!(rate(Server::Host, 8) > eight);
         let most = 1e9 / Core::of(Server::Dpu).contended_atomic().as_nanos() as f64;
-        // A thread that has the line may go on with it.
+        // A thread that holds the line may continue with it.
         assert!(eight < most * 1.2, "{eight} of {most}");
     }
 }

@@ -1,5 +1,5 @@
-//! Figure 4 of the BlueField paper: throughput of the index by requests, by the part of it that is
-//! on the DPU; and what the rebalancer makes of it on its own, which the paper leaves open
+//! Figure 4 of the BlueField paper: throughput of the index by requests, by the share of it that is
+//! on the DPU; and the split that the rebalancer finds on its own, which the paper leaves open
 //! (`rebalance`; `bluefield_4b` shows it over time).
 
 pub mod rebalance;
@@ -27,13 +27,14 @@ const OFFLOADS: &[f64] = &[
 ];
 const OFFLOADS_QUICK: &[f64] = &[0.0, 0.15, 0.25, 0.35, 0.5, 1.0];
 
-/// Workloads: which part are updates, and their names.
+/// Workloads: the share of updates, and the name.
 const MIXES: [(f64, &str); 2] = [(0.0, "read-only"), (0.5, "50/50")];
 
-/// Throughput in operations per second by offload; of keys of the paper, and a place in [`MIXES`].
+/// Throughput in operations per second by offload; keyed by the paper's keys and an index of
+/// [`MIXES`].
 type Curve = grid::Curve<(u64, usize), f64, f64>;
 
-/// The offload with the most throughput, and that.
+/// The offload with the highest throughput, and that throughput.
 fn peak(curve: &Curve) -> (f64, f64) {
     let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1);
     let found = curve.points.iter().copied().max_by(most);
@@ -45,12 +46,12 @@ fn at(curve: &Curve, offload: f64) -> f64 {
     curve.value(offload, |rate| *rate)
 }
 
-/// Keys that the trees really have at most: more do not fit a run; their cost is that of all.
+/// Maximum number of keys in the real trees: a run cannot hold more; the cost is that of all keys.
 pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
     keys.min(scale.pick(125_000, 1_000_000))
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_micros(run.scale.pick(400, 2_000));
@@ -61,7 +62,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         })
     });
     let grid = Grid::of_rows(rows);
-    // A course of the rebalancer takes about as long as so many runs.
+    // A course of the rebalancer takes about as long as this many runs.
     const COURSE: usize = 20;
     let runs = grid.count() as f64 / (grid.count() + COURSE * Scenario::ALL.len()) as f64;
     let curves = grid.measure(&mut run.share(0.0, runs), |run, (keys, mix), offload| {
@@ -99,7 +100,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
 }
 
 fn claims(figure: &mut Figure, curves: &[Curve]) {
-    // The paper tells of the smallest trees and of the largest.
+    // The paper has claims for the smallest trees and for the largest.
     let claimed = [
         (PAPER_KEYS[0], 1.47, DPU_ALONE[0]),
         (PAPER_KEYS[2], 1.30, DPU_ALONE[1]),

@@ -1,12 +1,12 @@
-//! Beside figure 4 of the BlueField paper: the rebalancer at work, over time. The paper leaves it
-//! open how a split would be found and kept (section 4.1.2).
+//! Beside figure 4 of the BlueField paper: the rebalancer at work, over time. The paper leaves open
+//! how a split is found and kept (section 4.1.2).
 
 use super::bluefield::PAPER;
 use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
 use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let courses = courses(run)?;
     let mut figure = Figure::lines("Rebalancing between host and DPU online")
@@ -31,7 +31,8 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure)
 }
 
-/// What a course says: there is no claim of the paper to compare with, but the best split.
+/// Describes a course. The paper has no claim about it, so it is compared with the best fixed
+/// split.
 pub(super) fn describe(figure: &mut Figure, course: &Course) {
     let reached = format!(
         "throughput that the rebalancer reaches over that of the best split that stays, {} \

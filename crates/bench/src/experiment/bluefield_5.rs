@@ -18,12 +18,12 @@ use rackweave_sim::world::{Actor, Context, Step};
 /// paper's figure 5.
 const DPU_LOOKUPS: [f64; 2] = [9.9, 2.5];
 
-/// Operations that a thread does at a step.
+/// Operations of a thread per step.
 const AT_ONCE: u64 = 8;
 
 const OPERATIONS: [(bool, &str); 2] = [(true, "updates"), (false, "lookups")];
 
-/// A thread that works on a tree without pause.
+/// A thread that operates on a tree without pause.
 struct Local {
     tree: Tree,
     keys: u64,
@@ -98,7 +98,7 @@ fn measure(run: &mut Run<'_>, (server, updates): (Server, bool), keys: u64) -> R
     Ok(rate)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rows = OPERATIONS.into_iter().flat_map(|(updates, what)| {
         SERVERS.map(|(server, name)| (format!("{what} | {name}"), (server, updates), PAPER_KEYS))

@@ -1,4 +1,4 @@
-//! Figure 6 of the BlueField paper: latency of lookups by requests, one client thread, by the part
+//! Figure 6 of the BlueField paper: latency of lookups by requests, one client thread, by the share
 //! of the index on the DPU.
 
 use super::bluefield::PAPER;
@@ -24,7 +24,7 @@ fn plan(keys: u64, scale: u64, offload: f64, counted: Duration) -> Plan {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
     let counted = Duration::from_millis(run.scale.pick(1, 5));
@@ -71,7 +71,7 @@ mod tests {
         let mut median = |offload| {
             let plan = plan(1_000, 1_000, offload, Duration::from_micros(800));
             let seen = index::measure(&mut run, &plan).expect("it runs");
-            // One request after the other.
+            // One request at a time.
             let product = seen.per_second * seen.median_us / 1e6;
             assert!((0.9..1.1).contains(&product), "{seen:?}");
             seen.median_us

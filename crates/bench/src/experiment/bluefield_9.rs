@@ -1,8 +1,8 @@
-//! Figures 9 and 10 of the BlueField paper: lookups by one-sided READs, by the part of the index on
-//! the DPU and by the size of tree nodes.
+//! Figures 9 and 10 of the BlueField paper: lookups by one-sided READs, by the share of the index
+//! on the DPU and by the size of tree nodes.
 //!
-//! How many READs a lookup takes is how many levels the tree has, so the trees are as large as they
-//! are said to be.
+//! The number of READs of a lookup is the number of levels of the tree, so the trees really have
+//! their nominal size.
 
 #[cfg(test)]
 mod tests;
@@ -27,11 +27,11 @@ const OFFLOADS_QUICK: &[f64] = &[0.0, 0.5, 1.0];
 const KEYS: &[u64] = &[1_000_000, 16_000_000];
 const KEYS_QUICK: &[u64] = &[1_000_000];
 
-/// Client threads of figure 9: as many as the paper has, and half as many, which leave room on the
-/// cables.
+/// Client threads of figure 9: as many as the paper has, and half as many, which do not saturate
+/// the cables.
 const CLIENTS: [u16; 2] = [devices::COMPUTE_THREADS / 2, devices::COMPUTE_THREADS];
 
-/// What was measured with so many keys, client threads, and bytes of a tree node, by offload.
+/// Measurements with this many keys, client threads, and bytes of a tree node, by offload.
 type Curve = grid::Curve<(u64, u16, u32), f64, Seen>;
 
 fn panel((keys, clients, _): (u64, u16, u32)) -> String {
@@ -44,7 +44,7 @@ fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
         node_bytes,
         access: Access::OneSided,
         clients,
-        // A thread goes from level to level, one READ after the other.
+        // A thread descends from level to level, one READ at a time.
         operations: 1,
         span: Span {
             warm_up: Duration::from_micros(100),
@@ -54,7 +54,7 @@ fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
     }
 }
 
-/// All trees with so many client threads each.
+/// Measures all trees with each number of client threads.
 fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<Curve>> {
     let sizes = run.scale.pick(KEYS_QUICK, KEYS);
     let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
@@ -76,7 +76,7 @@ fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<
     })
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
     let curves = measure(run, &CLIENTS, counted)?;
@@ -93,7 +93,7 @@ pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure)
 }
 
-/// What is claimed of the trees of one panel.
+/// Claims about the trees of one panel.
 fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
     let rate = |curve: &Curve, offload| curve.value(offload, |seen| seen.per_second);
     let by_rate = |a: &&Curve, b: &&Curve| rate(a, 0.0).total_cmp(&rate(b, 0.0));
@@ -119,7 +119,7 @@ fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_latency(run: &mut Run<'_>) -> Result<Figure> {
     let counted = Duration::from_millis(run.scale.pick(2, 10));
     let curves = measure(run, &[1], counted)?;

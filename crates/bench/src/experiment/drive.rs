@@ -7,17 +7,17 @@ use rackweave_base::{Duration, Instant};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use std::rc::Rc;
 
-/// Virtual time between two looks at the user's wish to stop.
+/// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_micros(200);
 
-/// Something that should not have gone wrong.
+/// The error for something that should not fail.
 pub fn failed(what: &str, error: impl core::fmt::Display) -> ExperimentError {
     ExperimentError::Run(format!("{what}: {error}"))
 }
 
-/// What should not go wrong.
+/// Results that should not be errors.
 pub trait OrFailed<T> {
-    /// The value; or the error, with what it is about.
+    /// The value; or an error that says what failed.
     ///
     /// # Errors
     /// If there is no value.
@@ -30,25 +30,25 @@ impl<T, E: core::fmt::Display> OrFailed<T> for Result<T, E> {
     }
 }
 
-/// What a run's programs have found wrong first.
+/// The first error that a run's programs have found.
 pub type Problem = Rc<RefCell<Option<String>>>;
 
 /// When a run is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// At this time; that all programs end before is an error.
+    /// At this time; it is an error if all programs end earlier.
     Time(Instant),
     /// At this time, or when all programs have ended.
     TimeOrDone(Instant),
-    /// When all programs have ended, which must not take longer.
+    /// When all programs have ended, within this time.
     Done(Duration),
 }
 
-/// Runs a rack, whatever control events come; `failure` tells what the programs have found wrong.
+/// Runs a rack and ignores control events; `failure` returns an error that the programs have found.
 /// Returns `Done` if all programs have ended, or `Deadline`.
 ///
 /// # Errors
-/// If the programs found something wrong, nothing moves any more, or the user wishes to stop.
+/// If the programs found an error, nothing happens any more, or the user wishes to stop.
 pub fn drive(
     run: &mut Run<'_>,
     rack: &mut SimulatedRack,
@@ -63,7 +63,7 @@ pub fn drive(
     }
 }
 
-/// The same up to the next control event, which is returned.
+/// As [`drive`], up to the next control event, which is returned.
 ///
 /// # Errors
 /// As for [`drive`].

@@ -1,5 +1,5 @@
-//! What the experiments of the Fat-B+Tree paper share: its testbeds in virtual time, a database,
-//! lookups and what they took.
+//! Code shared by the experiments of the Fat-B+Tree paper: its testbeds in virtual time, a
+//! database, lookups and their cost.
 //!
 //! The testbeds' hardware is `rackweave_sim::testbed_fat_btree`; every constant is in
 //! `rackweave_sim::devices`.
@@ -23,13 +23,13 @@ use database::{Database, Popularity};
 use rdma::Limits;
 use seen::Seen;
 
-/// Where the paper is meant.
+/// How sources cite the paper.
 pub const PAPER: &str = "Zhao et al., Fat-B+Tree";
 
-/// What the quick form divides keys, ranges and regular nodes by.
+/// Divisor of keys, ranges and regular nodes in the quick form.
 const SHRINK: u64 = 10;
 
-/// What a figure is shrunk by.
+/// The divisor at a scale.
 pub fn shrink(scale: Scale) -> u64 {
     scale.pick(SHRINK, 1)
 }
@@ -43,7 +43,7 @@ pub fn limits(scale: Scale) -> Limits {
     }
 }
 
-/// Regular nodes of a layer of the default.
+/// Regular nodes per layer in the default.
 const NODES: u16 = 3600;
 
 /// Bytes of a value.
@@ -52,24 +52,24 @@ pub const VALUE_BYTES: u32 = 1000;
 /// The Zipfian skew of the default.
 pub const SKEW: f64 = 0.99;
 
-/// A figure: what it varies, and what the paper says of it. `P` is a point, `C` what is claimed.
+/// A figure: what it varies, and the paper's claims. `P` is a point, `C` a claim.
 pub struct Sweep<P: 'static, C: 'static> {
-    /// Where the paper shows it.
+    /// The figure or section of the paper.
     pub source: &'static str,
     /// A title in words.
     pub title: &'static str,
     /// The horizontal axis: its label and its unit.
     pub x: (&'static str, &'static str),
-    /// Its values in the quick form and in the others.
+    /// Its values in the quick form and in the other forms.
     pub xs: [&'static [f64]; 2],
-    /// Sets what is varied to a value.
+    /// Sets the varied parameter.
     pub set: fn(&mut P, f64),
-    /// What the paper says.
+    /// The paper's claims.
     pub claims: &'static [C],
 }
 
 impl<P: Copy, C> Sweep<P, C> {
-    /// The points with their x: the `default`, but for what is varied.
+    /// The points with their x: `default` with the varied parameter set.
     pub fn points(&self, scale: Scale, default: P) -> Vec<(f64, P)> {
         let point = |&x: &f64| {
             let mut point = default;
@@ -90,16 +90,16 @@ impl<P: Copy, C> Sweep<P, C> {
 /// One to ten.
 pub const TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
 
-/// The skews that the paper has.
+/// The paper's skews.
 pub const SKEWS: [&[f64]; 2] = [&[0.9, 0.95, 0.99]; 2];
 
-/// What is asked for, as [`Popularity::new`] has it.
+/// The popularity of keys, as in [`Popularity::new`].
 pub fn popularity(database: &Database, skew: f64, variation: f64, seed: u64) -> Result<Popularity> {
     let popularity = Popularity::new(database, skew, variation, seed);
     popularity.or_failed("the distribution of queries")
 }
 
-/// What figures 5 to 9 have in common; the second curve is the baseline's.
+/// Notes that figures 5 to 9 share; the second curve is the baseline's.
 fn notes<K>(scale: Scale, curves: &[Curve<K, f64, Seen>]) -> Vec<String> {
     let mut notes = vec![format!(
         "{PAPER}, section V-B: one client thread at 4.2 GHz looks records up one after the other; \

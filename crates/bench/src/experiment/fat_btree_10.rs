@@ -16,7 +16,7 @@ use rackweave_sim::devices;
 /// Bytes of a value.
 const VALUE_BYTES: u32 = 64;
 
-/// What is measured at an x.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
     keys: u64,
@@ -33,17 +33,17 @@ const DEFAULT: Point = Point {
     updates: 0.1,
 };
 
-/// Operations of a client under way, and what the panel is called. The paper does not tell how many
-/// its clients had: one leaves the servers idle most of the time, many keep them busy.
+/// Operations of a client in flight, and the name of the panel. The paper does not say how many its
+/// clients had: one leaves the servers idle most of the time, many keep them busy.
 const UNDER_WAY: [(u16, &str); 2] = [(1, "one under way"), (BUSY, "16 under way")];
 
 const BUSY: u16 = 16;
 
-/// Whether the network leads, and what the curve is called.
+/// Names of the curves: led by the network, and the baseline.
 const WAYS: [&str; 2] = ["in the network", "from the root"];
 
-/// A part of the figure. A claim has an x, its words, and thousands of operations per second, led
-/// by the network and of the baseline.
+/// A part of the figure. A claim has an x, its words, and thousands of operations per second, in
+/// the network and for the baseline.
 pub type Part = Sweep<Point, (f64, &'static str, f64, f64)>;
 
 const TITLE: &str = "Operations by UDP requests to four memory servers";
@@ -77,7 +77,7 @@ pub const BY_CLIENTS: Part = Sweep {
     ],
 };
 
-/// Figure 10(c): the part of reads.
+/// Figure 10(c): the share of reads.
 pub const BY_READS: Part = Sweep {
     source: "section V-C, figure 10(c)",
     title: TITLE,
@@ -104,7 +104,7 @@ pub const BY_SKEW: Part = Sweep {
 };
 
 impl Part {
-    /// Measures and draws it.
+    /// Measures and draws the part.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let panels = UNDER_WAY.iter();
         let names = panels.flat_map(|(_, panel)| WAYS.map(|way| format!("{panel} | {way}")));
@@ -133,7 +133,7 @@ impl Part {
 /// Millions of operations per second by x.
 type Course = Curve<(), f64, f64>;
 
-/// Runs points that have a database and a skew in common.
+/// Measures points that share a database and a skew.
 fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) -> Result<()> {
     let scale = run.scale;
     let database = Database {
@@ -152,7 +152,7 @@ fn measure(run: &mut Run<'_>, points: &[(f64, Point)], curves: &mut [Course]) ->
     };
     let mut rack = Ethernet::new(run.seed, database, &records, (points[0].1.skew, limits))?;
     let asked: std::rc::Rc<[u64]> = asked.into();
-    // First what nobody leads.
+    // The baseline is measured first.
     for way in [1, 0] {
         if way == 0 {
             let sample = |_| database.key(popularity.known(&mut known));

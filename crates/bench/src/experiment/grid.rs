@@ -1,4 +1,4 @@
-//! Systems, each measured at several points: what nearly every figure is made of.
+//! Systems, each measured at several points: the basis of nearly every figure.
 
 use super::{Result, Run};
 use crate::figure::Series;
@@ -8,14 +8,14 @@ use core::fmt::Debug;
 #[derive(Clone, Debug)]
 pub struct Grid<K, P>(Vec<(String, K, Vec<P>)>);
 
-/// What was measured of one system, by point.
+/// The measurements of one system, by point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve<K, P, T> {
-    /// Its name in the legend, behind that of its panel if it has one.
+    /// Its name in the legend, prefixed by its panel if it has one.
     pub name: String,
     /// The system.
     pub of: K,
-    /// What was measured at each point.
+    /// The measurement at each point.
     pub points: Vec<(P, T)>,
 }
 
@@ -25,7 +25,7 @@ impl<K: Copy, P: Copy + Debug> Grid<K, P> {
         Self::of_rows(systems.iter().map(|&(of, name)| (name, of, points)))
     }
 
-    /// Systems with points of their own each.
+    /// Each system has its own points.
     pub fn of_rows<N: Into<String>, Q: Into<Vec<P>>>(
         rows: impl IntoIterator<Item = (N, K, Q)>,
     ) -> Self {
@@ -36,15 +36,15 @@ impl<K: Copy, P: Copy + Debug> Grid<K, P> {
         )
     }
 
-    /// How many measurements that is.
+    /// The number of measurements.
     pub fn count(&self) -> usize {
         self.0.iter().map(|(_, _, points)| points.len()).sum()
     }
 
-    /// Measures system after system, each from its first point to its last.
+    /// Measures one system after another, each from its first point to its last.
     ///
     /// # Errors
-    /// The first of `measure`, with the system's name and the point.
+    /// The first error of `measure`, with the system's name and the point.
     pub fn measure<T>(
         &self,
         run: &mut Run<'_>,
@@ -80,43 +80,43 @@ impl<K, P, T> Curve<K, P, T> {
 }
 
 impl<K, P: Copy + PartialEq, T> Curve<K, P, T> {
-    /// What was measured at a point, if it was.
+    /// The measurement at a point, if there is one.
     pub fn at(&self, point: P) -> Option<&T> {
         let found = self.points.iter().find(|one| one.0 == point);
         found.map(|(_, seen)| seen)
     }
 
-    /// A value of it; no number where nothing was measured.
+    /// A value of the measurement at a point; NaN if there is none.
     pub fn value(&self, point: P, value: impl FnOnce(&T) -> f64) -> f64 {
         self.at(point).map_or(f64::NAN, value)
     }
 
-    /// A value of each point, in their order.
+    /// A value of each measurement, in order.
     pub fn values(&self, value: impl Fn(&T) -> f64) -> impl Iterator<Item = f64> {
         self.points.iter().map(move |(_, seen)| value(seen))
     }
 
-    /// The greatest value; no number if nothing was measured.
+    /// The greatest value; NaN if there are no measurements.
     pub fn most(&self, value: impl Fn(&T) -> f64) -> f64 {
         self.values(value).fold(f64::NAN, f64::max)
     }
 
-    /// How many times as much as `other`'s its values are, point by point, at least; no number if
-    /// nothing was measured.
+    /// The smallest ratio, over all points, of its values to those of `other`; NaN if there are no
+    /// measurements.
     pub fn least_gain(&self, other: &Self, value: impl Fn(&T) -> f64 + Copy) -> f64 {
         let pairs = self.values(value).zip(other.values(value));
         let gains = pairs.map(|(own, other)| own / other);
         gains.fold(f64::NAN, f64::min)
     }
 
-    /// What is drawn of it, under its own name.
+    /// The curve to draw, with its own name.
     pub fn series(&self, x: impl Fn(P) -> f64, y: impl Fn(&T) -> f64) -> Series {
         let points = self.points.iter();
         Series::new(&self.name, points.map(|(point, seen)| (x(*point), y(seen))))
     }
 }
 
-/// What is drawn of all curves.
+/// The curves to draw.
 pub fn series<K, P: Copy + PartialEq, T>(
     curves: &[Curve<K, P, T>],
     x: impl Fn(P) -> f64,

@@ -1,5 +1,5 @@
-//! Verbs that note what using them costs a core, and that can hold back what is posted until the
-//! core has done all of a turn.
+//! Verbs that account for their cost on a core, and can hold back posted work until the core has
+//! finished its turn.
 
 use rackweave_base::{Block, Duration, Instant, Qpn};
 use rackweave_sim::Category;
@@ -9,10 +9,10 @@ use rackweave_verbs::{
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 
-/// What a core pays for the use of verbs. A look in vain costs nothing, since the simulator has
-/// cores spin.
+/// The cost of verbs on a core. A poll that finds nothing is free, since the simulator lets cores
+/// spin.
 pub trait Toll {
-    /// For so many work requests, one at least, that are posted together.
+    /// For posting this many work requests together; at least one.
     fn posts(&self, requests: usize) -> Duration;
 
     /// For posting a receive.
@@ -22,15 +22,15 @@ pub trait Toll {
     fn takes(&self, completion: &Completion) -> Duration;
 }
 
-/// Work that a core has posted in a turn: it reaches the NIC when the turn is over.
+/// Work requests posted in a turn: they reach the NIC when the turn is over.
 #[derive(Debug, Default)]
 pub struct Outbox(Vec<(Qpn, WorkRequest)>);
 
 impl Outbox {
-    /// The turn is over.
+    /// Ends the turn.
     ///
     /// # Errors
-    /// If a queue pair does not take what was posted to it.
+    /// If a queue pair does not accept what was posted to it.
     pub fn flush(&mut self, verbs: &mut dyn Verbs) -> Result<(), String> {
         for (qpn, request) in self.0.drain(..) {
             let posted = verbs.post_send(qpn, request);
@@ -39,8 +39,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// A turn of a core: what it posted in the last one reaches the NIC, then it acts, and what the
-    /// verbs cost is charged. Returns what `act` does, and that cost.
+    /// A turn of a core: the work requests of the preceding turn reach the NIC, then `act` runs,
+    /// and the cost of its verbs is charged. Returns the result of `act`, and that cost.
     pub fn turn<T: Toll, R>(
         &mut self,
         context: &mut Context<'_>,
@@ -56,8 +56,8 @@ impl Outbox {
     }
 }
 
-/// What a core does after a turn that took `spent`: if it did anything, it goes on as soon as that
-/// is over; otherwise it waits.
+/// The step after a turn that took `spent`: if the core did anything, it continues as soon as that
+/// time is over; otherwise it waits.
 pub fn after(spent: Duration, timeout: Option<Instant>) -> Step {
     match timeout {
         _ if spent > Duration::ZERO => Step::Compute(Duration::ZERO),
@@ -66,17 +66,17 @@ pub fn after(spent: Duration, timeout: Option<Instant>) -> Step {
     }
 }
 
-/// A node's verbs, and the time of the core that uses them.
+/// A node's verbs, and the time that the core using them has spent.
 pub struct Metered<'a, T> {
     verbs: &'a mut dyn Verbs,
-    /// Where work requests wait for the end of the turn; without it they reach the NIC at once.
+    /// Holds work requests until the end of the turn; without it they reach the NIC at once.
     outbox: Option<&'a mut Outbox>,
     toll: T,
     spent: Duration,
 }
 
 impl<'a, T: Toll> Metered<'a, T> {
-    /// Nothing is spent yet. Requests go to `outbox`, if there is one.
+    /// Nothing is spent yet. Work requests go to `outbox`, if there is one.
     pub fn with(verbs: &'a mut dyn Verbs, outbox: Option<&'a mut Outbox>, toll: T) -> Self {
         Self {
             verbs,
@@ -86,12 +86,12 @@ impl<'a, T: Toll> Metered<'a, T> {
         }
     }
 
-    /// What the core has spent.
+    /// The time that the core has spent.
     pub fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// The core pays for something that the verbs do not see.
+    /// Charges the core for something other than a verb.
     pub fn pay(&mut self, cost: impl FnOnce(&T) -> Duration) {
         self.spent += cost(&self.toll);
     }

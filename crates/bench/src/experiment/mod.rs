@@ -1,8 +1,8 @@
-//! One file per figure, and the list of all.
+//! One file per figure, and the list of all experiments.
 //!
 //! `grid` measures systems at points, `drive` runs a rack and `tally` counts what its programs do;
-//! `metered` notes what verbs cost and `work` what a core's work does; `one_to_one` has the flows
-//! that several figures share.
+//! `metered` accounts for the cost of verbs and `work` for a core's work; `one_to_one` has the
+//! flows that several figures share.
 
 pub(crate) mod bluefield;
 mod bluefield_11;
@@ -45,22 +45,22 @@ mod zero_sided_flows;
 
 use crate::figure::Figure;
 
-/// How much is run.
+/// The extent of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// Few points, small data and short runs.
     Quick,
-    /// All that the claims speak of, with as many points as show the shape of the curves.
+    /// All points that the claims need, and enough others to show the shape of the curves.
     Full,
     /// Every point of the paper's figure that this machine can run, with the longest runs.
     Paper,
 }
 
 impl Scale {
-    /// All of them, the shortest first.
+    /// All scales, the shortest first.
     pub const ALL: [Self; 3] = [Self::Quick, Self::Full, Self::Paper];
 
-    /// What is for the quick form, or what is for the others.
+    /// `quick` for the quick scale, `others` for the other scales.
     pub fn pick<T>(self, quick: T, others: T) -> T {
         match self {
             Self::Quick => quick,
@@ -77,7 +77,7 @@ impl Scale {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub fn about(self) -> &'static str {
         match self {
             Self::Quick => {
@@ -100,20 +100,20 @@ impl Scale {
 
 /// A run of an experiment, or a part of one.
 pub struct Run<'a> {
-    /// How much is run.
+    /// The extent of the run.
     pub scale: Scale,
     /// The seed of the simulator.
     pub seed: u64,
-    /// Called with the share of the whole that is done, from 0 to 1; says whether to go on.
+    /// Called with the completed share, from 0 to 1; returns whether to continue.
     progress: &'a mut dyn FnMut(f64) -> bool,
-    /// Where this part begins and ends, in shares of the whole.
+    /// Where this part begins and ends, as shares of the whole.
     from: f64,
     to: f64,
 }
 
 impl<'a> Run<'a> {
-    /// A whole run. `progress` is called with the share that is done, from 0 to 1, and says whether
-    /// to go on.
+    /// A whole run. `progress` is called with the completed share, from 0 to 1, and returns whether
+    /// to continue.
     pub fn new(scale: Scale, seed: u64, progress: &'a mut dyn FnMut(f64) -> bool) -> Self {
         Self {
             scale,
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         self.share(at as f64 / count, (at + 1) as f64 / count)
     }
 
-    /// The part between two shares of this one.
+    /// The part between two shares of this part.
     pub fn share(&mut self, from: f64, to: f64) -> Run<'_> {
         let whole = self.to - self.from;
         Run {
@@ -156,16 +156,16 @@ impl<'a> Run<'a> {
 
 #[cfg(test)]
 impl Run<'static> {
-    /// A short run that nobody stops.
+    /// A short run that is never interrupted.
     pub fn quick(seed: u64) -> Self {
         Self::new(Scale::Quick, seed, Box::leak(Box::new(|_| true)))
     }
 }
 
-/// What an experiment, or a part of one, gives.
+/// The result of an experiment, or of a part of one.
 pub type Result<T, E = ExperimentError> = core::result::Result<T, E>;
 
-/// Why an experiment gave no figure.
+/// Why an experiment has no figure.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The rack could not be built.
@@ -174,7 +174,7 @@ pub enum ExperimentError {
     /// A flow could not be set up or changed.
     #[error(transparent)]
     Flow(#[from] rackweave_controller::FlowError),
-    /// The run came to no end, or to a wrong one.
+    /// The run did not end, or ended with a wrong result.
     #[error("{0}; the same seed replays it")]
     Run(String),
     /// The user wished to stop.
@@ -183,7 +183,7 @@ pub enum ExperimentError {
 }
 
 impl ExperimentError {
-    /// The same error with where it happened, if it is one of a run.
+    /// Adds where the error happened, if it is a `Run` error.
     #[must_use]
     pub fn with(self, what: impl core::fmt::Display) -> Self {
         match self {
@@ -198,14 +198,14 @@ impl ExperimentError {
 pub struct Experiment {
     /// Its name on the command line, such as "zero-sided-6".
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// What it shows, in one line.
     pub about: &'static str,
-    /// Runs it. The figure has its name and the seed from [`Experiment::figure`].
+    /// Runs it. [`Experiment::figure`] sets the figure's name and seed.
     run: fn(&mut Run<'_>) -> Result<Figure>,
 }
 
 impl Experiment {
-    /// The same with a line about what it shows.
+    /// Sets the line about what it shows.
     const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
@@ -213,7 +213,7 @@ impl Experiment {
     /// Runs it.
     ///
     /// # Errors
-    /// If a measurement fails or gives something wrong, or the user wishes to stop.
+    /// If a measurement fails or has a wrong result, or the user wishes to stop.
     pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let figure = (self.run)(run)?;
         Ok(Figure {

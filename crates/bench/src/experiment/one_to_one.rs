@@ -1,7 +1,7 @@
-//! Flows from one node to another, as fast as they go: what figures 6 and 7 measure.
+//! Flows between two nodes at maximum rate: the measurement of figures 6 and 7.
 //!
-//! The kernels of a GPU are one program per node that takes no time of its own: it fills every slot
-//! as soon as it is free and frees every item as soon as it is there.
+//! A GPU's kernels are one program per node that takes no time: it fills every slot as soon as it
+//! is free and frees every item as soon as it arrives.
 
 use super::tally::{self, Shared, Span, Tally};
 use super::{Result, Run};
@@ -11,41 +11,41 @@ use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{Actor, Context, Step};
 
-/// The node of the producers and that of the consumers.
+/// The producers' node and the consumers' node.
 pub const ENDS: (NodeId, NodeId) = (NodeId(0), NodeId(1));
 
 /// Payload bytes of a packet. Source: zero-sided RDMA, section 4: 1024 bytes is the default.
 pub const MTU: u32 = 1024;
 
-/// Bytes of a ring, unless a few items are more.
+/// Bytes of a ring, unless a few items are larger.
 const RING_BYTES: u32 = 1 << 20;
 
-/// Items, and batches, that a ring holds at least.
+/// Minimum number of items, and of batches, that a ring holds.
 const RING_ITEMS: u32 = 8;
 
-/// Some flows between the two nodes.
+/// Several flows between the two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flows {
-    /// How many.
+    /// The number of flows.
     pub count: u32,
     /// Bytes of an item.
     pub item_size: u32,
-    /// Bytes of one transfer at most.
+    /// Maximum bytes of one transfer.
     pub batch_bytes: u32,
-    /// Transfers of a flow under way at a time: 1, 2 or 4.
+    /// Transfers of a flow in flight at a time: 1, 2 or 4.
     pub transfers: u8,
 }
 
 impl Flows {
-    /// Bytes of a ring: 1 MiB, eight items, or eight batches, whichever is most.
+    /// Bytes of a ring: 1 MiB, eight items, or eight batches, whichever is largest.
     pub fn ring_bytes(&self) -> u32 {
         let largest = self.item_size.max(self.batch_bytes);
         RING_BYTES.max(largest.saturating_mul(RING_ITEMS))
     }
 
-    /// How long these flows must run for a rate: `least`, or as long as `rounds` rounds take. In a
-    /// round all transfers under way come to their end; NICs serve them side by side, so they may
-    /// all end at once. Two rounds, or a millisecond, are the warm-up.
+    /// How long these flows must run to measure a rate: `least`, or the time of `rounds` rounds if
+    /// that is longer. In a round every transfer in flight ends once; NICs serve them side by side,
+    /// so they may all end at once. The warm-up is two rounds, or a millisecond.
     pub fn span(&self, least: Duration, rounds: u32) -> Span {
         let bytes = u64::from(self.count) * u64::from(self.transfers) * u64::from(self.batch_bytes);
         let round = Duration::from_nanos((bytes as f64 / line_rate() * 1e9) as u64);
@@ -66,14 +66,14 @@ pub fn rack(seed: u64) -> Result<SimulatedRack> {
     Ok(SimulatedRack::new(&config)?)
 }
 
-/// Payload bytes per second of a link that carries nothing but full packets of WRITEs or READ
-/// responses, which in the middle of a message have the same headers: Ethernet 14, IPv4 20, UDP 8,
-/// BTH 12, ICRC 4.
+/// Payload bytes per second of a link that carries only full packets of WRITEs or READ responses,
+/// which have the same headers in the middle of a message: Ethernet 14, IPv4 20, UDP 8, BTH 12,
+/// ICRC 4.
 pub fn line_rate() -> f64 {
     payload_rate(MTU)
 }
 
-/// The same with another payload of packets.
+/// As [`line_rate`], with another payload per packet.
 pub fn payload_rate(mtu: u32) -> f64 {
     let packet = 14 + 20 + 8 + 12 + mtu as usize + 4;
     f64::from(mtu) / (LinkModel::default().occupancy(packet) as f64 * 1e-12)
@@ -103,16 +103,16 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
     tally.borrow_mut().bytes_per_second()
 }
 
-/// The producing kernels: rings, and how many items each has had.
+/// The producing kernels: rings, and the number of items pushed into each.
 pub struct Source {
     rings: Vec<(Producer, u64)>,
-    /// Bytes per second of each ring, unless it is as many as go.
+    /// Bytes per second of each ring; none: the maximum rate.
     rate: Option<f64>,
     tally: Shared,
 }
 
 impl Source {
-    /// Numbered items into these rings, so many bytes per second or as many as go.
+    /// Pushes numbered items into these rings, at `rate` bytes per second or at the maximum rate.
     pub fn new(rings: Vec<Producer>, rate: Option<f64>, tally: &Shared) -> Self {
         Self {
             rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
@@ -121,7 +121,7 @@ impl Source {
         }
     }
 
-    /// Fills a ring with the items up to `due`, as far as there are slots; whether there were.
+    /// Fills a ring with the items up to `due` while slots are free; false if slots ran out.
     fn fill(ring: &mut Producer, items: &mut u64, due: u64) -> Result<bool, PushError> {
         let size = ring.item_size() as usize;
         while *items < due {
@@ -162,14 +162,14 @@ impl Actor for Source {
     }
 }
 
-/// The consuming kernels: rings, and how many items each has given.
+/// The consuming kernels: rings, and the number of items taken from each.
 pub struct Sink {
     rings: Vec<(Consumer, u64)>,
     tally: Shared,
 }
 
 impl Sink {
-    /// Numbered items out of these rings.
+    /// Takes numbered items out of these rings.
     pub fn new(rings: Vec<Consumer>, tally: &Shared) -> Self {
         Self {
             rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_line_rate_is_what_ethernet_leaves() {
-        // 1082 bytes of packet, 8 of preamble, 4 of check sequence, 12 of silence per 1024.
+        // Per 1024 bytes: 1082 of packet, 8 of preamble, 4 of check sequence, 12 of interpacket
+        // gap.
         let expect = 12.5e9 * 1024.0 / 1106.0;
         assert!((line_rate() / expect - 1.0).abs() < 1e-6, "{}", line_rate());
     }

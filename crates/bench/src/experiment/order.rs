@@ -1,9 +1,9 @@
-//! Which experiments to begin with when several run at a time.
+//! The order in which to start experiments when several run concurrently.
 
 use super::Experiment;
 
-/// Those that take longest in the full form, the longest first. Begun late, one of them would run
-/// alone at the end.
+/// The experiments that take longest in the full form, the longest first. One that started late
+/// would run alone at the end.
 const LONGEST: &[&str] = &[
     "communication-6a",
     "communication-5b",
@@ -23,7 +23,7 @@ const LONGEST: &[&str] = &[
     "bluefield-4",
 ];
 
-/// `experiments` in the order in which to begin them: the longest first, then as they are.
+/// Sorts `experiments` into start order: the longest first, the others in their given order.
 pub fn longest_first(mut experiments: Vec<&'static Experiment>) -> Vec<&'static Experiment> {
     let place = |one: &&Experiment| {
         let found = LONGEST.iter().position(|&name| name == one.name);

@@ -1,4 +1,4 @@
-//! The five papers: titles, testbeds, and which of their figures are not repeated here, and why.
+//! The five papers: titles, testbeds, and the figures that are not repeated here, with the reasons.
 
 use super::Experiment;
 use rackweave_sim::devices::Testbed;
@@ -6,22 +6,22 @@ use rackweave_sim::devices::Testbed;
 /// A paper whose figures are repeated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Paper {
-    /// How the names of its experiments begin, such as "zero-sided".
+    /// Prefix of the names of its experiments, such as "zero-sided".
     pub name: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// Who wrote it.
+    /// Its authors.
     pub authors: &'static str,
-    /// Where it appeared.
+    /// Where it was published.
     pub venue: &'static str,
-    /// Its measurements that are not repeated. Pictures that measure nothing are not among them.
+    /// Measurements that are not repeated. Pictures that measure nothing are not listed.
     pub left_out: &'static [LeftOut],
 }
 
 /// A measurement of a paper that is not repeated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeftOut {
-    /// Which, such as "figure 3".
+    /// The part of the paper, such as "figure 3".
     pub what: &'static str,
     /// What it shows, and why it is not repeated.
     pub why: &'static str,
@@ -94,7 +94,7 @@ pub const PAPERS: &[Paper] = &[
 ];
 
 impl Paper {
-    /// Its experiments, in its order.
+    /// Its experiments, in the paper's order.
     pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> {
         let name = self.name;
         let all = super::ALL.iter();
@@ -103,7 +103,7 @@ impl Paper {
 }
 
 impl Experiment {
-    /// The paper that it repeats a figure of.
+    /// The paper whose figure it repeats.
     pub fn paper(&self) -> &'static Paper {
         let found = PAPERS.iter().find(|paper| {
             let rest = self.name.strip_prefix(paper.name);
@@ -112,7 +112,7 @@ impl Experiment {
         found.expect("every experiment's name begins with its paper's")
     }
 
-    /// What of the paper it repeats, such as "figure 6", or a claim that has no figure.
+    /// The part of the paper that it repeats, such as "figure 6", or a claim that has no figure.
     pub fn place(&self) -> String {
         match &self.name[self.paper().name.len() + 1..] {
             "flows" => "a claim of section 6".into(),
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(place("communication-4a").1, Testbed::Communication);
     }
 
-    /// What an experiment's file names of `sim::devices` is listed as used by its testbed.
+    /// Every constant of `sim::devices` in an experiment's source file is listed for its testbed.
     #[test]
     fn constants_are_listed_for_the_testbeds_that_use_them() {
         use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ mod tests {
                 _ => continue,
             };
             let text = std::fs::read_to_string(&path).expect("it can be read");
-            // Comments may speak of what is not used.
+            // Comments may name constants that are not used.
             let code = text
                 .lines()
                 .filter(|line| !line.trim_start().starts_with("//"));

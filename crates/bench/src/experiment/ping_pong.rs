@@ -1,9 +1,9 @@
-//! Ping-pong between two nodes, over a flow each way: what figure 10 measures.
+//! Ping-pong between two nodes, over a flow in each direction: the measurement of figure 10.
 //!
 //! One core of the first node pushes items at a fixed rate, each with the time at which it was due;
 //! a core of the second takes them and pushes them back; another core of the first takes them and
-//! notes how long they were away. What a core writes or takes is announced to the switch when the
-//! core has done the work, not when it begins.
+//! records their round trip times. A core announces what it wrote or took to the switch when its
+//! work is done, not when it begins.
 
 mod actors;
 #[cfg(test)]
@@ -17,23 +17,23 @@ use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use std::rc::Rc;
 
-/// Bytes of a ring: at 12.5 GB/s what is pushed in three of the longest poll intervals. The two
+/// Bytes of a ring: the items pushed at 12.5 GB/s in three of the longest poll intervals. The two
 /// rings of a node fit its last level cache.
 pub const RING_BYTES: u32 = 8 << 20;
 
-/// The least time between two doorbells of one ring. What changes meanwhile is announced by the
-/// next.
+/// Minimum time between two doorbells of one ring. Changes in between are announced by the next
+/// doorbell.
 pub const BELL_GAP: Duration = Duration::from_micros(1);
 
-/// How often the switch looks at a ring that has a doorbell.
+/// How often the switch polls a ring that has a doorbell.
 const BELL_POLL: Duration = Duration::from_micros(200);
 
-/// How the switch learns of what is new in a ring.
+/// How the switch learns of changes to a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// It looks this often.
+    /// It polls the ring at this interval.
     Polls(Duration),
-    /// It is announced.
+    /// A doorbell announces them.
     Doorbells,
 }
 
@@ -48,17 +48,17 @@ pub struct Course {
     pub signal: Signal,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Items per second that came back.
+    /// Items per second that returned.
     pub items_per_second: f64,
-    /// How long items were away, in nanoseconds.
+    /// Round trip times of the items, in nanoseconds.
     pub round_trips_ns: Vec<u64>,
 }
 
 impl Outcome {
-    /// Half the time, in microseconds, that this part of all items were not away longer than.
+    /// Half the round trip time that this share of all items does not exceed, in microseconds.
     pub fn quantile(&self, part: f64) -> f64 {
         quantile(&self.round_trips_ns, part) / 2e3
     }

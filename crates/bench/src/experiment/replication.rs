@@ -1,12 +1,12 @@
 //! Replication and fairness between producers (zero-sided RDMA, figures 12 and 14): the harness.
 //!
-//! Items go in at one or several producers and come out at all consumers. Every producer has one
-//! ring.
+//! One or several producers send items, and all consumers receive all of them. Every producer has
+//! one ring.
 //!
-//! What is checked: every byte, that every consumer gets every item, each producer's in order, and
-//! whether all consumers saw one order ([`Outcome::same_order`]). Producers make items in their
-//! slots and consumers read them in theirs, at the same cost per byte as the two-sided baseline's.
-//! One core streams fewer bytes than a link carries; [`Plan::cores`] of them share each item.
+//! Checks: every byte, that every consumer gets every item, each producer's in order, and whether
+//! all consumers saw one order ([`Outcome::same_order`]). Producers build items in their slots and
+//! consumers read them in theirs, at the same cost per byte as the two-sided baseline's. One core
+//! streams fewer bytes than a link carries; [`Plan::cores`] of them share each item.
 
 mod actors;
 
@@ -27,40 +27,39 @@ use std::rc::Rc;
 pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
 
 /// Bytes of a ring: what a link carries in a third of a millisecond. With a quarter of it, slots
-/// come back too late for a flow to fill the links of four consumers.
+/// are released too late for a flow to fill the links of four consumers.
 pub const RING_BYTES: u32 = 512 * ITEM_BYTES;
 
-/// Bytes of one transfer at most.
+/// Maximum bytes of one transfer.
 pub const BATCH_BYTES: u32 = 1 << 20;
 
-/// A run takes less virtual time.
+/// Limit on the virtual time of a run.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What is to be measured.
+/// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Nodes that produce.
+    /// Number of producing nodes.
     pub producers: u32,
-    /// Nodes that consume.
+    /// Number of consuming nodes.
     pub consumers: u32,
     /// Bytes of an item, a multiple of eight of at least
     /// [`HEADER`](crate::baseline::two_sided::message::HEADER).
     pub item_bytes: u32,
     /// Bytes of a ring.
     pub ring_bytes: u32,
-    /// Bytes of one transfer at most.
+    /// Maximum bytes of one transfer.
     pub batch_bytes: u32,
     /// Cores of each producer and of each consumer, which share every item.
     pub cores: u32,
     /// Items of each producer.
     pub items: u64,
-    /// Whether the flow replicates; an ordinary one is the smallest replication if there is one
-    /// consumer.
+    /// Whether the flow replicates; with one consumer an ordinary flow is the smallest replication.
     pub shape: FlowShape,
 }
 
 impl Plan {
-    /// Items as for the baseline.
+    /// A plan with the baseline's item size.
     pub fn new(producers: u32, consumers: u32, scale: Scale) -> Self {
         Self {
             producers,
@@ -69,29 +68,29 @@ impl Plan {
             ring_bytes: RING_BYTES,
             batch_bytes: BATCH_BYTES,
             cores: 1,
-            // Several times as many as a ring has.
+            // Several times the capacity of a ring.
             items: scale.pick(3_000, 8_000),
             shape: FlowShape::Replicate,
         }
     }
 
-    /// The nodes that produce.
+    /// The producing nodes.
     pub fn producer_nodes(&self) -> Vec<NodeId> {
         (0..self.producers).map(|at| NodeId(at as u16)).collect()
     }
 
-    /// The nodes that consume.
+    /// The consuming nodes.
     pub fn consumer_nodes(&self) -> Vec<NodeId> {
         let nodes = self.producers..self.producers + self.consumers;
         nodes.map(|at| NodeId(at as u16)).collect()
     }
 }
 
-/// How a flow did.
+/// The measurements of a flow.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Bytes per second of each producer while all of them produced, as the first consumer saw
-    /// them.
+    /// Bytes per second of each producer while all of them were producing, seen by the first
+    /// consumer.
     pub producers: Vec<f64>,
     /// Bytes per second that each consumer took in the steady state.
     pub consumers: Vec<f64>,
@@ -99,18 +98,18 @@ pub struct Outcome {
     pub same_order: bool,
     /// When the last item was taken, in seconds of virtual time.
     pub seconds: f64,
-    /// What the first core of each producer spent; the others of a team spend as much on items.
+    /// CPU time of each producer's first core; the other cores of a team spend as much on items.
     pub producer_cpus: Vec<CpuReport>,
-    /// What the first core of each consumer spent.
+    /// CPU time of each consumer's first core.
     pub consumer_cpus: Vec<CpuReport>,
 }
 
-/// Payload bytes per second of a link that carries nothing but full packets of 4096 bytes.
+/// Payload bytes per second of a link that carries only full packets of 4096 bytes.
 pub fn link_rate() -> f64 {
     payload_rate(4096)
 }
 
-/// As in the paper, rings are polled at one interval, quiet or not.
+/// As in the paper, rings are polled at a fixed interval, whether or not they are active.
 fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
     let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
     let spec = rack

@@ -1,7 +1,8 @@
 //! Figure 3 of Seamless: lookups over the page store and over a page cache in software, by skew.
 //!
-//! Two nodes whose pools hold half of the data each, and one storage node. Both systems get the
-//! same lookups, the same pools, drives, links and cores, and pay the same for a lookup itself.
+//! There are two nodes whose pools hold half of the data each, and one storage node. Both systems
+//! get the same lookups, the same pools, drives, links and cores, and pay the same for a lookup
+//! itself.
 
 mod store;
 #[cfg(test)]
@@ -21,19 +22,18 @@ use traffic::Traffic;
 /// Pages of the paper's data set of 128 GiB.
 const PAPER_PAGES: u64 = (128 << 30) / PAGE_BYTES as u64;
 
-/// Entries that the paper's switch has room for. Source: seamless, section 3.
+/// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_INDEXED: u64 = 280_000;
 
-/// The skews of the paper's figure, and those at which it says something.
+/// The skews of the paper's figure, and those for which the paper has a claim.
 const SKEWS: &[f64] = &[0.0, 0.5, 0.8, 1.0, 1.1, 1.3];
 const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 
-/// Lookups of a thread under way at a time: one, as a thread has that waits for each page; and
-/// more.
+/// Lookups of a thread in flight: one, if a thread waits for each page; or several.
 const DEPTHS: &[u16] = &[1, 8];
 const DEPTHS_QUICK: &[u16] = &[8];
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Load {
     pages: u64,
@@ -43,31 +43,31 @@ struct Load {
     /// Workers of a node.
     workers: u16,
     depth: u16,
-    /// What a lookup costs beside asking for its page.
+    /// Cost of a lookup apart from requesting its page.
     work: Duration,
     congestion_control: bool,
     warm_up: Duration,
     window: Duration,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
     /// Lookups per second.
     per_second: f64,
-    /// Which parts of them found the page in their node's pool, in the other's, on an SSD.
+    /// Shares of lookups that found the page in their node's pool, in the other node's, on an SSD.
     local: f64,
     remote: f64,
     storage: f64,
-    /// Packets lost in front of full ports.
+    /// Packets lost at full ports.
     drops: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
-    /// The page store, all pages in the switch.
+    /// The page store, with all pages in the switch.
     Whole,
-    /// The page store, as many pages in the switch as the paper's has room for.
+    /// The page store, with as many pages in the switch as the paper's switch holds.
     Part,
     /// The baseline.
     Software,
@@ -85,8 +85,8 @@ impl Load {
         let window = Duration::from_millis(millis);
         let cpu = CpuModel::default();
         let frames = (pages / 2) as u32;
-        // Filling the pools takes what the storage node's link takes for as many pages as there
-        // are; after half as long again the lookups have settled.
+        // Filling the pools takes as long as the storage node's link needs for all pages; after
+        // half as long again the lookups have settled.
         let fill = pages as f64 / link_pages_per_second();
         Self {
             pages,
@@ -107,10 +107,10 @@ impl Load {
     }
 }
 
-/// What was measured of a system with so many lookups of a thread under way, by skew.
+/// Measurements of a system with this many lookups of a thread in flight, by skew.
 type Curve = grid::Curve<(System, u16), f64, Seen>;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let scale = run.scale;
     let skews = scale.pick(SKEWS_QUICK, SKEWS);

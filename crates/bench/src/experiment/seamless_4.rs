@@ -1,6 +1,6 @@
-//! Figure 4 of Seamless: what the page table in the switch is worth to a single read, without the
-//! buffer pool: latencies of SSD reads, remote reads and latch checks, over the rate at which they
-//! are due (open loop, Poisson), with the table in the switch and in a memory server.
+//! Figure 4 of Seamless: the benefit of the page table in the switch for a single read, without the
+//! buffer pool. Latencies of SSD reads, remote reads and latch checks by offered rate (open loop,
+//! Poisson), with the table in the switch and in a memory server.
 
 pub(crate) mod blank;
 mod filler;
@@ -20,13 +20,13 @@ use rack::{Load, PageRack, Seen, Shape};
 use rackweave_base::Duration;
 use worker::Want;
 
-/// Requests that a thread may have under way. Source: seamless, section 3.
+/// Maximum pending requests of a thread. Source: seamless, section 3.
 const DEPTH: u16 = 128;
 
 /// Pages in the passive node's memory.
 const HELD: u32 = 1024;
 
-/// Completed over due, from which on a rate counts as sustained.
+/// Minimum ratio of completed to due requests at which a rate counts as sustained.
 const SUSTAINED: f64 = 0.98;
 
 const WANTS: [(Want, &str); 3] = [
@@ -40,10 +40,10 @@ const WANTS: [(Want, &str); 3] = [
 enum Table {
     /// In the switch.
     Switch,
-    /// In a memory server, where one READ looks it up before the same request is made. That is how
-    /// the paper describes its fallback.
+    /// In a memory server, where one READ looks it up before the same request is made. This is the
+    /// fallback that the paper describes.
     Looked,
-    /// In a memory server, with this project's protocol, which also checks and keeps it.
+    /// In a memory server, with this project's protocol, which also checks and maintains it.
     Server,
 }
 
@@ -53,19 +53,19 @@ const TABLES: [(Table, &str); 3] = [
     (Table::Server, "server, our fallback"),
 ];
 
-/// Rates at which pages are due, in parts of what the link carries.
+/// Offered page rates, as fractions of the link's capacity.
 const PAGE_RATES: &[f64] = &[0.02, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.05];
 const PAGE_RATES_QUICK: &[f64] = &[0.05, 0.8, 1.05];
 
-/// Latch checks that are due per second.
+/// Offered rates of latch checks per second.
 const CHECK_RATES: &[f64] = &[1e5, 1e6, 4e6, 1e7, 2e7, 3e7, 4e7, 5e7, 6e7, 8e7, 1e8, 1.2e8];
 const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 
-/// One kind of request with one place of the table, by rate: those that are sustained and the first
+/// One kind of request with one location of the table, by rate: the sustained rates and the first
 /// that is not.
 type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (pages, checks, page_count, check_count) = run.scale.pick(
         (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
@@ -92,14 +92,14 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure(&curves, page_count, check_count))
 }
 
-/// Measures rate after rate, until one is not sustained.
+/// Measures increasing rates, until one is not sustained.
 fn measure(
     run: &mut Run<'_>,
     (want, table): (Want, Table),
     rates: &[f64],
     count: u32,
 ) -> Result<Vec<(f64, Seen)>> {
-    // Each page at home is read once; the warm-up counts, and the schedule is random.
+    // Each page in storage is read once; the warm-up counts, and the schedule is random.
     let cold = match want {
         Want::Storage => u64::from(count) * rates.len() as u64 * 5 / 4 + 1000,
         _ => 0,
@@ -128,12 +128,12 @@ fn measure(
     Ok(points)
 }
 
-/// What was seen at the lowest rate.
+/// The measurement at the lowest rate.
 fn first(curve: &Curve) -> &Seen {
     &curve.points[0].1
 }
 
-/// The most that was sustained, or ended at the last rate.
+/// The highest sustained rate, or the rate achieved at the last point.
 fn most(curve: &Curve) -> f64 {
     let points = curve.points.iter();
     let sustained = points.filter(|(_, seen)| seen.held >= SUSTAINED);

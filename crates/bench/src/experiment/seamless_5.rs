@@ -1,9 +1,9 @@
-//! Figure 5 of Seamless: what routing in the switch is worth to the throughput of remote reads, as
-//! the data outgrows the switch's page table.
+//! Figure 5 of Seamless: the benefit of routing in the switch for the throughput of remote reads,
+//! as the data outgrows the switch's page table.
 //!
-//! The paper does not say how many reads a thread had under way here, and the gain depends on
-//! little else: a page of 64 KiB keeps a link busy for longer than a round trip takes, so that a
-//! few reads at a time hide it. So the depth is swept, too.
+//! The paper does not say how many reads a thread had in flight here, and the gain depends mostly
+//! on that: a page of 64 KiB occupies a link for longer than a round trip takes, so that a few
+//! concurrent reads hide the round trip. So the depth is also varied.
 
 #[cfg(test)]
 mod tests;
@@ -17,13 +17,13 @@ use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim, panel_and_name};
 use rackweave_base::Duration;
 
-/// Entries that the paper's switch has room for. Source: seamless, section 3.
+/// Capacity in entries of the paper's switch. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
 
-/// The gain that the paper has for data that the switch indexes whole. Source: section 3, figure 5.
+/// The paper's gain for data that the switch indexes completely. Source: section 3, figure 5.
 const PAPER_GAIN: f64 = 1.12;
 
-/// Who looks a page up that the switch does not index.
+/// The lookup of a page that the switch does not index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fallback {
     /// One READ of the entry, then the same request: the paper's description.
@@ -37,37 +37,37 @@ const FALLBACKS: [(Fallback, &str); 2] = [
     (Fallback::Ours, "fallback: ours"),
 ];
 
-/// Reads under way at a time, of all threads together.
+/// Reads in flight, of all threads together.
 const DEPTHS: &[usize] = &[1, 2, 3, 4, 8, THREADS as usize, 128 * THREADS as usize];
 const DEPTHS_QUICK: &[usize] = &[1, 2, 4, THREADS as usize];
 
-/// Sizes of the data, in capacities of the switch.
+/// Sizes of the data, as multiples of the switch's capacity.
 const SIZES: &[f64] = &[0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0];
 const SIZES_FULL: &[f64] = &[0.25, 0.5, 1.0, 1.5, 2.0, 4.0];
 const SIZES_QUICK: &[f64] = &[0.5, 1.0, 2.0, 4.0];
 
-/// What is gone through.
+/// The parameters of a sweep.
 #[derive(Clone, Copy)]
 struct Plan {
     capacity: u32,
     sizes: &'static [f64],
     depths: &'static [usize],
-    /// Pages that pass a full link in the time that is counted.
+    /// Pages that a full link carries in the measured time.
     counted: f64,
 }
 
-/// What was seen of one fallback at one depth.
+/// The measurements of one fallback at one depth.
 struct Curve {
     fallback: Fallback,
     /// The fallback and the depth.
     name: String,
     /// With nothing in the switch.
     without: Seen,
-    /// By size of the data, in capacities.
+    /// By size of the data, as multiples of the switch's capacity.
     with: Vec<(f64, Seen)>,
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let plan = |part: u32, sizes, depths, counted| Plan {
         capacity: PAPER_CAPACITY / part,
@@ -80,7 +80,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         Scale::Full => plan(200, SIZES_FULL, DEPTHS, 2_000.0),
         Scale::Paper => plan(100, SIZES, DEPTHS, 6_000.0),
     };
-    // Where nothing is indexed, which comes first, the size of the data does not matter.
+    // If nothing is indexed, which is measured first, the size of the data does not matter.
     let with = plan.sizes.iter().map(|&size| (size, true));
     let sizes: Vec<(f64, bool)> = [(plan.sizes[0], false)].into_iter().chain(with).collect();
     let seen = Grid::new(&FALLBACKS, &sizes).measure(run, |run, fallback, (size, indexed)| {
@@ -107,7 +107,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure(&curves, &plan))
 }
 
-/// All depths with data of this size.
+/// Measures all depths with data of this size.
 fn measure(
     run: &mut Run<'_>,
     plan: &Plan,
@@ -129,8 +129,8 @@ fn measure(
         depth: deepest as u16,
         held,
         cold: 0,
-        // With looks the switch has all entries; that it had those of the first pages only is in
-        // the looks.
+        // With separate lookups the switch has all entries; the lookups model that it has only
+        // those of the first pages.
         indexed: if fallback == Fallback::Looked {
             held.into()
         } else {
@@ -154,13 +154,13 @@ impl Curve {
         seen.per_second / self.without.per_second
     }
 
-    /// The largest data that the switch indexes whole.
+    /// The largest data that the switch indexes completely.
     fn whole(&self) -> Option<&Seen> {
         let whole = self.with.iter().rev().find(|(size, _)| *size <= 1.0);
         whole.map(|(_, seen)| seen)
     }
 
-    /// The gain with it.
+    /// The gain for that data.
     fn whole_gain(&self) -> f64 {
         self.whole().map_or(f64::NAN, |seen| self.gain(seen))
     }
@@ -216,7 +216,7 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
          what is indexed, {} (ideal: what is indexed over the data)",
         panel_and_name(&curve.name).1
     );
-    // In the time per read, of which each page that is not indexed costs one look more.
+    // In time per read: each page that is not indexed costs one more lookup.
     let left = (1.0 - 1.0 / curve.gain(last)) / (1.0 - 1.0 / curve.whole_gain());
     figure.claims([claim(what).values([1.0 / size, left], "")]);
 }

@@ -1,4 +1,4 @@
-//! What the shuffle experiments share: the rack they run on, and how they run on it.
+//! Code shared by the shuffle experiments: their rack, and how they run on it.
 
 use super::drive::{Until, drive};
 use super::grid::Curve;
@@ -9,7 +9,7 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role, SwitchSection};
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 
-/// A run takes less virtual time.
+/// Limit on the virtual time of a run.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The settings of flows that an experiment chooses.
@@ -21,27 +21,27 @@ pub struct FlowShape {
     pub producer_slots: u32,
     /// Slots of a consumer's ring.
     pub consumer_slots: u32,
-    /// Bytes of one transfer at most.
+    /// Maximum bytes of one transfer.
     pub batch_bytes: u32,
-    /// Transfers of one consumer under way at a time.
+    /// Transfers of one consumer in flight at a time.
     pub transfers: u8,
 }
 
-/// What a run has lost and used.
+/// Lost packets and queue lengths of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
-    /// Packets dropped in front of full ports, all links.
+    /// Packets dropped at full ports, on all links.
     pub drops: u64,
     /// The longest queue, in bytes.
     pub queue_bytes_max: u64,
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
     /// Its rate.
     pub rate: f64,
-    /// What it lost.
+    /// Its losses.
     pub traffic: Traffic,
 }
 
@@ -51,8 +51,8 @@ impl From<SetUpError> for ExperimentError {
     }
 }
 
-/// A rack of `nodes` nodes of the testbed, with room for any flow of these experiments: the tables
-/// are those of a software switch.
+/// A rack of `nodes` nodes of the testbed, large enough for any flow of these experiments: the
+/// tables are those of a software switch.
 pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack> {
     let mut config = RackConfig {
         seed,
@@ -82,7 +82,7 @@ pub fn threads(nodes: usize, per_node: usize) -> Vec<NodeId> {
     (0..nodes * per_node).map(node).collect()
 }
 
-/// A shuffle from everybody to everybody.
+/// A shuffle from all producers to all consumers.
 pub fn flow(
     rack: &mut SimulatedRack,
     producers: &[NodeId],
@@ -101,7 +101,7 @@ pub fn flow(
     Ok(rack.create_flow(spec)?)
 }
 
-/// Runs until all actors are done; `failure` is what they tell.
+/// Runs until all actors are done; `failure` is their first error.
 pub fn finish(
     run: &mut Run<'_>,
     rack: &mut SimulatedRack,
@@ -111,7 +111,7 @@ pub fn finish(
     Ok(())
 }
 
-/// What the runs of a figure have lost, for a note; `lost` puts a point and that into words.
+/// The losses of a figure's runs, for a note; `lost` describes those of a point.
 pub fn dropped<K, P: Copy>(
     curves: &[Curve<K, P, Seen>],
     lost: impl Fn(P, Traffic) -> String + Copy,
@@ -129,7 +129,7 @@ pub fn dropped<K, P: Copy>(
     }
 }
 
-/// What all links of the rack have lost.
+/// The losses on all links of the rack.
 pub fn traffic(rack: &SimulatedRack) -> Traffic {
     let nodes = (0..rack.config().node.len()).map(|at| NodeId(at as u16));
     let directions = nodes
@@ -147,7 +147,7 @@ pub fn traffic(rack: &SimulatedRack) -> Traffic {
     )
 }
 
-/// Fails a run whose result is not the one that was computed directly.
+/// Fails a run whose result differs from the one that was computed directly.
 pub fn verify<T: PartialEq + core::fmt::Debug>(what: &str, seen: T, expected: T) -> Result<()> {
     if seen == expected {
         return Ok(());

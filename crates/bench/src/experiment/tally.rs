@@ -1,5 +1,4 @@
-//! What the programs of a run have seen, counted within a window of time: operations, bytes, and
-//! what went wrong.
+//! Results of a run's programs within a window of time: operations, bytes, and errors.
 
 use super::drive::{Until, drive};
 use super::{ExperimentError, Result, Run};
@@ -9,29 +8,29 @@ use rackweave_sim::world::Step;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The end of a program that something went wrong for: the run counts for nothing.
+/// Ends a program that found an error: the run is invalid.
 pub fn broken(tally: &Shared, failure: impl Into<String>) -> Step {
     tally.borrow_mut().fail(failure);
     Step::Done
 }
 
-/// How long a run takes, and how much of it is not counted.
+/// How long a run takes, and which part of it is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// What is not counted, from the start.
+    /// Time at the start that is not measured.
     pub warm_up: Duration,
-    /// What is counted after that.
+    /// Measured time after the warm-up.
     pub counted: Duration,
 }
 
 impl Span {
-    /// So long not counted, then counted.
+    /// A span with this warm-up and this measured time.
     pub fn new(warm_up: Duration, counted: Duration) -> Self {
         Self { warm_up, counted }
     }
 }
 
-/// What was seen of operations.
+/// The results of operations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
     /// Operations per second.
@@ -45,7 +44,7 @@ pub struct Seen {
 /// Shared by all programs of a run.
 pub type Shared = Rc<RefCell<Tally>>;
 
-/// The value that this part of all does not exceed; no number if there are none.
+/// The value that this share of all values does not exceed; NaN if there are none.
 pub fn quantile(values: &[u64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -54,32 +53,32 @@ pub fn quantile(values: &[u64], part: f64) -> f64 {
     found.map_or(f64::NAN, |&value| value as f64)
 }
 
-/// The mean of all; no number if there are none.
+/// The mean of all values; NaN if there are none.
 pub fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len() as f64
 }
 
-/// Operations that ended within a window and how long they took, and bytes that arrived.
+/// Operations that ended within a window and their latencies, and bytes that arrived.
 ///
 /// Arrivals come in bursts, of a batch or of several at once, and a window that opens before a
-/// burst and closes behind another would count one too many. So the rate of bytes is that at which
-/// the *mean* of what has arrived grows from the first to the second half of the window: there, the
-/// error goes down with the square of the bursts' number.
+/// burst and closes after another would count one too many. So the byte rate is the rate at which
+/// the *mean* of the arrived bytes grows from the first to the second half of the window: its error
+/// falls with the square of the number of bursts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tally {
-    /// Beginning, middle and end.
+    /// Beginning, middle and end of the window.
     window: [Instant; 3],
-    /// Operations that ended within it.
+    /// Operations that ended within the window.
     pub ended: u64,
-    /// Latencies of those that began and ended within it, in nanoseconds.
+    /// Latencies of operations that began and ended within the window, in nanoseconds.
     pub latencies_ns: Vec<u64>,
-    /// How long a part of the run is that is counted by itself, and what ended in each, the warm-up
-    /// included.
+    /// Start and length of the parts of the run that are counted separately, and the operations
+    /// that ended in each, the warm-up included.
     parts: Option<(Instant, Duration, Vec<u64>)>,
     bytes: u64,
-    /// All bytes that had arrived, by time, if that is kept.
+    /// All bytes that had arrived, by time, if recorded.
     pub arrived: Option<Vec<(Instant, u64)>>,
-    /// Byte-nanoseconds: what had arrived, summed up over each half of the window until `passed`.
+    /// Byte-nanoseconds: arrived bytes, integrated over each half of the window until `passed`.
     areas: [u128; 2],
     passed: Instant,
     arrivals: u64,
@@ -87,7 +86,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts from the end of the warm-up after `start` on.
+    /// Counts from the end of the warm-up after `start`.
     pub fn new(start: Instant, span: Span) -> Shared {
         let from = start + span.warm_up;
         let half = Duration::from_nanos(span.counted.as_nanos() / 2);
@@ -108,20 +107,20 @@ impl Tally {
     /// Runs a rack until the window is over.
     ///
     /// # Errors
-    /// If something went wrong, nothing moves, or the user wishes to stop.
+    /// If an error was found, nothing happens any more, or the user wishes to stop.
     pub fn run(tally: &Shared, run: &mut Run<'_>, rack: &mut SimulatedRack) -> Result<()> {
         let until = Until::Time(tally.borrow().until());
         drive(run, rack, until, &|| tally.borrow().failure())?;
         Ok(())
     }
 
-    /// Counts every `length` from `start` on by itself, too.
+    /// Also counts each interval of `length` from `start` on separately.
     pub fn in_parts(&mut self, start: Instant, length: Duration) {
         self.parts = Some((start, length, Vec::new()));
     }
 
     /// Operations per second by the middle of each part, in seconds from the start. The last part
-    /// is left out, which may not be whole.
+    /// is omitted because it may be incomplete.
     pub fn course(&self) -> Vec<(f64, f64)> {
         let Some((_, length, parts)) = &self.parts else {
             return Vec::new();
@@ -133,12 +132,12 @@ impl Tally {
         parts[..whole].iter().enumerate().map(rate).collect()
     }
 
-    /// When it ends.
+    /// The end of the window.
     pub fn until(&self) -> Instant {
         self.window[2]
     }
 
-    /// An operation that began at `since` has ended.
+    /// Counts an operation that began at `since` and has ended.
     pub fn end(&mut self, since: Instant, now: Instant) {
         let [from, _, until] = self.window;
         if let Some((start, length, parts)) = &mut self.parts {
@@ -156,12 +155,12 @@ impl Tally {
         }
     }
 
-    /// Something went wrong: the run counts for nothing.
+    /// Records an error: the run is invalid.
     pub fn fail(&mut self, failure: impl Into<String>) {
         self.failure.get_or_insert(failure.into());
     }
 
-    /// What went wrong first.
+    /// The first error.
     pub fn failure(&self) -> Option<String> {
         self.failure.clone()
     }
@@ -172,7 +171,7 @@ impl Tally {
         self.ended as f64 / until.since(from).as_secs_f64()
     }
 
-    /// What was seen in all.
+    /// The results of all operations.
     pub fn seen(&self) -> Seen {
         Seen {
             per_second: self.per_second(),
@@ -181,22 +180,22 @@ impl Tally {
         }
     }
 
-    /// The mean latency in microseconds; no number if nothing ended.
+    /// The mean latency in microseconds; NaN if no operation ended.
     pub fn mean_us(&self) -> f64 {
         mean(&self.latencies_ns) / 1e3
     }
 
-    /// The latency that this part of all does not exceed, in microseconds; none if nothing ended.
+    /// The latency that this share of all does not exceed, in microseconds; NaN if none ended.
     pub fn quantile_us(&self, part: f64) -> f64 {
         quantile(&self.latencies_ns, part) / 1e3
     }
 
-    /// Bytes were taken.
+    /// Counts bytes that were taken.
     pub fn add(&mut self, now: Instant, bytes: u64) {
         self.pass(now);
         self.bytes += bytes;
         if let Some(arrived) = &mut self.arrived {
-            // What comes at one time is one arrival.
+            // Simultaneous arrivals count as one.
             arrived.pop_if(|last| last.0 == now);
             arrived.push((now, self.bytes));
         }
@@ -204,7 +203,7 @@ impl Tally {
         self.arrivals += u64::from(from <= now && now <= until);
     }
 
-    /// Bytes per second; asked at the end of the window.
+    /// Bytes per second; to be called at the end of the window.
     ///
     /// # Errors
     /// If something wrong arrived, or too little.
@@ -225,7 +224,7 @@ impl Tally {
         Ok((mean(self.areas[1]) - mean(self.areas[0])) / half)
     }
 
-    /// Time passes in which nothing arrives.
+    /// Advances time without an arrival.
     fn pass(&mut self, until: Instant) {
         let half = self.window[1] - self.window[0];
         for (area, from) in self.areas.iter_mut().zip(self.window) {

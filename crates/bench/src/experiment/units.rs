@@ -1,16 +1,16 @@
 //! TPC-H query 1 on processing units of different kinds (zero-sided RDMA, sections 7.2 and 7.3).
 //!
 //! Cores of storage nodes put rows of `lineitem` into rings; a CPU, a GPU and an FPGA take them at
-//! the rates of their models and aggregate the real bytes. How the rows are divided is the flow's
-//! business: a shuffle gives every unit the same share, since every producer has a ring per
-//! consumer; balancing has one ring per producer, from which each unit gets as much as it has room
-//! for. [`Rack::feed`] does not care how many rings
-//! there are. For units that come and go, enter control events and let [`Rack::run`]'s closure act.
+//! the rates of their models and aggregate the real bytes. The flow determines how the rows are
+//! divided: a shuffle gives every unit the same share, since every producer has a ring per
+//! consumer; balancing has one ring per producer, from which each unit gets as much as it can take.
+//! [`Rack::feed`] works with any number of rings. For units that join and leave, enter control
+//! events and handle them in [`Rack::run`]'s closure.
 //!
 //! What the paper leaves open and is chosen here: four cores per storage node and four for the CPU
 //! as a unit (as many as in its shuffle of section 7.1), items of 16 KiB, rows of 64 bytes with all
 //! columns but the comment. The scale factor is small, since real bytes are moved;
-//! [`Outcome::seconds_at`] tells what that stands for.
+//! [`Outcome::seconds_at`] projects times to another one.
 
 mod actors;
 
@@ -36,16 +36,16 @@ pub const ROW: usize = LineitemRow::BYTES;
 pub const ITEM_SIZE: u32 = 16 << 10;
 
 /// Bytes of a ring: what a link carries in 84 us. With half of it, one flow between two nodes does
-/// not fill its link, because slots come back too late.
+/// not fill its link, because slots are released too late.
 pub const RING_BYTES: u32 = 1 << 20;
 
-/// Bytes of one transfer at most.
+/// Maximum bytes of one transfer.
 const BATCH_BYTES: u32 = 1 << 20;
 
-/// Items that a unit takes at a time: a quarter of its ring.
+/// Maximum number of items that a unit takes at a time: a quarter of its ring.
 const UNIT_ITEMS: u32 = RING_BYTES / ITEM_SIZE / 4;
 
-/// Cores that feed, per storage node.
+/// Producing cores per storage node.
 pub const FEEDERS_PER_NODE: usize = 4;
 
 /// Storage nodes of the load-balancing experiment. Source: zero-sided, section 7.3.
@@ -54,8 +54,8 @@ pub const STORAGE_NODES: usize = 2;
 /// Cores of the CPU as a processing unit.
 pub const CPU_UNIT_CORES: u16 = 4;
 
-/// What a flow shall be that divides rows between the nodes `to`: equally, by the producers
-/// (`Shuffle`), or by the switch, to each as much as it takes (`Balance`).
+/// The specification of a flow that divides rows between the nodes `to`: equally, by the producers
+/// (`Shuffle`), or by the switch, as much as each takes (`Balance`).
 pub fn division(
     rack: &SimulatedRack,
     shape: FlowShape,
@@ -71,16 +71,16 @@ pub fn division(
     Ok(FlowSpec {
         consumer_slots: RING_BYTES / ITEM_SIZE,
         batch_bytes: BATCH_BYTES,
-        // As in the paper, rings are polled at one interval, quiet or not.
+        // As in the paper, rings are polled at a fixed interval, whether or not they are active.
         poll_interval_max: spec.poll_interval,
         ..spec
     })
 }
 
-/// A run takes less virtual time, if no control event comes.
+/// Limit on the virtual time of a run without control events.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The units of section 7.3, in the order of its figure: FPGA, GPU, and a CPU of so many cores.
+/// The units of section 7.3, in the order of its figure: FPGA, GPU, and a CPU with `cores` cores.
 pub fn heterogeneous_units(cores: u16) -> [UnitModel; 3] {
     [
         UnitModel::fpga_u55c(),
@@ -89,21 +89,21 @@ pub fn heterogeneous_units(cores: u16) -> [UnitModel; 3] {
     ]
 }
 
-/// How a query went.
+/// The result of a query.
 pub struct Outcome {
     /// When the last unit had aggregated its last row, in seconds of virtual time.
     pub seconds: f64,
-    /// When the first unit had its first batch aggregated.
+    /// When the first unit had aggregated its first batch.
     pub seconds_to_first: f64,
     /// The units, in the order given.
     pub units: Vec<UnitReport>,
     /// Rows of `lineitem` that were sent.
     pub rows: u64,
-    /// The answer, added up over the units.
+    /// The answer, summed over the units.
     pub answer: QueryResult,
-    /// Whether it is the reference's, over as many rows.
+    /// Whether it equals the reference answer, over as many rows.
     pub is_right: bool,
-    /// What all cores of all storage nodes spent on communication.
+    /// Time of all cores of all storage nodes spent on communication.
     pub storage_communication: Duration,
     /// Packets that full queues dropped.
     pub drops: u64,
@@ -112,7 +112,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The same, if the answer is the reference's.
+    /// Returns the outcome if its answer equals the reference answer.
     pub fn verified(self) -> Result<Self> {
         match self.is_right {
             true => Ok(self),
@@ -120,16 +120,16 @@ impl Outcome {
         }
     }
 
-    /// What `seconds` of this run are at another scale factor: what passes before the first batch
-    /// is done stays as it is, the rest grows with the number of rows. Everything else of the run
-    /// is a steady state, since rings are much shorter than the table.
+    /// Projects `seconds` of this run to another scale factor: the time before the first batch is
+    /// done is constant, the rest grows with the number of rows. The rest of the run is a steady
+    /// state, since rings are much shorter than the table.
     pub fn seconds_at(&self, seconds: f64, scale_factor: f64) -> f64 {
         let start = self.seconds_to_first.min(seconds);
         start + (seconds - start) * scale_factor / self.scale_factor
     }
 }
 
-/// The table of an experiment and its reference answer, made once for several runs.
+/// The table of an experiment and its reference answer, built once for several runs.
 pub struct Table {
     /// All rows of `lineitem` in the order of their keys, encoded.
     rows: Rc<[u8]>,
@@ -162,7 +162,7 @@ impl Table {
         self.rows.len() as u64
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     fn count(&self) -> usize {
         self.rows.len() / ROW
     }
@@ -179,7 +179,7 @@ pub struct Rack<'a> {
 }
 
 impl<'a> Rack<'a> {
-    /// A rack with `storage` storage nodes and `units` nodes with a unit each.
+    /// A rack with `storage` storage nodes and `units` nodes with one unit each.
     pub fn new(table: &'a Table, storage: usize, units: usize, seed: u64) -> Result<Self> {
         let node = |kind: &str, role, at| NodeConfig::new(format!("{kind}{at}"), role);
         let storage_nodes = (0..storage).map(|at| node("storage", Role::Storage, at));
@@ -209,7 +209,7 @@ impl<'a> Rack<'a> {
         NodeId((self.storage + at) as u16)
     }
 
-    /// Has all producers of a flow send their equal parts of the table. A producer with several
+    /// Makes all producers of a flow send their equal parts of the table. A producer with several
     /// rings divides its part equally between them.
     pub fn feed(&mut self, flow: &Flow) -> Result<()> {
         let nodes = self.producers();
@@ -223,7 +223,7 @@ impl<'a> Rack<'a> {
         Ok(())
     }
 
-    /// Has a unit on `node` take from consumer `consumer` of a flow. It may come while the flow
+    /// Makes a unit on `node` take from consumer `consumer` of a flow. It may join while the flow
     /// runs.
     pub fn take(
         &mut self,
@@ -239,8 +239,8 @@ impl<'a> Rack<'a> {
         Ok(())
     }
 
-    /// Runs until everybody is done. At each control event that was entered with
-    /// `SimulatedRack::at`, `control` may change the flow and let units come.
+    /// Runs until all programs are done. At each control event that was entered with
+    /// `SimulatedRack::at`, `control` may change the flow and add units.
     pub fn run(
         mut self,
         run: &mut Run<'_>,
@@ -287,7 +287,7 @@ impl<'a> Rack<'a> {
     }
 }
 
-/// Query 1 over `storage` storage nodes and some units, divided as [`division`] has it.
+/// Query 1 over `storage` storage nodes and some units, divided as in [`division`].
 pub fn query(
     run: &mut Run<'_>,
     table: &Table,

@@ -1,4 +1,4 @@
-//! A core of a testbed: what a thread's work takes, as far as it is not the tree's.
+//! A core of a testbed: the time of a thread's work apart from the tree's.
 
 use super::metered::Toll;
 use rackweave_base::{Duration, Instant};
@@ -9,7 +9,7 @@ use rackweave_verbs::{Completion, CompletionOpcode};
 /// Bytes of an entry of a tree node: key and value, or key and pointer.
 pub const TREE_ENTRY_BYTES: u64 = 16;
 
-/// What a thread pays for its work, loads of trees apart.
+/// The cost of a thread's work apart from loads of trees.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
     /// Posting, polling, clock.
@@ -19,18 +19,18 @@ pub struct Core {
 }
 
 impl Core {
-    /// What so many cycles of a Xeon's work take here, rounded up to whole nanoseconds.
+    /// Time of this many cycles of a Xeon's work here, rounded up to whole nanoseconds.
     pub fn work(&self, cycles: u64) -> Duration {
         Duration::from_nanos(self.caches.work(cycles as f64).ceil() as u64)
     }
 
-    /// Loading bytes that a NIC has just written, a line after the other.
+    /// Time to load bytes that a NIC has just written, one line after another.
     pub fn arrived(&self, bytes: u64) -> Duration {
         self.cpu.cache_latency * bytes.div_ceil(devices::HOST_LINE_BYTES)
     }
 
-    /// Loading a tree node that a NIC has just written, so many lines at a time as a core has under
-    /// way, and verifying its entries.
+    /// Time to load a tree node that a NIC has just written, with as many lines in flight as a core
+    /// allows, and to verify its entries.
     pub fn verified(&self, bytes: u64) -> Duration {
         let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
         let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);
@@ -38,7 +38,7 @@ impl Core {
         Duration::from_nanos(nanos) + self.work(entries * devices::TREE_CHECK_ENTRY_CYCLES)
     }
 
-    /// Searching a tree node of so many entries whose lines are in the first level cache.
+    /// Time to search a tree node of this many entries whose lines are in the first level cache.
     pub fn searched(&self, entries: u64) -> Duration {
         let steps = u64::from(entries.max(1).next_power_of_two().ilog2()) + 1;
         let loads = steps as f64 * self.caches.latency_ns[0];
@@ -46,15 +46,15 @@ impl Core {
         Duration::from_nanos(loads.ceil() as u64) + self.work(cycles)
     }
 
-    /// An atomic operation on a word that the other cores of the server change, too.
+    /// Time of an atomic operation on a word that other cores of the server also change.
     pub fn contended_atomic(&self) -> Duration {
         self.cpu.cache_latency + self.work(devices::ATOMIC_CYCLES)
     }
 }
 
-/// A work request costs its building; those posted together share a doorbell. A completion costs
-/// taking it; that of a receive also the loads of what came, that of a READ also verifying and
-/// searching the tree node that came.
+/// A work request costs its construction; those posted together share a doorbell. A completion
+/// costs taking it; that of a receive also the loads of the received bytes, that of a READ also
+/// verifying and searching the tree node.
 impl Toll for Core {
     fn posts(&self, requests: usize) -> Duration {
         self.work(devices::WORK_REQUEST_CYCLES * requests as u64 + devices::DOORBELL_CYCLES)
@@ -78,13 +78,13 @@ impl Toll for Core {
     }
 }
 
-/// A service whose work costs a core something.
+/// A service whose work is charged to a core.
 pub struct Priced<'a, S, P> {
     service: &'a mut S,
     price: P,
-    /// What all requests have cost.
+    /// The cost of all requests.
     pub spent: Duration,
-    /// How many there were.
+    /// The number of requests.
     pub operations: u64,
 }
 
@@ -92,8 +92,8 @@ impl<'a, S, P> Priced<'a, S, P>
 where
     P: FnMut(Instant, u16, &[u8], u64) -> Duration,
 {
-    /// `price` says what a request costs, by when the core comes to it, its
-    /// method, its bytes and how many bytes are answered.
+    /// `price` is the cost of a request, given the time at which the core begins it, its method,
+    /// its bytes and the number of bytes in the reply.
     pub fn new(service: &'a mut S, price: P) -> Self {
         Self {
             service,

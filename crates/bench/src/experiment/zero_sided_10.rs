@@ -1,5 +1,5 @@
-//! Figure 10 of zero-sided RDMA: half the time of a round trip over the rate of items, where the
-//! switch polls the rings and where doorbells tell it.
+//! Figure 10 of zero-sided RDMA: half the round trip time by the rate of items, where the switch
+//! polls the rings and where doorbells notify it.
 
 use super::grid::{Curve, Grid};
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
@@ -13,10 +13,10 @@ const DOORBELL_US: f64 = 15.0;
 
 const SIZES: [(u32, &str); 2] = [(64, "64 B items"), (1024, "1 KiB items")];
 
-/// Microseconds between polls; zero stands for doorbells.
+/// Microseconds between polls; zero means doorbells.
 const INTERVALS: [u64; 5] = [0, 10, 50, 100, 200];
 
-/// Items per second, 64 B and 1 KiB. The last is more than the link or the cores can do.
+/// Items per second, 64 B and 1 KiB. The last rate exceeds the link or the cores.
 const RATES: [&[f64]; 2] = [
     &[1e4, 1e5, 1e6, 3e6, 10e6, 20e6, 27e6, 35e6, 50e6],
     &[1e4, 1e5, 1e6, 3e6, 6e6, 8e6, 9e6, 10e6, 12e6],
@@ -24,14 +24,14 @@ const RATES: [&[f64]; 2] = [
 
 const RATES_QUICK: [&[f64]; 2] = [&[1e5, 1e6, 27e6], &[1e5, 1e6, 9e6]];
 
-/// Achieved over asked for, from which on a rate counts as held.
+/// Minimum ratio of the achieved to the requested rate at which a rate counts as sustained.
 const HELD: f64 = 0.99;
 
 /// A median counts as stable up to this multiple of the one at the lowest rate.
 const STABLE: f64 = 1.5;
 
-/// What was measured: at an interval in microseconds with items of a size (its place in [`SIZES`]),
-/// by the rate that was asked for.
+/// Measurements at an interval in microseconds with items of one size (its index in [`SIZES`]), by
+/// requested rate.
 type Course = Curve<(u64, usize), f64, Outcome>;
 
 fn is_held(asked: f64, outcome: &Outcome) -> bool {
@@ -42,7 +42,7 @@ fn median(outcome: &Outcome) -> f64 {
     outcome.quantile(0.5)
 }
 
-/// Where a point is drawn: at the rate asked for, or where it ended up instead.
+/// The x of a point: the requested rate if it was sustained, otherwise the achieved rate.
 fn drawn_at(asked: f64, outcome: &Outcome) -> f64 {
     match is_held(asked, outcome) {
         true => asked,
@@ -60,7 +60,7 @@ fn span(scale: Scale, micros: u64, rate: f64) -> Span {
     )
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let rates = run.scale.pick(RATES_QUICK, RATES);
     let rows = SIZES
@@ -95,7 +95,7 @@ fn name(micros: u64) -> String {
     }
 }
 
-/// The highest rate of a curve that was held with a median that is still stable.
+/// The highest sustained rate of a curve whose median is still stable.
 fn scales_to(curve: &Course) -> f64 {
     let points = &curve.points;
     let stable = |(asked, outcome): &&(f64, Outcome)| {

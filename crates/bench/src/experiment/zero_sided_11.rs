@@ -2,7 +2,7 @@
 //! run.
 //!
 //! The paper shows twenty seconds with a change every five; here a second of the paper is a few
-//! milliseconds. The ratios are ours: the text gives none.
+//! milliseconds. The ratios are ours: the text has none.
 
 mod flows;
 #[cfg(test)]
@@ -19,16 +19,16 @@ const SECONDS_OF_PHASE: u64 = 5;
 /// The weights of the three flows in each phase.
 const WEIGHTS: [[u32; 3]; 4] = [[1, 1, 1], [1, 2, 4], [6, 3, 1], [2, 1, 2]];
 
-/// Far apart, for a note.
+/// Very different weights, for a note.
 const EXTREME: [u32; 3] = [1, 10, 100];
 
-/// What counts as kept: so far from its weight may a flow's share be.
+/// Maximum deviation of a flow's share from its weight at which the weight counts as kept.
 const KEPT: f64 = 0.02;
 
 /// Shares are taken over windows of this length: long enough for many batches of each flow.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// Time after a change within which shares shall be right.
+/// Time after a change within which shares must be right.
 const SETTLED: Duration = Duration::from_millis(10);
 
 fn phase(weights: [u32; 3], length: Duration) -> Phase {
@@ -38,7 +38,7 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let millis = Duration::from_millis;
     let (second, extreme) = run
@@ -52,7 +52,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let length = second * SECONDS_OF_PHASE;
     let main = play(WEIGHTS.map(|w| phase(w, length)).to_vec(), [None; 3])?;
     let far = play(vec![phase(EXTREME, extreme)], [None; 3])?;
-    // The first flow has a tenth of the link to send and is due a half.
+    // The first flow sends at a tenth of the link rate and is entitled to half.
     let little = Some(super::one_to_one::line_rate() / 10.0);
     let modest = play(vec![phase([4, 3, 1], extreme)], [little, None, None])?;
     let half = Duration::from_nanos(extreme.as_nanos() / 2);
@@ -84,7 +84,7 @@ fn figure(measured: &[History; 4], second: Duration) -> Figure {
     figure
 }
 
-/// From when on shares are taken: a millisecond after the change.
+/// The interval in which shares are measured: it starts a millisecond after the change.
 fn counted(history: &History, phase: usize) -> (Instant, Instant) {
     let (start, end) = history.span(phase);
     (start + WINDOW, end)
@@ -105,7 +105,7 @@ fn claims(figure: &mut Figure, main: &History) {
         let reached = main.reached(phase, WINDOW, KEPT);
         reached.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     });
-    // A phase that never gets there is no number, and must show.
+    // A phase that never settles is NaN, and must show.
     let most = |worst: f64, next: f64| {
         if next > worst || next.is_nan() {
             next

@@ -1,7 +1,7 @@
 //! Zero-sided RDMA, figure 12: replication to one, two, three and four consumers.
 //!
-//! One producer, CPUs at both ends. Zero-sided replication always gives all consumers one order;
-//! the baseline, two-sided SENDs as in DFI, is run with and without.
+//! There is one producer, with CPUs at both ends. Zero-sided replication always gives all consumers
+//! one order; the baseline, two-sided SENDs as in DFI, is run with and without one order.
 
 use super::grid::{self, Curve, Grid};
 use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
@@ -10,14 +10,14 @@ use crate::baseline::two_sided::{self, Fanout};
 use crate::figure::{Axis, Figure, PaperMark, claim};
 use rackweave_sim::CpuReport;
 
-/// The most consumers.
+/// Maximum number of consumers.
 const CONSUMERS_MAX: u32 = 4;
 
-/// Cores of the producer and of each consumer. Assumed: as few as do not hold up the link. One
+/// Cores of the producer and of each consumer. Assumed: the fewest that do not limit the link. One
 /// streams 11.4 GB/s by the model of the testbed's CPU, less than a link carries.
 const CORES: u32 = 2;
 
-/// Who replicates.
+/// The replicating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
@@ -36,16 +36,16 @@ const fn two_sided(fanout: Fanout, ordered: bool) -> System {
     System::TwoSided { fanout, ordered }
 }
 
-/// What one run gave.
+/// The result of one run.
 struct Point {
     /// Bytes per second of the slowest consumer and of the fastest.
     slowest: f64,
     fastest: f64,
-    /// Cores that communicate, of the producer and of the busiest consumer.
+    /// Cores busy with communication, of the producer and of the busiest consumer.
     communication: [f64; 2],
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
     let curves = Grid::new(&SYSTEMS, &consumers).measure(run, measure)?;

@@ -1,8 +1,8 @@
 //! Zero-sided RDMA, figure 13: processing units that join and leave while a query runs.
 //!
-//! Four storage nodes stream `lineitem` to GPUs that compute TPC-H query 1. One GPU begins; three
-//! more join, one after the other, and leave again. Producers run the same program as with fixed
-//! consumers.
+//! Four storage nodes stream `lineitem` to GPUs that compute TPC-H query 1. It starts with one GPU;
+//! three more join, one after another, and leave again. Producers run the same program as with
+//! fixed consumers.
 
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
@@ -12,7 +12,7 @@ use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
 
-/// Storage nodes, and GPUs at most. Source: zero-sided, figure 13 (4:N).
+/// Storage nodes, and maximum number of GPUs. Source: zero-sided, figure 13 (4:N).
 const STORAGE_NODES: usize = 4;
 const UNITS_MAX: usize = 4;
 
@@ -22,17 +22,17 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 /// Slices of a phase in the plot.
 const SLICES: u64 = 6;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;
     Ok(figure(&outcome, phase))
 }
 
-/// Runs the query; how it went, and how long each phase but the last took.
+/// Runs the query. Returns its outcome, and the length of each phase but the last.
 fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration)> {
     let mut rack = Rack::new(table, STORAGE_NODES, UNITS_MAX, run.seed)?;
-    // If every unit fills its link, all phases together move the table: the last one what is left.
+    // If every unit fills its link, all phases together move the table; the last moves the rest.
     let links = (UNITS_MAX * UNITS_MAX) as f64;
     let seconds = table.bytes() as f64 / (links * link_rate());
     let phase = Duration::from_nanos((seconds * 1e9) as u64);
@@ -51,7 +51,7 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration)> {
             let index = flow.add_consumer(node)?;
             return rack.take(&flow, index, node, UnitModel::gpu_v100());
         }
-        // Those that came last go first; consumers have the numbers of their coming.
+        // The last unit to join leaves first; consumers are numbered in the order of joining.
         let index = PHASES - at;
         Ok(flow.remove_consumer(index)?)
     };
@@ -161,7 +161,7 @@ mod tests {
             let goes = Instant::ZERO + phase * (PHASES - at) as u64;
             let (first, _) = unit.batches[0];
             assert!(first > came, "unit {at} worked before it came");
-            // What it had been shown it drains; that is less than a ring.
+            // It drains what it has already been offered; that is less than a ring.
             assert!(
                 at == 0 || unit.finished() < goes + phase,
                 "unit {at} stayed"

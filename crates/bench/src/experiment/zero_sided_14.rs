@@ -1,27 +1,27 @@
 //! Zero-sided RDMA, figure 14: how producers share the bandwidth of a flow that replicates.
 //!
-//! One to four producers, each on a node of its own, and four consumers that get everything.
+//! There are one to four producers, each on its own node, and four consumers that get everything.
 
 use super::grid::Grid;
 use super::replication::{self, ITEM_BYTES, Outcome, Plan};
 use super::{ExperimentError, Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 
-/// The most producers, and the consumers.
+/// Maximum number of producers, and the number of consumers.
 const PRODUCERS_MAX: u32 = 4;
 const CONSUMERS: u32 = 4;
 
 /// Cores of each producer and of each consumer, as in figure 12.
 const CORES: u32 = 2;
 
-/// Bytes of an item, which is a transfer of its own. The paper does not say; its shuffle of section
-/// 7.1 (figure 8) has items of 512 KiB.
+/// Bytes of an item, which is its own transfer. The paper does not say; its shuffle of section 7.1
+/// (figure 8) has items of 512 KiB.
 const LARGE_ITEM: u32 = 512 << 10;
 
 /// Items of a ring.
 const RING_ITEMS: u32 = 32;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
     let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];
@@ -36,10 +36,10 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure(&outcomes(0), &outcomes(1)))
 }
 
-/// The plan for so many producers.
+/// The plan for a number of producers.
 type PlanOf = fn(u32, Scale) -> Plan;
 
-/// What the figure shows: every transfer is one item, so that all are equal.
+/// The figure's plan: every transfer is one item, so that all transfers are equal.
 fn large_items(producers: u32, scale: Scale) -> Plan {
     Plan {
         item_bytes: LARGE_ITEM,
@@ -50,7 +50,7 @@ fn large_items(producers: u32, scale: Scale) -> Plan {
     }
 }
 
-/// The items of figure 12, many of which make a transfer.
+/// The items of figure 12, many of which form a transfer.
 fn small_items(producers: u32, scale: Scale) -> Plan {
     let plan = Plan::new(producers, CONSUMERS, scale);
     Plan {
@@ -68,7 +68,7 @@ fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The greatest deviation from the mean, as a share of it.
+/// The greatest deviation from the mean, as a fraction of it.
 fn spread(rates: &[f64]) -> f64 {
     let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
     let deviations = rates.iter().map(|rate| (rate / mean - 1.0).abs());

@@ -1,8 +1,8 @@
 //! Zero-sided RDMA, figure 15: a distributed join, by the number of nodes.
 //!
 //! Cores of every node shuffle a small and a large table of 16-byte tuples to the GPUs of all
-//! nodes, four buffers each, where they are joined while they come in. Either the switch takes the
-//! tuples out of rings, or the cores also drive the shuffle, with as many cores or twice as many.
+//! nodes, four buffers each, which join them as they arrive. Either the switch takes the tuples out
+//! of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
 use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
@@ -25,8 +25,8 @@ const PROBE_TUPLES: u64 = 10_000_000_000;
 /// Buffers of a node's GPU.
 const JOINERS: usize = 4;
 
-/// Rings of the flow of the build side, a thousandth of the bytes. Those of the probe side are as
-/// in figure 9.
+/// Rings of the build side's flow, a thousandth of the bytes. Those of the probe side are as in
+/// figure 9.
 const BUILD_FLOW: FlowShape = FlowShape {
     producer_slots: 4,
     consumer_slots: 32,
@@ -34,7 +34,7 @@ const BUILD_FLOW: FlowShape = FlowShape {
     ..FLOW
 };
 
-/// Who moves the bytes, with how many cores of a node.
+/// What moves the bytes, and with how many cores of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
@@ -47,7 +47,7 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::CpuDriven { cores: 8 }, "CPU-driven, 8 cores"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {
@@ -136,7 +136,7 @@ fn measure(
     })
 }
 
-/// Who takes part in a join.
+/// The participants of a join.
 struct Join {
     producers: Vec<NodeId>,
     consumers: Vec<NodeId>,
@@ -158,7 +158,7 @@ impl Join {
         Ok(Vec::new())
     }
 
-    /// The flows have to be kept as long as the run takes.
+    /// The flows must be kept for the whole run.
     fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>> {
         let mut flows = Vec::new();
         for shape in [BUILD_FLOW, FLOW] {

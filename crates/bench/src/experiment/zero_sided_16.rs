@@ -1,7 +1,7 @@
-//! Zero-sided RDMA, figure 16: static partitioning against load balancing, over units that differ.
+//! Zero-sided RDMA, figure 16: static partitioning against load balancing, over different units.
 //!
 //! Two storage nodes stream `lineitem` to an FPGA, a GPU and a CPU that compute TPC-H query 1: once
-//! a third of the rows to each, once to each what it takes.
+//! with a third of the rows for each, once with as many as each takes.
 
 use super::replication::link_rate;
 use super::units::{
@@ -39,14 +39,14 @@ impl Pair {
         [&self.fixed, &self.balanced].map(|one| one.seconds_at(one.seconds, SCALE_FACTOR))
     }
 
-    /// How many times as long static partitioning takes.
+    /// Time of static partitioning as a multiple of the time of load balancing.
     fn ratio(&self) -> f64 {
         let [fixed, balanced] = self.seconds();
         fixed / balanced
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let table = Table::for_scale(run.scale)?;
     let of_cores = |cores: u16| {
@@ -74,7 +74,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
 }
 
 /// Bytes per second of the paper's FPGA if its rows were as long as ours: a third of the table in
-/// all of its time.
+/// the whole time.
 fn implied_fpga_rate() -> f64 {
     table_bytes() / 3.0 / PAPER_STATIC
 }
@@ -221,7 +221,7 @@ mod tests {
     fn balancing_gives_slow_units_less_and_all_end_together() {
         let table = Table::new(0.05).unwrap();
         let mut run = Run::quick(8);
-        // One core is the slowest by far: with a third of the rows, everybody waits for it.
+        // One core is by far the slowest: with a third of the rows, it delays the whole query.
         let pair = pair(&mut run, &table, &units(1)).unwrap();
         assert!(pair.ratio() > 1.2, "{}", pair.ratio());
         let bytes: Vec<u64> = pair

@@ -1,10 +1,9 @@
-//! Figure 6 of zero-sided RDMA: 1:1 transfers between GPUs, by the switch and by CPU cores, over
-//! the number of flows, for three sizes of items.
+//! Figure 6 of zero-sided RDMA: 1:1 transfers between GPUs, by the switch and by CPU cores, by the
+//! number of flows, for three sizes of items.
 //!
-//! The paper moves one item at a time here: batching has a figure of its own (7), and its CPU cores
-//! post a transfer for each item. So the first three curves do the same. The other two batch, on
-//! both sides: flows with four transfers under way, and one core that posts neighbouring items at
-//! once.
+//! The paper moves one item at a time here: batching has its own figure (7), and its CPU cores post
+//! a transfer for each item. So the first three curves do the same. The other two batch, on both
+//! sides: flows with four transfers in flight, and one core that posts neighbouring items at once.
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
@@ -16,15 +15,14 @@ use rackweave_base::Duration;
 const KIB: u32 = 1 << 10;
 pub(super) const MIB: u32 = 1 << 20;
 
-/// Bytes of one batch, where something batches: figure 7 shows that no more is needed.
+/// Bytes of one batch, where batching is on: figure 7 shows that no more is needed.
 const BATCH: u32 = 128 * KIB;
 
-/// Items of all flows together have no more bytes than this: large items fill the link with few
-/// flows.
+/// Limit on the bytes of all flows' items together: large items fill the link with few flows.
 const BYTES_MAX: u32 = 16 * MIB;
 
-/// Who moves the items: the switch, or so many cores; and whether it batches, the switch then with
-/// four transfers of a flow at a time.
+/// What moves the items: the switch, or a number of cores; and whether it batches, in which case
+/// the switch has four transfers of a flow in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mover {
     cores: Option<u32>,
@@ -45,14 +43,14 @@ const MOVERS: [(Mover, &str); 5] = [
     (mover(Some(1), true), "1 CPU core, batching"),
 ];
 
-/// Sizes of items, and what they are called.
+/// Sizes of items, and their names.
 pub(super) const SIZES: [(u32, &str); 3] = [
     (4 * KIB, "4 KiB items"),
     (64 * KIB, "64 KiB items"),
     (MIB, "1 MiB items"),
 ];
 
-/// How long to measure: this long, and this many rounds (see [`Flows::span`]).
+/// How long to measure: a minimum time, and a number of rounds (see [`Flows::span`]).
 type Length = (Duration, u32);
 
 impl Mover {
@@ -81,7 +79,7 @@ impl Mover {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let counts: &[u32] = run.scale.pick(&[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
     let millis = Duration::from_millis;
@@ -122,7 +120,7 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
         .of("section 7.1, figure 6")
         .x(Axis::log("concurrent flows", ""))
         .y(Axis::linear("goodput", "GB/s"));
-    // "Line rate": what headers and Ethernet leave.
+    // "Line rate": what remains after headers and Ethernet.
     figure.paper = vec![PaperMark::level(line_rate)];
     figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
     let reach =

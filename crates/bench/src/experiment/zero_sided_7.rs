@@ -1,8 +1,8 @@
-//! Figure 7 of zero-sided RDMA: adaptive batching. One flow from one node to another, over the
-//! bytes of one transfer at most, for three sizes of items.
+//! Figure 7 of zero-sided RDMA: adaptive batching. One flow between two nodes, by the maximum bytes
+//! of one transfer, for three sizes of items.
 //!
-//! In the paper a flow has one transfer under way at a time; the second panel has four, which is
-//! what a simulated rack does by default.
+//! In the paper a flow has one transfer in flight; the second panel has four, the default of a
+//! simulated rack.
 
 use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
@@ -19,7 +19,7 @@ const TRANSFERS: [(u8, &str); 2] = [
 /// The paper's advice: batches no larger than this saturate the network with one flow.
 const ADVISED: u32 = 4 * MIB;
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     // Batches grow by this factor, from one item to twice the advised size.
     let millis = Duration::from_millis;
@@ -28,7 +28,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
         let mut batches = vec![item];
         while batches.last().is_some_and(|&last| last < 2 * ADVISED) {
             let last = batches[batches.len() - 1];
-            // Every size passes by the advised one.
+            // Every series of sizes includes the advised one.
             let next = last.saturating_mul(factor);
             batches.push(if last < ADVISED {
                 next.min(ADVISED)
@@ -63,7 +63,7 @@ fn figure(curves: &[Curve<(u8, u32), u32, f64>]) -> Figure {
         .of("section 7.1, figure 7")
         .x(Axis::log("batch size", "B"))
         .y(Axis::linear("goodput", "GB/s"));
-    // "Saturates the network", in the mode of the paper.
+    // "Saturates the network", in the paper's mode.
     figure.paper = vec![PaperMark::level(line_rate)];
     figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
     let at = |curve: usize, batch| curves[curve].value(batch, |goodput| goodput / 1e9);

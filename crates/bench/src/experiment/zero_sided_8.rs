@@ -25,9 +25,9 @@ const KERNELS: usize = 2;
 /// Bytes of an item. Source: section 7.1.
 const ITEM_BYTES: usize = 512 << 10;
 
-/// Rings of the flow. Transfers of one item, two at a time to each of two consumers of a node: up
-/// to 2 MiB are under way to a node, of which its port's queue holds half; that takes all four from
-/// different nodes to overflow, and with larger transfers or more of them it does.
+/// Rings of the flow. Transfers are one item, two at a time to each of two consumers of a node: up
+/// to 2 MiB are in flight to a node, of which its port's queue holds half. The queue overflows only
+/// if all four are from different nodes; with larger or more transfers it does overflow.
 const FLOW: FlowShape = FlowShape {
     item_bytes: ITEM_BYTES as u32,
     producer_slots: 4,
@@ -36,14 +36,14 @@ const FLOW: FlowShape = FlowShape {
     transfers: 2,
 };
 
-/// Who moves the items.
+/// What moves the items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
     Put,
 }
 
-/// A kernel that fills a ring for every destination in turn.
+/// A kernel that fills a ring for each destination in turn.
 struct Source {
     outputs: Vec<Producer>,
     own: usize,
@@ -65,7 +65,7 @@ const SYSTEMS: [(System, &str); 2] = [
     (System::Put, "put (like NVSHMEM)"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {
@@ -81,8 +81,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure(&curves, bytes_per_node))
 }
 
-/// How long a kernel takes to fill an item: the kernels of a GPU share its memory, which is written
-/// once.
+/// Time of a kernel to fill an item: the kernels of a GPU share its memory, which is written once.
 fn fill_time() -> Duration {
     let bytes = (KERNELS * ITEM_BYTES) as u64;
     Duration::from_nanos((bytes * 1_000_000_000).div_ceil(devices::GPU_MEMORY_BYTES_PER_SECOND))
@@ -157,7 +156,7 @@ fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: Plan) -> Resul
     })
 }
 
-/// Kernels with a flow, which has to be kept as long as they run.
+/// Kernels with a flow, which must be kept while they run.
 fn spawn(
     rack: &mut SimulatedRack,
     kernels: &[NodeId],

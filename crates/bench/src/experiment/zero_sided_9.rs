@@ -1,8 +1,9 @@
 //! Zero-sided RDMA, figure 9: a shuffle between CPUs, by tuple size.
 //!
-//! Four nodes, four workers each. A worker is one thread on one core that reads tuples of a table,
-//! partitions them over all workers, and consumes what the others send. Against zero-sided RDMA
-//! stand a shuffle that the same cores drive (DFI) and one in rounds (MPI's all-to-all).
+//! There are four nodes with four workers each. A worker is one thread on one core that reads
+//! tuples of a table, partitions them over all workers, and consumes what the others send.
+//! Zero-sided RDMA is compared with a shuffle that the same cores drive (DFI) and one in rounds
+//! (MPI's all-to-all).
 
 use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
@@ -30,13 +31,13 @@ pub(super) const SEGMENT_BYTES: usize = 8192;
 /// each destination.
 const SEGMENTS: u32 = 32;
 
-/// Bytes of a buffer of the collective shuffle. Assumed: a message that is long enough to use the
-/// link well.
+/// Bytes of a buffer of the collective shuffle. Assumed: long enough for messages to use the link
+/// well.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Rings of the flow: a producer's are as long as those of the CPU-driven shuffle. A transfer takes
-/// what a producer's ring holds, 64 KiB at most, so that all transfers under way to one node (four
-/// consumers, four each) just fit the queue of its port, whoever sends them.
+/// what a producer's ring holds, at most 64 KiB, so that all transfers in flight to one node (four
+/// consumers, four each) just fit the queue of its port, whichever nodes send them.
 pub(super) const FLOW: FlowShape = FlowShape {
     item_bytes: (SEGMENT_BYTES + ITEM_HEADER) as u32,
     producer_slots: SEGMENTS,
@@ -55,7 +56,7 @@ pub(super) fn cpu_driven(tuple_size: usize) -> Shape {
     }
 }
 
-/// Who moves the bytes.
+/// What moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
     ZeroSided,
@@ -69,7 +70,7 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Collective, "collective (like MPI)"),
 ];
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
     let (sizes, bytes): (&[usize], u64) = run
@@ -109,7 +110,7 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
     figure.note(shuffle::dropped(curves, |size, lost| {
         format!("{size} B: {}", lost.drops)
     }));
-    // Zero-sided over each of the others, where the two are closest.
+    // Ratio of zero-sided to each of the other systems, where the two are closest.
     for other in &curves[1..] {
         let what = format!(
             "zero-sided over {}, tuple size with the least gain (paper: at least)",
@@ -135,7 +136,7 @@ fn measure(run: &mut Run<'_>, system: System, tuple_size: usize, bytes: u64) -> 
     })
 }
 
-/// The flows have to be kept as long as the run takes.
+/// The flows must be kept for the whole run.
 fn spawn(
     rack: &mut SimulatedRack,
     system: System,
@@ -203,7 +204,7 @@ mod tests {
                 let point = measure(&mut run, system, size, 4 << 20);
                 let point = point.unwrap_or_else(|error| panic!("{name}: {error}"));
                 let rate = point.rate;
-                // So few bytes are less than one round of the collective shuffle.
+                // This few bytes are less than one round of the collective shuffle.
                 let has_rate = system != System::Collective;
                 assert!(
                     !has_rate || (0.1..12.5).contains(&rate),

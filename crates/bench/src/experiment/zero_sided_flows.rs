@@ -1,6 +1,6 @@
-//! Zero-sided RDMA, section 4: how many flows fit the switch, and what each takes there.
+//! Zero-sided RDMA, section 4: how many flows fit the switch, and the state of each.
 //!
-//! 1:1 flows of one transfer at a time between four nodes, all at work at once, in a switch whose
+//! 1:1 flows of one transfer at a time between four nodes, all active at once, in a switch whose
 //! programs fit the first Tofino. Every item is checked.
 
 use super::drive::{Until, drive};
@@ -24,21 +24,21 @@ const RING_SLOTS: u32 = 8;
 /// Lanes of a flow of one transfer: at each end one for data and two for words.
 const LANES: u16 = 6;
 
-/// The fewest lanes that a switch is configured with.
+/// Minimum number of lanes in a switch's configuration.
 const LANES_MIN: u16 = 8;
 
-/// Flows of the switch that others are compared with, to see what grows with the flows.
+/// Flows of the reference switch, to see what grows with the number of flows.
 const FEW: u16 = 2;
 
-/// How often a core looks at all its rings.
+/// How often a core polls all its rings.
 const ROUND: Duration = Duration::from_micros(10);
 
-/// Virtual time after which flows that have not ended are taken for stuck.
+/// Virtual time after which flows that have not ended count as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Producers of one node.
 struct Feeder {
-    /// The number of each flow, its ring, and the items that it has sent.
+    /// The number of each flow, its ring, and the number of items sent.
     rings: Vec<(u16, Producer, u64)>,
     items: u64,
     item: Vec<u8>,
@@ -116,8 +116,8 @@ fn config(flows: u16, seed: u64) -> RackConfig {
     config
 }
 
-/// Bytes of registers and of tables that one flow takes in a switch for so many. What does not grow
-/// with the flows belongs to none: the difference to a switch for few of them does.
+/// Bytes of registers and of tables per flow in a switch for `flows` flows. State that does not
+/// grow with the flows is excluded by subtracting that of a switch for few flows.
 fn state_of_one(flows: u16) -> Result<(f64, f64)> {
     let state = |flows| -> Result<(f64, f64)> {
         let rack = SimulatedRack::new(&config(flows, 1))?;
@@ -130,7 +130,7 @@ fn state_of_one(flows: u16) -> Result<(f64, f64)> {
     Ok(((many.0 - few.0) / more, (many.1 - few.1) / more))
 }
 
-/// Goodput of so many flows together, in GB/s.
+/// Goodput of this many flows together, in GB/s.
 fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     let seed = run.seed;
     let mut rack = SimulatedRack::new(&config(flows, seed))?;
@@ -182,7 +182,7 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64> {
     Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let all = [1, 10, 100, 500, 1000, 1500];
     let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));

@@ -1,15 +1,15 @@
-//! The papers' claims beside ours: as a table for people and as CSV.
+//! The papers' claims beside our results: as a text table and as CSV.
 
 use super::{Claim, Figure, csv, number};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use textwrap::{Options, WordSplitter};
 
-/// Characters of a line of a claim's text, and of its source.
+/// Width of a line of a claim's text, and of its source, in characters.
 const WHAT: usize = 44;
 const SOURCE: usize = 22;
 
-/// A table of all claims: what | paper | ours | ratio | source. Empty if there is none.
+/// A table of all claims: what | paper | ours | ratio | source. Empty if there are no claims.
 pub fn claims_table(figures: &[Figure]) -> String {
     let rows: Vec<Row> = figures.iter().flat_map(Row::all).collect();
     if rows.is_empty() {
@@ -34,7 +34,7 @@ pub fn claims_table(figures: &[Figure]) -> String {
     table
 }
 
-/// The same as CSV, units in a column of their own.
+/// The same table as CSV, with units in their own column.
 pub fn claims_csv(figures: &[Figure]) -> String {
     let mut text = String::new();
     let head = [
@@ -83,7 +83,7 @@ impl Row {
 fn line(table: &mut String, cells: &[&str; 6]) {
     let [figure, what, paper, ours, ratio, source] = cells;
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "{figure:<16} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}"
@@ -106,7 +106,7 @@ pub(super) fn short(value: f64, unit: &str) -> String {
     }
 }
 
-/// The ratio with two digits or three; a dash if the paper's value is none to divide by.
+/// The ratio with two or three digits; a dash if it cannot be divided by the paper's value.
 pub(super) fn ratio(claim: &Claim) -> String {
     let ratio = claim.ratio();
     match ratio.abs() {
@@ -118,8 +118,8 @@ pub(super) fn ratio(claim: &Claim) -> String {
     }
 }
 
-/// The text in lines of at most `width` characters, broken between words. A longer word has a line
-/// of its own; a text without words is one empty line.
+/// Breaks the text between words into lines of at most `width` characters. A longer word gets its
+/// own line; a text without words is one empty line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let options = Options::new(width)
         .break_words(false)

@@ -4,7 +4,7 @@
 use super::{Figure, number};
 
 impl Figure {
-    /// The curves as CSV. A curve that has no point at some x has an empty cell there.
+    /// The curves as CSV. A curve without a point at some x has an empty cell there.
     pub fn to_csv(&self) -> String {
         let mut csv = String::new();
         let unit = |name: &str| match self.y.unit.as_str() {

@@ -1,7 +1,7 @@
-//! A figure: curves, claims and notes, and how they are written down.
+//! A figure: curves, claims and notes, and its output formats.
 //!
-//! `csv` writes the curves for machines, `svg` draws them, `claims` sets the paper's claims beside
-//! ours, `report` puts everything into one page.
+//! `csv` writes the curves for programs, `svg` draws them, `claims` tabulates the paper's claims
+//! beside our results, `report` puts everything into one page.
 
 mod claims;
 mod csv;
@@ -13,22 +13,22 @@ pub use claims::{claims_csv, claims_table, wrapped};
 
 use serde::Serialize;
 
-/// An axis: what it shows, in which unit.
+/// An axis: a quantity and its unit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Axis {
-    /// What is shown, such as "item size".
+    /// The quantity, such as "item size".
     pub label: String,
     /// Its unit, such as "B" or "GB/s"; empty for a count.
     pub unit: String,
-    /// Whether the axis is logarithmic (to the base two or ten, as its values ask).
+    /// Whether the axis is logarithmic (base two or ten, depending on its values).
     pub log: bool,
 }
 
 /// One curve, or one group of bars.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Series {
-    /// Its name in the legend. A name `panel | name` puts it into a panel of its own, side by side
-    /// with the others and with the same axes.
+    /// Its name in the legend. A name `panel | name` puts the curve into its own panel; panels are
+    /// side by side and have the same axes.
     pub name: String,
     /// The points, by x.
     pub points: Vec<(f64, f64)>,
@@ -42,39 +42,39 @@ pub enum Drawing {
     Lines,
     /// Bars side by side, one group per x.
     Bars,
-    /// Filled areas, one upon the other; x is time.
+    /// Stacked filled areas; x is time.
     Areas,
 }
 
-/// A sentence of the paper with a number in it, and ours.
+/// A quantitative claim of the paper, beside our result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Claim {
     /// What is claimed.
     pub what: String,
-    /// Where: section or figure of the paper.
+    /// Section or figure of the paper.
     pub source: String,
     /// The paper's value.
     pub paper: f64,
-    /// What we measured.
+    /// Our measurement.
     pub ours: f64,
-    /// The unit of both.
+    /// The unit of both values.
     pub unit: String,
 }
 
-/// A value of the paper, in the picture: where a claim is a level or a point that curves may reach.
+/// A value of the paper to draw in the figure: a level or a point that curves may reach.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PaperMark {
-    /// The panel that it belongs to; empty: all.
+    /// The panel it is drawn in; empty: all panels.
     pub panel: String,
-    /// The point's x; none: a level, drawn across the panel.
+    /// The point's x; none: a level across the panel.
     pub x: Option<f64>,
-    /// The curve that it belongs to, of several bars side by side; empty: none of them.
+    /// The curve it belongs to, where several bars are side by side; empty: none of them.
     pub curve: String,
     /// The value, in the unit of the vertical axis.
     pub y: f64,
 }
 
-/// What an experiment gives.
+/// The result of an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure {
     /// The name on the command line, such as "zero-sided-6".
@@ -87,27 +87,28 @@ pub struct Figure {
     pub y: Axis,
     /// How it is drawn.
     pub drawing: Drawing,
-    /// Names for the x values of bars, if they are no numbers.
+    /// Names for the x values of bars, if they are not numbers.
     pub x_names: Vec<String>,
-    /// Whether each panel has a vertical axis of its own; its name then says what it shows.
+    /// Whether each panel has its own vertical axis; the panel's name then says what the axis
+    /// shows.
     pub y_per_panel: bool,
     /// The curves.
     pub series: Vec<Series>,
-    /// What of the paper is drawn beside them.
+    /// Values of the paper drawn beside the curves.
     pub paper: Vec<PaperMark>,
     /// The paper's headline claims beside ours.
     pub claims: Vec<Claim>,
-    /// What a reader must know: scale, model, what was left out.
+    /// What a reader must know: scale, model, omissions.
     pub notes: Vec<String>,
     /// The seed of the simulator.
     pub seed: u64,
-    /// Where the paper makes the claims, as far as they do not say it themselves.
+    /// Source of the claims that do not name one of their own.
     #[serde(skip)]
     pub source: String,
 }
 
 impl Axis {
-    /// An axis in even steps.
+    /// A linear axis.
     pub fn linear(label: &str, unit: &str) -> Self {
         Self {
             label: label.into(),
@@ -116,7 +117,7 @@ impl Axis {
         }
     }
 
-    /// An axis in equal ratios.
+    /// A logarithmic axis.
     pub fn log(label: &str, unit: &str) -> Self {
         Self {
             log: true,
@@ -124,7 +125,7 @@ impl Axis {
         }
     }
 
-    /// What is shown, with its unit in brackets.
+    /// The label, with the unit in brackets.
     pub fn title(&self) -> String {
         if self.unit.is_empty() {
             self.label.clone()
@@ -134,7 +135,7 @@ impl Axis {
     }
 }
 
-/// A claim whose source is that of its figure, without values yet.
+/// A claim with its figure's source and no values yet.
 pub fn claim(what: impl Into<String>) -> Claim {
     Claim {
         what: what.into(),
@@ -146,7 +147,7 @@ pub fn claim(what: impl Into<String>) -> Claim {
 }
 
 impl Claim {
-    /// The same with the paper's value and ours, both in `unit`.
+    /// Sets the paper's value and ours, both in `unit`.
     #[must_use]
     pub fn values(self, [paper, ours]: [f64; 2], unit: &str) -> Self {
         let unit = unit.into();
@@ -158,14 +159,14 @@ impl Claim {
         }
     }
 
-    /// The same with a source of its own.
+    /// Sets a source that differs from the figure's.
     #[must_use]
     pub fn at(self, source: &str) -> Self {
         let source = source.into();
         Self { source, ..self }
     }
 
-    /// Ours over the paper's.
+    /// Our value divided by the paper's.
     pub fn ratio(&self) -> f64 {
         self.ours / self.paper
     }
@@ -187,7 +188,7 @@ impl PaperMark {
         }
     }
 
-    /// A point in one panel, or in all.
+    /// A point in one panel, or in all panels if `panel` is empty.
     pub fn point_in(panel: &str, (x, y): (f64, f64)) -> Self {
         Self {
             x: Some(x),
@@ -195,7 +196,7 @@ impl PaperMark {
         }
     }
 
-    /// The same of one curve.
+    /// Assigns the mark to one curve.
     #[must_use]
     pub fn of_curve(self, curve: &str) -> Self {
         Self {
@@ -206,7 +207,7 @@ impl PaperMark {
 }
 
 impl Series {
-    /// A curve of these points.
+    /// A curve with these points.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self {
             name: name.into(),
@@ -214,7 +215,7 @@ impl Series {
         }
     }
 
-    /// The same in a panel.
+    /// Moves the curve into a panel.
     #[must_use]
     pub fn in_panel(self, panel: &str) -> Self {
         Self {
@@ -223,20 +224,20 @@ impl Series {
         }
     }
 
-    /// The panel that it is drawn in, empty if it names none, and its name there.
+    /// The panel that the curve is drawn in, empty if its name has none, and its name within the
+    /// panel.
     pub fn panel(&self) -> (&str, &str) {
         panel_and_name(&self.name)
     }
 }
 
-/// The panel that a curve's name names, empty if it names none, and the name within it.
+/// Splits a curve's name into its panel, empty if there is none, and the name within the panel.
 pub fn panel_and_name(name: &str) -> (&str, &str) {
     name.split_once(" | ").unwrap_or(("", name))
 }
 
 impl Figure {
-    /// A figure without axes and curves yet. Its name and seed are the experiment's, which enters
-    /// them.
+    /// A figure without axes and curves. Its name and seed are set later by the experiment.
     fn new(title: impl Into<String>, drawing: Drawing) -> Self {
         Self {
             name: String::new(),
@@ -270,26 +271,26 @@ impl Figure {
         Self::new(title, Drawing::Areas)
     }
 
-    /// The same with this horizontal axis.
+    /// Sets the horizontal axis.
     #[must_use]
     pub fn x(self, x: Axis) -> Self {
         Self { x, ..self }
     }
 
-    /// The same with this vertical axis.
+    /// Sets the vertical axis.
     #[must_use]
     pub fn y(self, y: Axis) -> Self {
         Self { y, ..self }
     }
 
-    /// The same; the paper makes the claims at `source`.
+    /// Sets `source`, the part of the paper that makes the claims.
     #[must_use]
     pub fn of(self, source: impl Into<String>) -> Self {
         let source = source.into();
         Self { source, ..self }
     }
 
-    /// Sets claims of the paper beside what was measured.
+    /// Adds claims of the paper beside the measurements.
     pub fn claims(&mut self, claims: impl IntoIterator<Item = Claim>) {
         for mut claim in claims {
             if claim.source.is_empty() {
@@ -299,12 +300,12 @@ impl Figure {
         }
     }
 
-    /// Something that a reader must know.
+    /// Adds something that a reader must know.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 
-    /// Every x of any curve, ascending, each once.
+    /// The x values of all curves, ascending, without duplicates.
     fn xs(&self) -> Vec<f64> {
         let points = self.series.iter().flat_map(|series| &series.points);
         let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
@@ -313,13 +314,13 @@ impl Figure {
         xs
     }
 
-    /// The name of an x: the one given, if there is one for the `at`-th, or its number.
+    /// The name of an x: the `at`-th given name if there is one, otherwise its number.
     fn x_name(&self, at: usize, x: f64) -> String {
         self.x_names.get(at).cloned().unwrap_or_else(|| number(x))
     }
 }
 
-/// A number with six significant digits and no zeros at its end.
+/// A number with six significant digits and no trailing zeros.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");

@@ -1,4 +1,4 @@
-//! What is written is right to the letter; what is drawn has its names.
+//! Written output is compared exactly; drawings contain the expected names.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn numbers_are_short() {
     }
 }
 
-/// Demands that every element of `svg` ends, in the right order, and returns its texts.
+/// Asserts that every element of `svg` is closed, in the right order, and returns its texts.
 fn texts(svg: &str) -> Vec<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut texts = Vec::new();
@@ -143,7 +143,7 @@ fn drawings_have_their_names() {
         ] {
             assert_eq!(count(name), times, "{drawing:?}: {name} in {texts:?}");
         }
-        // Markers, bars and areas are there, in both colours.
+        // Markers, bars and areas exist in both colours.
         for colour in ["#0072B2", "#D55E00"] {
             assert!(svg.matches(colour).count() >= 2, "{drawing:?}: {colour}");
         }

@@ -14,35 +14,35 @@ use rackweave_rack::{EmbeddedRack, IndexNetworkError, Node, Rack, SharedServer};
 use std::sync::Arc;
 use std::thread::scope;
 
-/// A rack with room for what a job wants, with nothing in it yet.
+/// An empty rack large enough for a job.
 ///
 /// # Errors
-/// If the run makes no sense, or the rack cannot be built.
+/// If the run is invalid, or the rack cannot be built.
 pub fn rack(job: &Job) -> Result<EmbeddedRack> {
     job.options.check()?;
     let config = job.options.rack(&job.config, &job.nodes);
     Ok(EmbeddedRack::new(&config)?)
 }
 
-/// Runs on a rack that there is, which has room for the job ([`IndexOptions::rack`]). Its
+/// Runs on an existing rack, which must be large enough for the job ([`IndexOptions::rack`]). Its
 /// configuration counts, not the job's.
 ///
 /// # Errors
-/// If the run makes no sense, or index or records cannot be set up.
+/// If the run is invalid, or index or records cannot be set up.
 pub fn run_on(rack: &Rack, job: &Job, progress: Progress<'_>) -> Result<Outcome> {
     let threads = job.options.load.threads;
     Loaded::new(rack, job, progress)?.operate(job.options.access, threads, progress)
 }
 
 impl Loaded<'_> {
-    /// Has workers that come to the records by `access` do the job's operations, and looks at
-    /// everything afterwards: runs one after another find what those before have left. `threads`
-    /// are those of each compute node, or of the storage node if access is local. Counts of the
-    /// endpoints are since the index was set up.
+    /// Runs the job's operations with workers that reach the records by `access`, and checks
+    /// everything afterwards. Successive runs see the records as the previous ones left them.
+    /// `threads` is per compute node, or of the storage node if access is local. Counts of the
+    /// endpoints start when the index was set up.
     ///
     /// # Errors
-    /// If there is no room for clients, the index is not in the network and `access` is, or
-    /// threads cannot be started.
+    /// If there is no capacity for clients, `access` is in-network and the index is not, or threads
+    /// cannot be started.
     pub fn operate(
         &mut self,
         access: Access,
@@ -95,8 +95,8 @@ impl Loaded<'_> {
     }
 }
 
-/// Has a thread for each server thread of the index while `work` is done, if `serves`. Where their
-/// time went.
+/// Runs a thread for each server thread of the index while `work` is done, if `serves`. Returns
+/// where their time went.
 fn serving(
     index: &IndexService,
     serves: bool,
@@ -121,7 +121,7 @@ fn serving(
     })
 }
 
-/// A server thread: carries out requests and packets until everybody is done.
+/// A server thread: carries out requests and packets until all workers are done.
 fn serve(node: &Node, server: &SharedServer, done: &AtomicBool) -> Spent {
     let mut spent = Spent::default();
     let began = node.now();

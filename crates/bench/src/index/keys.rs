@@ -1,7 +1,7 @@
 //! Which key of the index a record has.
 
-/// Spreads records over all keys, in their order: record 0 has key 0, and all have the same
-/// distance.
+/// Spreads records evenly over all keys, in order: record 0 has key 0, and neighbouring keys have
+/// equal distances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keys {
     step: u64,
@@ -17,13 +17,13 @@ impl Keys {
 
     /// The key of a record.
     ///
-    /// A record beyond those that it was made for has the greatest key.
+    /// A record that is not below `records_max` has the greatest key.
     #[inline]
     pub fn key(self, record: u64) -> u64 {
         record.saturating_mul(self.step)
     }
 
-    /// The record that has a key, if there can be one.
+    /// The record that has a key, if one can have it.
     #[inline]
     pub fn record(self, key: u64) -> Option<u64> {
         key.is_multiple_of(self.step).then(|| key / self.step)

@@ -1,4 +1,4 @@
-//! What runs in real and in virtual time have alike: the index and its records.
+//! The code that runs in real and in virtual time share: the index and its records.
 
 use super::options::{Access, IndexOptions};
 use super::outcome::{IndexOutcome, endpoints};
@@ -19,16 +19,16 @@ use rackweave_verbs::Mtu;
 use rackweave_workload::ycsb::{Stamp, write_record};
 use std::sync::Arc;
 
-/// Who wrote the records of the start.
+/// The writer of the initial records.
 const LOADER: Stamp = Stamp {
     writer: u16::MAX,
     sequence: 0,
 };
 
-/// Records between two looks at the user.
+/// Records between two checks whether the user wants to stop.
 const LOOK_EVERY: u64 = 4096;
 
-/// What to run, and on what.
+/// An index run and its rack.
 pub type Job = crate::ycsb::Job<IndexOptions>;
 
 impl Job {
@@ -41,7 +41,7 @@ impl Job {
     }
 }
 
-/// An index on a rack, and its records in it: what runs go over.
+/// An index on a rack, loaded with records; runs operate on it.
 pub struct Loaded<'a> {
     pub(super) job: &'a Job,
     pub(super) index: IndexService,
@@ -51,12 +51,12 @@ pub struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// Sets an index up on a rack that is large enough ([`IndexOptions::rack`]), and loads the
+    /// Sets up an index on a rack that is large enough ([`IndexOptions::rack`]), and loads the
     /// records. If the job's access is in-network, the index is opened to the network, and runs of
-    /// any access may be made.
+    /// any access may follow.
     ///
     /// # Errors
-    /// If the run makes no sense, or index or records cannot be set up.
+    /// If the run is invalid, or index or records cannot be set up.
     pub fn new(rack: &Rack, job: &'a Job, progress: Progress<'_>) -> Result<Self> {
         let options = &job.options;
         options.check()?;
@@ -72,7 +72,7 @@ impl<'a> Loaded<'a> {
         };
         load(&index, &run, &records, progress)?;
         if network.is_some() {
-            // Nothing is known yet of what is asked for.
+            // Nothing is known yet about key popularity.
             index.load_network_for(KeyWeights::default(), TIME_LIMIT)?;
         }
         Ok(Self {
@@ -117,14 +117,14 @@ impl<'a> Loaded<'a> {
         Ok(tables)
     }
 
-    /// Gives back what a worker had.
+    /// Returns the resources of a worker.
     pub(super) fn release(&self, table: IndexTable) {
         if let Way::Client(client) = table.way {
             self.index.release(*client);
         }
     }
 
-    /// Has the switches know what is asked for most.
+    /// Adapts the switches' contents to the most frequent keys.
     pub(super) fn tend(&self, access: Access, now: Instant) -> Result<()> {
         if access == Access::InNetwork {
             self.index.adapt(now);
@@ -135,7 +135,7 @@ impl<'a> Loaded<'a> {
         }
     }
 
-    /// Takes what a worker has counted.
+    /// Adds a worker's counts.
     pub(super) fn count(&self, access: Access, table: &IndexTable, outcome: &mut IndexOutcome) {
         outcome.waits += table.waits;
         if let Some(client) = table.way.client() {
@@ -146,7 +146,7 @@ impl<'a> Loaded<'a> {
         }
     }
 
-    /// Looks at everything when a run is over.
+    /// Checks everything when a run is over.
     pub(super) fn conclude(&self, access: Access, run: &Run, outcome: &mut Outcome) {
         if access == Access::InNetwork {
             outcome.table.network = network::counts(&self.index);
@@ -157,7 +157,7 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// The index that a job wants.
+/// The index that a job needs.
 fn spec(job: &Job) -> Result<IndexSpec> {
     let options = &job.options;
     let workers = options.workers(job.nodes.compute.len());
@@ -181,7 +181,7 @@ fn spec(job: &Job) -> Result<IndexSpec> {
     })
 }
 
-/// The records of the start that an endpoint has.
+/// The initial records of an endpoint.
 fn records_of(options: &IndexOptions, endpoint: u16) -> Range<u64> {
     let records = options.load.ycsb.records;
     let end = |endpoints: u16| records * u64::from(endpoints) / u64::from(options.endpoints.max(1));

@@ -1,16 +1,15 @@
-//! YCSB over the B+tree index: every record is a value, its key the record's number spread over
+//! YCSB over the B+tree index: every record is a value, and the records' numbers are spread over
 //! all keys.
 //!
-//! [`IndexOptions`] is what is asked for, [`IndexOutcome`] what there is to say of an index.
-//! [`embedded`] runs on real threads, [`simulated`] in virtual time. [`Access`] says how workers
-//! come to the tree: threads of the storage node call it, or threads of compute nodes send requests
+//! [`IndexOptions`] are the options of a run, [`IndexOutcome`] its results specific to an index.
+//! [`embedded`] runs on real threads, [`simulated`] in virtual time. [`Access`] is how workers
+//! reach the tree: threads of the storage node call it, or threads of compute nodes send requests
 //! or READ it.
 //!
-//! No scan may leave a record out. Behind the run, the trees are checked and all records are read
-//! again.
+//! No scan may omit a record. After the run, the trees are checked and all records are read again.
 //!
-//! Keys keep the order of records, in all workloads, so that a scan of keys is one of neighbouring
-//! records and it is known what it has to find. New records have the greatest keys.
+//! Keys keep the order of records in all workloads, so that a scan of keys is a scan of
+//! neighbouring records and its expected result is known. New records have the greatest keys.
 
 pub mod embedded;
 mod keys;
@@ -35,5 +34,5 @@ pub use options::{Access, IndexOptions};
 pub use outcome::{EndpointCounts, IndexOutcome};
 pub use turns::Turns;
 
-/// What a run found.
+/// The results of a run.
 pub type Outcome = crate::ycsb::Outcome<IndexOutcome>;

@@ -1,4 +1,4 @@
-//! The switches' part of a run: what is asked for most is loaded into them, again and again.
+//! The switches' part of a run: the most frequent keys are loaded into them, repeatedly.
 
 use rackweave_base::Duration;
 use rackweave_controller::index::AdapterConfig;
@@ -7,30 +7,30 @@ use rackweave_rack::services::IndexService;
 use rackweave_rack::{IndexNetworkSpec, Rack, RackConfig, RackKind};
 use serde::Serialize;
 
-/// The switches' tables, if the configuration does not say: those of fat-btree, section IV-A.
+/// Default sizes of the switches' tables. Source: fat-btree, section IV-A.
 const FAT_RANGES: u16 = 1024;
 const NODES: u16 = 4096;
 
 /// What the switches did during a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct NetworkCounts {
-    /// Plans that came to serve.
+    /// Plans that took effect.
     pub loads: u64,
-    /// Ranges of the fat root in the last one.
+    /// Ranges of the fat root in the last plan.
     pub ranges: usize,
-    /// Tree nodes of each layer in the last one.
+    /// Tree nodes of each layer in the last plan.
     pub nodes: Vec<usize>,
-    /// Tree nodes that were gone when they were to be pinned.
+    /// Tree nodes that no longer existed when they were to be pinned.
     pub gone: u64,
-    /// Queries by how deep the switches led them: to the root, below the fat root, below the first
-    /// layer, and so on.
+    /// Queries by the depth to which the switches led them: to the root, below the fat root, below
+    /// the first layer, and so on.
     pub by_depth: Vec<u64>,
-    /// Queries dropped since their queue pair was not known.
+    /// Queries dropped because their queue pair was unknown.
     pub unknown_pairs: u64,
 }
 
-/// Gives a configuration that says nothing of an index in its switches room for one, in place of
-/// flows: no hardware switch has room for both.
+/// Reserves switch tables for an index if the configuration has none, in place of those for flows:
+/// a hardware switch cannot hold both.
 pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
     let layers = match (config.switch.topology, config.switch.budget) {
         (TopologyName::One, BudgetName::Tofino1) => 1,
@@ -47,7 +47,7 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
             *given = usual;
         }
     };
-    // An endpoint that starts again has another number.
+    // An endpoint that restarts gets a new number.
     set(&mut switch.index_servers, (endpoints * 2 + 2) as u16);
     set(&mut switch.index_fat_ranges, FAT_RANGES);
     set(&mut switch.index_nodes, NODES);
@@ -58,8 +58,8 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
     switch.index_queries = switch.index_queries.max(pairs.next_power_of_two());
 }
 
-/// What an index gives to the network, and how often it is looked anew at what is asked for:
-/// virtual time is short.
+/// The part of an index that is opened to the network, and how often its plan is adapted to the
+/// load; often, because virtual time is short.
 pub(super) fn settings(rack: &Rack) -> (IndexNetworkSpec, AdapterConfig) {
     let usual = IndexNetworkSpec::default();
     let (grace, every) = match rack.backend().kind() {
@@ -74,7 +74,7 @@ pub(super) fn settings(rack: &Rack) -> (IndexNetworkSpec, AdapterConfig) {
     (IndexNetworkSpec { grace, ..usual }, adapt)
 }
 
-/// What the switches did; nothing if the index is not in the network.
+/// What the switches did; none if the index is not in the network.
 pub(super) fn counts(index: &IndexService) -> Option<NetworkCounts> {
     let all = index.network_counters()?;
     let index = index.index();

@@ -1,4 +1,4 @@
-//! What a run is asked to be, and what follows from it: the rack, the trees, the clients.
+//! The options of a run, and what follows from them: the rack, the trees, the clients.
 
 use super::keys::Keys;
 use super::network;
@@ -8,13 +8,13 @@ use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
 use rackweave_rack::{BRANCHES, RackConfig};
 
-/// Bytes of the longest record: a request has room for it and for what goes before it.
+/// Bytes of the longest record: it fits a request together with its header.
 pub const RECORD_BYTES_MAX: u32 = 65_400;
 
-/// Bytes of a request before a value, and some.
+/// Bytes of a request before a value, rounded up.
 const REQUEST_BYTES: u32 = 96;
 
-/// How workers come to the tree.
+/// How workers reach the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -25,29 +25,29 @@ pub enum Access {
     Rpc,
     /// Threads of compute nodes READ it, and send requests to change it.
     OneSided,
-    /// The same, and each READ begins at the deepest tree node that the switches know.
+    /// As one-sided, but each READ starts at the deepest tree node that the switches know.
     InNetwork,
 }
 
 /// A run of YCSB over the index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexOptions {
-    /// The operations, by threads of each compute node, or of the storage node if access is
-    /// local: there they go one by one.
+    /// The operations, with threads of each compute node. With local access these are threads of
+    /// the storage node, which run one operation at a time.
     pub load: Load,
-    /// How workers come to the tree.
+    /// How workers reach the tree.
     pub access: Access,
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
     pub node_size: u32,
-    /// The most children of an inner tree node; 0: as many as fit, but no more than a switch knows
-    /// of one tree node if access is in-network.
+    /// The maximum number of children of an inner tree node; 0: as many as fit, but no more than a
+    /// switch holds of one tree node if access is in-network.
     pub fan_out: u16,
-    /// 1: the storage node alone has all keys; 2: its DPU has the upper half of those that there
-    /// are at the start, and all that come.
+    /// 1: the storage node has all keys; 2: its DPU has the upper half of the initial keys, and all
+    /// new keys.
     pub endpoints: u16,
-    /// Bytes of upper tree nodes that each client keeps for each endpoint, if it READs.
+    /// Bytes of upper tree nodes that each client caches for each endpoint, if it READs.
     pub cache_bytes: u64,
-    /// Into how many parts a scan is divided that READs, which are read at a time; 1: none.
+    /// Parts into which a READing client divides a scan, to read them concurrently; 1: no division.
     pub scan_parts: u16,
     /// Server threads of each endpoint.
     pub server_threads: u16,
@@ -86,7 +86,7 @@ impl Default for IndexOptions {
 }
 
 impl IndexOptions {
-    /// Looks whether this can be run.
+    /// Checks that this can be run.
     ///
     /// # Errors
     /// The first option that is out of range.
@@ -112,12 +112,12 @@ impl IndexOptions {
         Ok(self.tree().check()?)
     }
 
-    /// Where the keys of records are.
+    /// The keys of the records.
     pub fn keys(&self) -> Keys {
         Keys::new(self.load.ycsb.records_max())
     }
 
-    /// Clients or local threads on so many compute nodes.
+    /// Number of clients or local threads on this many compute nodes.
     pub fn workers(&self, compute: usize) -> u32 {
         let nodes = match self.access {
             Access::Local => 1,
@@ -126,7 +126,7 @@ impl IndexOptions {
         nodes * u32::from(self.load.threads)
     }
 
-    /// The operations, with as many under way as the access allows.
+    /// The operations, with the concurrency that the access allows.
     pub(super) fn load(&self) -> Load {
         let depth = match self.access {
             Access::Local => 1,
@@ -138,7 +138,7 @@ impl IndexOptions {
         }
     }
 
-    /// What the tree of an endpoint is like. All inserts may come to one of them.
+    /// Configuration of an endpoint's tree. All inserts may go to one endpoint.
     pub fn tree(&self) -> TreeConfig {
         let ycsb = &self.load.ycsb;
         let inserts = ycsb.records_max() - ycsb.records;
@@ -151,7 +151,7 @@ impl IndexOptions {
         }
     }
 
-    /// What a server thread for `clients` clients is like.
+    /// Configuration of a server thread for `clients` clients.
     pub fn server(&self, clients: u32) -> ServerConfig {
         let config = ServerConfig::new(1);
         ServerConfig {
@@ -161,7 +161,7 @@ impl IndexOptions {
         }
     }
 
-    /// What a client is like.
+    /// Configuration of a client.
     pub fn client(&self) -> IndexClientConfig {
         let rpc = ClientConfig::default();
         IndexClientConfig {

@@ -1,22 +1,22 @@
-//! What there is to say of an index.
+//! Results of a run specific to an index.
 
 use super::network::NetworkCounts;
 use rackweave_endpoint::index::{ClientStatistics, EndpointReport, ReaderStatistics};
 use rackweave_rack::services::IndexService;
 use serde::{Serialize, Serializer};
 
-/// What a run found of an index.
+/// Results of a run specific to an index.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct IndexOutcome {
-    /// Changes that found another one of their record under way and waited for it.
+    /// Changes that waited for another pending change of their record.
     pub waits: u64,
-    /// What clients have seen; nothing if access is local.
+    /// Statistics of the clients; none if access is local.
     #[serde(serialize_with = "client_counters")]
     pub client: Option<ClientStatistics>,
-    /// What one-sided readers have seen, if there were any.
+    /// Statistics of one-sided readers, if there were any.
     #[serde(serialize_with = "reader_counters")]
     pub reader: Option<ReaderStatistics>,
-    /// What the switches did, if they lead.
+    /// What the switches did, if access is in-network.
     pub network: Option<NetworkCounts>,
     /// The endpoints at the end.
     pub endpoints: Vec<EndpointCounts>,
@@ -33,7 +33,7 @@ pub struct EndpointCounts {
     pub tree_nodes: u32,
     /// Bytes of the heap of values that have been used at some time.
     pub heap_bytes: u64,
-    /// Operations that began again because a writer came in between.
+    /// Operations that restarted because of a concurrent writer.
     pub restarts: u64,
     /// Tree nodes that were split during the run.
     pub splits: u64,
@@ -95,7 +95,7 @@ fn reader_counters<S: Serializer>(
     counted(counters, serializer)
 }
 
-/// A number by each name.
+/// Serializes each counter under its name.
 fn counted<S: Serializer>(
     counters: Option<impl Iterator<Item = (&'static str, u64)>>,
     serializer: S,

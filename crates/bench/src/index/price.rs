@@ -1,7 +1,7 @@
-//! What things cost a simulated core.
+//! Costs of operations on a simulated core.
 //!
-//! Hosts of this rack are alike: the compute nodes' Xeon. What trees cost comes from the number of
-//! records at the start.
+//! All hosts of the rack have the compute nodes' Xeon. The cost of trees is derived from the
+//! initial number of records.
 
 use super::options::IndexOptions;
 use crate::experiment::bluefield::Core;
@@ -14,7 +14,7 @@ use rackweave_rack::config::Role;
 use rackweave_sim::testbed::Server;
 use rackweave_sim::{CpuModel, TreeCost, TreeShape, devices};
 
-/// What operations on the tree of an endpoint cost one of its cores.
+/// The cost of operations on an endpoint's tree, for one of the endpoint's cores.
 #[derive(Clone, Copy)]
 pub(super) struct Price {
     pub server: Server,
@@ -25,7 +25,7 @@ impl Price {
     /// For the endpoint at `node`.
     pub fn of(config: &RackConfig, node: NodeId, options: &IndexOptions) -> Self {
         let role = config.node.get(usize::from(node.0)).map(|node| node.role);
-        // The hosts of this rack are alike: the compute nodes' Xeon.
+        // All hosts of the rack have the compute nodes' Xeon.
         let server = match role {
             Some(Role::Dpu) => Server::Dpu,
             _ => Server::Compute,
@@ -47,7 +47,7 @@ pub(super) fn core(server: Server, cpu: &CpuModel) -> Core {
     }
 }
 
-/// What a request to the endpoint costs.
+/// The cost of a request to the endpoint.
 pub(super) fn request(price: &Price, core: &Core, method: u16, bytes: u64) -> Duration {
     let tree = match Method::from_number(method) {
         Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => price.tree.update,
@@ -56,7 +56,7 @@ pub(super) fn request(price: &Price, core: &Core, method: u16, bytes: u64) -> Du
     core.work(devices::RPC_DISPATCH_CYCLES) + tree + loading(&core.cpu, bytes)
 }
 
-/// What a core spends on a step beside the verbs and the tree.
+/// The time a core spends on a step apart from the verbs and the tree.
 pub(super) fn work(core: &Core, stepped: Stepped) -> Duration {
     let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.handled;
     dispatch + loading(&core.cpu, stepped.bytes)

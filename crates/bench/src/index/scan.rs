@@ -1,4 +1,4 @@
-//! What a scan must find.
+//! The expected results of a scan.
 
 use super::keys::Keys;
 use crate::ycsb::Run;
@@ -6,14 +6,15 @@ use core::ops::Range;
 use rackweave_endpoint::index::Value;
 use rackweave_workload::ycsb::Floor;
 
-/// A scan under way.
+/// A pending scan.
 #[derive(Debug)]
 pub(super) struct Scan {
-    /// Records that were there when it began: it has to find them all.
+    /// Records that existed when it began: it must find all of them.
     pub there: Range<u64>,
-    /// How many records it wants. If fewer are there, it may find some that come meanwhile.
+    /// The requested number of records. If fewer exist, it may also find records inserted
+    /// meanwhile.
     pub length: u32,
-    /// Of the records that it wants, if there are no gaps.
+    /// Floors of the requested records, if there are no gaps.
     pub floors: Vec<Floor>,
 }
 
@@ -29,7 +30,7 @@ impl Scan {
         }
     }
 
-    /// Judges what came; how many bytes of records were verified.
+    /// Checks the entries that the scan returned. Returns the number of verified bytes.
     pub fn judge(&self, run: &Run, keys: Keys, entries: &[(u64, Value)]) -> u64 {
         let first = self.there.start;
         if entries.len() > self.length as usize {
@@ -49,7 +50,7 @@ impl Scan {
                 run.note(record, None, reason);
                 continue;
             }
-            // Those that come meanwhile need not come in order.
+            // Records that are inserted meanwhile need not appear in order.
             if record > next && self.there.contains(&next) {
                 let reason = format!("a scan left it out and brought record {record}");
                 run.note(next, None, reason);

@@ -1,8 +1,8 @@
 //! A run on a simulated rack: workers and server threads are actors, time is virtual.
 //!
-//! Hosts are the modelled Xeons, a second endpoint is a modelled BlueField-2. What trees cost comes
-//! from `rackweave_sim::TreeCost` and the number of records at the start. Records are loaded before
-//! time begins.
+//! Hosts are the modelled Xeons, a second endpoint is a modelled BlueField-2. The cost of trees
+//! comes from `rackweave_sim::TreeCost` and the initial number of records. Records are loaded
+//! before virtual time begins.
 
 use super::loaded::Loaded;
 use super::options::Access;
@@ -102,12 +102,12 @@ impl Actor for ServerActor {
     }
 }
 
-/// A worker's table, and what it costs a core.
+/// A worker's table, and its cost on a core.
 struct Model {
     table: IndexTable,
-    /// Of the tree at the worker's node, if it is there.
+    /// Prices of the tree at the worker's node, if it has one.
     price: Price,
-    /// READs of tree nodes that were paid for.
+    /// READs of tree nodes that are already charged.
     node_reads: u64,
     node_bytes: u64,
 }
@@ -134,14 +134,14 @@ impl Modelled for Model {
             }
         };
         let compute = match &mut self.table.way {
-            // An operation ends when its time has passed, which is its next step.
+            // An operation ends when its time has passed, at its next step.
             Way::Local(local) => {
                 let (used, tree) = (local.take_work(), self.price.tree);
                 let searched = tree.lookup * used.lookups + tree.update * used.writes;
                 searched + loading(&core.cpu, stepped.bytes + used.scanned_bytes)
             }
             Way::Client(client) => {
-                // READs have brought tree nodes, which are verified and searched.
+                // READs have returned tree nodes, which are verified and searched.
                 let counts = client.reader_statistics();
                 let node_reads = counts.node_reads + counts.network_queries;
                 let more = node_reads - core::mem::replace(&mut self.node_reads, node_reads);

@@ -1,16 +1,16 @@
-//! Looks at everything when a run is over: trees, their records, the versions.
+//! Checks everything when a run is over: trees, their records, the versions.
 
 use super::table::Records;
 use crate::ycsb::Run;
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_rack::Index;
 
-/// Notes what is wrong. A run that ended early may have left anything, so nothing is said of it.
+/// Records all errors. A run that ended early may leave any state, so it is not checked.
 pub(super) fn sweep(run: &Run, records: &Records, index: &Index) {
     if run.failure().is_some() {
         return;
     }
-    // Endpoints have their records in their own order.
+    // Endpoints, in order, hold consecutive records.
     let mut next = 0;
     for endpoint in index.endpoints() {
         if let Some(shard) = index.shard(endpoint) {
@@ -30,7 +30,7 @@ pub(super) fn sweep(run: &Run, records: &Records, index: &Index) {
     run.check(0, None, run.expectations.settled());
 }
 
-/// Looks at all entries of a tree, of which `next` is to be the first; the record behind the last.
+/// Checks all entries of a tree; `next` must be the first. Returns the record after the last.
 fn sweep_tree(run: &Run, records: &Records, tree: &Tree, mut next: u64) -> u64 {
     let (low, last) = tree.bounds();
     tree.scan(low..=last, Direction::Forward, &mut |key, value| {

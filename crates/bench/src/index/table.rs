@@ -10,12 +10,12 @@ use rackweave_endpoint::index::{Answer, Op, Ticket};
 use rackweave_workload::ycsb::{Floor, Stamp, write_record};
 use std::sync::Arc;
 
-/// What workers on the same records share.
+/// State shared by workers on the same records.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
-    /// Where they are.
+    /// The keys of the records.
     pub keys: Keys,
-    /// Whose turn it is to change one.
+    /// The turns of writers.
     pub turns: Arc<Turns>,
 }
 
@@ -23,40 +23,40 @@ pub(super) struct Records {
 pub(super) struct IndexTable {
     pub way: Way,
     records: Records,
-    /// Whether a scan is divided.
+    /// Whether scans are divided.
     is_divided: bool,
     stamp: Stamp,
-    /// Few, and answers mostly come in the order of questions.
+    /// There are few, and replies mostly arrive in the order of the requests.
     doing: Vec<Doing>,
     /// Changes whose turn has not come.
     waiting: Vec<Task>,
-    /// Changes that have read what they write anew, and the version that they make.
+    /// Changes that have read the value they modify, and the version that they write.
     read: Vec<(Task, u64)>,
-    /// Changes that found another one of their record under way.
+    /// Changes that found another pending change of their record.
     pub waits: u64,
     record: Vec<u8>,
 }
 
-/// An operation that was asked for.
+/// An operation that was requested.
 struct Doing {
     ticket: Ticket,
     task: Task,
     state: State,
 }
 
-/// How far an operation has come.
+/// The progress of an operation.
 enum State {
     Read(Floor),
-    /// A read that a write follows. The turn is taken, so this is the only version to be seen.
+    /// A read that a write follows. Its turn is taken, so only this version may be visible.
     Fetch(Floor, u64),
-    /// A write that makes this version. The turn is taken.
+    /// A write of this version. Its turn is taken.
     Write(u64),
     Insert,
     Scan(Scan),
 }
 
 impl IndexTable {
-    /// The table of worker `number`, whose scans are divided into so many parts.
+    /// The table of worker `number`, whose scans are divided into `scan_parts` parts.
     pub fn new(way: Way, records: &Records, number: u32, scan_parts: u16) -> Self {
         Self {
             way,
@@ -86,7 +86,7 @@ impl IndexTable {
         }
     }
 
-    /// Begins a change if it is its turn.
+    /// Begins a change if its turn is free.
     fn try_change(&mut self, run: &Run, task: Task, stepped: &mut Stepped) -> bool {
         let Some(version) = self.records.turns.take(task.key) else {
             return false;
@@ -131,7 +131,7 @@ impl IndexTable {
         self.record = bytes;
     }
 
-    /// Judges an answer. True if the operation has ended with it as it should.
+    /// Checks a reply. True if the operation has ended successfully.
     fn take(
         &mut self,
         run: &Run,
@@ -142,7 +142,7 @@ impl IndexTable {
         let (task, record) = (doing.task, doing.task.key);
         let answer = match result {
             Ok(answer) => answer,
-            // Turns stay taken: nobody knows which version the record has.
+            // The turn stays taken, because the record's version is unknown.
             Err(error) => {
                 run.fail(error);
                 return false;
@@ -204,7 +204,7 @@ impl Table for IndexTable {
                     low: key,
                     last: match self.is_divided {
                         false => u64::MAX,
-                        // It must end somewhere: with the last record that it can show.
+                        // A divided scan needs an end: the last record that it can return.
                         true => keys.key(task.key + u64::from(task.length) - 1),
                     },
                     direction: Direction::Forward,
@@ -239,7 +239,7 @@ impl Table for IndexTable {
         for (task, version) in core::mem::take(&mut self.read) {
             self.write(run, task, version, stepped);
         }
-        // A run that ends early has nobody wait for those whose operations failed.
+        // A run that ends early does not wait for turns that failed operations still hold.
         let mut waiting = core::mem::take(&mut self.waiting);
         if !run.is_stopped() {
             waiting.retain(|&task| !self.try_change(run, task, stepped));
@@ -256,7 +256,7 @@ impl Table for IndexTable {
     }
 }
 
-/// Verifies a record that was read; its version if it is whole.
+/// Verifies a record that was read. Returns its version if it is intact.
 fn judge(
     run: &Run,
     record: u64,

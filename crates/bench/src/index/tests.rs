@@ -1,4 +1,4 @@
-//! Small runs of every access and workload, and what is refused.
+//! Small runs of every access and workload, and rejected options.
 
 use super::*;
 use crate::ycsb::{Kind, Load, Nodes, Phase, Progress, Result, YcsbError};
@@ -47,13 +47,13 @@ const ACCESSES: [Access; 4] = [
     Access::InNetwork,
 ];
 
-/// A run on an embedded rack of its own.
+/// A run on its own embedded rack.
 fn embedded_run(job: &Job, progress: Progress<'_>) -> Result<Outcome> {
     let rack = embedded::rack(job)?;
     embedded::run_on(&rack, job, progress)
 }
 
-/// What must hold of every run.
+/// Assertions that hold for every run.
 #[track_caller]
 fn check(job: &Job, outcome: &Outcome) {
     let Job { options, .. } = job;
@@ -139,7 +139,7 @@ fn runs_of_every_access_go_over_the_same_tree() {
     let rack = embedded::rack(&job).expect("it can be built");
     let loaded = Loaded::new(&rack, &job, &mut |_, _| true);
     let mut loaded = loaded.expect("it is loaded");
-    // Each finds the versions that those before it have written.
+    // Each run finds the versions that the previous runs wrote.
     for access in ACCESSES {
         let outcome = loaded
             .operate(access, 1, &mut |_, _| true)
@@ -235,7 +235,7 @@ fn an_open_loop_keeps_its_rate() {
     }
 }
 
-/// Plants `change` behind the load.
+/// Applies `change` after the load.
 fn planted(
     access: Access,
     workload: Workload,
@@ -275,7 +275,7 @@ fn what_is_wrong_is_noticed() {
     };
     for access in ACCESSES {
         for workload in [Workload::C, Workload::E, Workload::F] {
-            // Another's record, in every tenth place.
+            // Another record's value, in every tenth place.
             let outcome = planted(access, workload, |tree, keys| {
                 for record in (0..RECORDS).step_by(10) {
                     let key = keys.key(record);
@@ -283,7 +283,7 @@ fn what_is_wrong_is_noticed() {
                 }
             });
             assert!(!outcome.is_verified());
-            // At the end all are looked at, but for those that were written anew.
+            // At the end all records are checked, except those that were overwritten.
             assert!(outcome.errors >= RECORDS / 20, "{}", outcome.errors);
             for (record, reason) in reasons(&outcome) {
                 assert_eq!(record % 10, 0, "{reason}");
@@ -295,7 +295,7 @@ fn what_is_wrong_is_noticed() {
             assert!(!outcome.is_verified());
             assert!(reasons(&outcome).iter().all(|(record, _)| *record == 700));
         }
-        // A version that nobody wrote, and one byte that is another.
+        // A version that was never written, and a single wrong byte.
         let outcome = planted(access, Workload::C, |tree, keys| {
             assert_eq!(tree.update(keys.key(20), &bytes(20, 1)), Ok(true));
             let mut torn = bytes(30, 0);

@@ -1,13 +1,13 @@
-//! Whose turn it is to change a record, and which version it has.
+//! Turns of writers, and the version of each record.
 //!
-//! An index has no latch that a client could hold from a read to the write behind it, and two
-//! writes of one record that are under way at a time may be done in either order. So that each
-//! update makes the next version, writers of one record take turns, as those of the page store do
-//! by the page's latch. Readers wait for nobody.
+//! An index has no latch that a client can hold from a read to the write that follows, and two
+//! concurrent writes of one record may be done in either order. So that each update makes the next
+//! version, writers of one record take turns, as writers of the page store do by means of the
+//! page's latch. Readers never wait.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The lowest bit says that somebody has the turn; above it is the version.
+/// The lowest bit says that the turn is taken; the version is above it.
 const HELD: u64 = 1;
 
 /// The turns of all records.
@@ -15,26 +15,26 @@ const HELD: u64 = 1;
 pub struct Turns(Box<[AtomicU64]>);
 
 impl Turns {
-    /// For records below `records_max`, all in version 0.
+    /// Turns for records below `records_max`, all in version 0.
     pub fn new(records_max: u64) -> Self {
         Self((0..records_max).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Takes the turn of a record, unless somebody has it; the version that the record has.
+    /// Takes the turn of a record if it is free. Returns the version of the record.
     pub fn take(&self, record: u64) -> Option<u64> {
         let word = self.0.get(usize::try_from(record).ok()?)?;
         let before = word.fetch_or(HELD, Ordering::Acquire);
         (before & HELD == 0).then_some(before >> 1)
     }
 
-    /// Gives the turn back: the record has this version now.
+    /// Returns the turn: the record now has this version.
     pub fn give_back(&self, record: u64, version: u64) {
         if let Some(word) = usize::try_from(record).ok().and_then(|at| self.0.get(at)) {
             word.store(version << 1, Ordering::Release);
         }
     }
 
-    /// The version of a record, and whether nobody has its turn.
+    /// The version of a record, and whether its turn is free.
     pub fn version(&self, record: u64) -> Option<(u64, bool)> {
         let word = self.0.get(usize::try_from(record).ok()?)?;
         let word = word.load(Ordering::Acquire);

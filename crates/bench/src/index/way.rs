@@ -1,4 +1,4 @@
-//! How a session comes to the index: a client, or the tree itself.
+//! How a session reaches the index: through a client, or by calling the tree.
 
 use crate::ycsb::RunError;
 use rackweave_endpoint::btree::{Direction, Tree};
@@ -6,22 +6,22 @@ use rackweave_endpoint::index::{Answer, IndexClient, Op, Ticket, Value};
 use rackweave_rack::Attached;
 use std::collections::VecDeque;
 
-/// An operation's end.
+/// A completed operation.
 type Ended = (Ticket, Result<Answer, RunError>);
 
-/// Takes operations, and gives back what has ended, in any order.
+/// Accepts operations, and returns completed ones in any order.
 pub(super) enum Way {
-    /// Threads of the node that has the tree.
+    /// Threads of the node that holds the tree.
     Local(Box<Local>),
     /// Clients at other nodes.
     Client(Box<Attached<IndexClient>>),
 }
 
 impl Way {
-    /// Takes an operation.
+    /// Begins an operation.
     ///
     /// # Errors
-    /// If it makes no sense, or too many are under way.
+    /// If it is invalid, or too many are in flight.
     pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError> {
         match self {
             Self::Local(local) => Ok(local.begin(op)),
@@ -29,7 +29,7 @@ impl Way {
         }
     }
 
-    /// An operation that has ended.
+    /// Takes a completed operation.
     pub fn take(&mut self) -> Option<Ended> {
         match self {
             Self::Local(local) => local.ended.pop_front(),
@@ -40,7 +40,7 @@ impl Way {
         }
     }
 
-    /// The client, if it is one.
+    /// The client, if there is one.
     pub fn client(&self) -> Option<&IndexClient> {
         match self {
             Self::Local(_) => None,
@@ -49,18 +49,18 @@ impl Way {
     }
 }
 
-/// What a local tree was used for, which a simulated core is charged for.
+/// Work on a local tree, which is charged to a simulated core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct LocalWork {
-    /// Searches that changed nothing; a scan is one.
+    /// Searches without a change; a scan counts as one.
     pub lookups: u64,
-    /// Searches that changed a value or an entry.
+    /// Searches with a change of a value or an entry.
     pub writes: u64,
-    /// Bytes of entries that scans went over.
+    /// Bytes of entries visited by scans.
     pub scanned_bytes: u64,
 }
 
-/// A thread of the node that has the tree. Operations end when they begin.
+/// A thread of the node that holds the tree. Operations complete when they begin.
 #[derive(Debug)]
 pub(super) struct Local {
     tree: Tree,
@@ -71,7 +71,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// A way to `tree`.
+    /// Access to `tree`.
     pub fn new(tree: Tree) -> Self {
         Self {
             tree,
@@ -90,7 +90,7 @@ impl Local {
         ticket
     }
 
-    /// What it did since this was asked last.
+    /// The work since the last call.
     pub fn take_work(&mut self) -> LocalWork {
         core::mem::take(&mut self.work)
     }

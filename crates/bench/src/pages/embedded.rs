@@ -13,10 +13,10 @@ use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
-/// A rack with room for what a job wants, with nothing in it yet.
+/// An empty rack large enough for a job.
 ///
 /// # Errors
-/// If the run makes no sense, or the rack cannot be built.
+/// If the run is invalid, or the rack cannot be built.
 pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack> {
     let options = &job.options;
     options.check()?;
@@ -25,14 +25,14 @@ pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack> {
     Ok(EmbeddedRack::new(&config)?)
 }
 
-/// Runs on a rack that there is, which has room for the job ([`PagesOptions::rack`]), and no page
-/// directory so far: a rack has one at a time. Its configuration counts, not the job's. The store
-/// is closed at the end, or the outcome says why not.
+/// Runs on an existing rack, which must be large enough for the job ([`PagesOptions::rack`]) and
+/// have no page directory yet: a rack has at most one. Its configuration counts, not the job's. The
+/// store is closed at the end, or the outcome says why not.
 ///
 /// [`PagesOptions::rack`]: super::PagesOptions::rack
 ///
 /// # Errors
-/// If the run makes no sense, or the store cannot be made or opened.
+/// If the run is invalid, or the store cannot be created or opened.
 pub fn run_on(
     rack: &EmbeddedRack,
     job: &Job,
@@ -99,7 +99,7 @@ impl Driven for PageTable<PageStore<Channel>> {
     }
 }
 
-/// What the workers' pools have seen so far.
+/// The sum of the statistics of the workers' pools.
 fn statistics(workers: &[Worker<PageTable<PageStore<Channel>>>]) -> Statistics {
     let mut sum = Statistics::default();
     for worker in workers {
@@ -108,7 +108,7 @@ fn statistics(workers: &[Worker<PageTable<PageStore<Channel>>>]) -> Statistics {
     sum
 }
 
-/// Writes everything home, and says what could not be.
+/// Writes everything to storage, and reports what could not be written.
 fn close(workers: &mut [Worker<PageStore<Channel>>], run: &Run, outcome: &mut Outcome) {
     let mut not_flushed = None;
     let mut note = |what: String| {

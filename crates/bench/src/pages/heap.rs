@@ -1,6 +1,6 @@
-//! Which page of the store is which page of the heap.
+//! Maps pages of the heap to pages of the store.
 //!
-//! The first pages that can be allocated are the *catalogue*. Behind the page store's header, each
+//! The first pages that can be allocated are the *catalogue*. After the page store's header, each
 //! has (little-endian):
 //!
 //! | offset | bytes | content |
@@ -8,7 +8,7 @@
 //! | 0 | 8 | "RWheap1\n" |
 //! | 8 | 8 | the catalogue page's number, from 0 |
 //! | 16 | 8 | bytes of a record |
-//! | 24 | 8 | records that were loaded; 0 until all of them lie in the store |
+//! | 24 | 8 | records that were loaded; 0 until all of them are in the store |
 //! | 32 | 8 | pages that the heap may grow to |
 //! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
 
@@ -19,7 +19,7 @@ use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
 use rackweave_workload::ycsb::HeapLayout;
 
-/// The store's number.
+/// The number of the store.
 pub const STORE: u8 = 0;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWheap1\n");
@@ -28,41 +28,41 @@ const ENTRIES_AT: usize = 64;
 /// A heap of records in a store.
 #[derive(Debug)]
 pub struct Heap {
-    /// Where records lie in its pages.
+    /// Positions of records in the heap's pages.
     pub layout: HeapLayout,
-    /// Records that were loaded.
+    /// Number of loaded records.
     pub loaded: u64,
-    /// The store's pages by the heap's; 0 if there is none yet.
+    /// The store's page for each page of the heap; 0 if there is none yet.
     map: Box<[AtomicU64]>,
 }
 
 /// The head of a catalogue page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CatalogueHead {
-    /// Which.
+    /// The number of the catalogue page.
     pub number: u64,
     /// Bytes of a record.
     pub record_size: u64,
-    /// Records that were loaded.
+    /// Number of loaded records.
     pub loaded: u64,
-    /// Pages that the heap may grow to.
+    /// Maximum number of pages of the heap.
     pub pages_max: u64,
 }
 
-/// Where the entry of a heap's page is.
+/// The position of a heap page's catalogue entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryPlace {
     /// The catalogue page.
     pub page: PageId,
-    /// Where behind its header.
+    /// Offset after the page's header.
     pub offset: usize,
 }
 
 impl Heap {
-    /// Where records lie.
+    /// The layout of records in pages.
     ///
     /// # Errors
-    /// If a page holds none.
+    /// If a page cannot hold a record.
     pub fn layout(options: &PagesOptions) -> Result<HeapLayout> {
         let record = options.load.ycsb.record_size;
         Ok(HeapLayout::new(
@@ -81,11 +81,11 @@ impl Heap {
         }
     }
 
-    /// A heap for a run: with room for what it inserts, and for a quarter more records than at the
-    /// start, so that a store can be used again.
+    /// A heap for a run: large enough for the run's inserts, and for a quarter more records than at
+    /// the start, so that a store can be reused.
     ///
     /// # Errors
-    /// If a page holds no record.
+    /// If a page cannot hold a record.
     pub fn for_run(options: &PagesOptions) -> Result<Self> {
         let layout = Self::layout(options)?;
         let records = options.load.ycsb.records;
@@ -93,29 +93,29 @@ impl Heap {
         Ok(Self::new(layout, records, layout.pages(records_max)))
     }
 
-    /// Pages that it may grow to.
+    /// Maximum number of pages.
     pub fn pages_max(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// Pages that it has.
+    /// Current number of pages.
     pub fn pages(&self) -> u64 {
         let pages = 0..self.pages_max();
         pages.filter(|at| self.page(*at).is_some()).count() as u64
     }
 
-    /// Records that there is room for.
+    /// Maximum number of records.
     pub fn records_max(&self) -> u64 {
         self.pages_max() * u64::from(self.layout.records_per_page())
     }
 
-    /// Pages of its catalogue.
+    /// Number of catalogue pages.
     pub fn catalogue_pages(&self) -> u64 {
         let entries = entries_per_page(self.layout.page_size());
         self.pages_max().div_ceil(entries).max(1)
     }
 
-    /// Pages of a store for it and `workers` workers, each of which sets some pages aside.
+    /// Pages of a store for the heap and `workers` workers, each of which reserves some pages.
     pub fn store_pages(&self, workers: u64) -> u64 {
         let page_size = self.layout.page_size();
         let set_aside = workers * StoreLayout::extent_max(page_size);
@@ -130,14 +130,14 @@ impl Heap {
         PageId::new(STORE, index).filter(|_| index != 0)
     }
 
-    /// Enters the store's page for a page of the heap.
+    /// Sets the store's page for a page of the heap.
     pub fn enter(&self, at: u64, page: PageId) {
         if let Some(entry) = self.map.get(at as usize) {
             entry.store(page.index(), Ordering::Release);
         }
     }
 
-    /// Where the entry of a heap's page is.
+    /// The position of a heap page's catalogue entry.
     pub fn entry_place(&self, at: u64) -> EntryPlace {
         let entries = entries_per_page(self.layout.page_size());
         EntryPlace {
@@ -146,7 +146,7 @@ impl Heap {
         }
     }
 
-    /// Writes catalogue page `number`: as loaded to the end, or not yet.
+    /// Writes catalogue page `number`, marking the load as finished or not.
     pub fn emit(&self, number: u64, finished: bool, bytes: &mut [u8]) {
         bytes.fill(0);
         let head = [
@@ -167,7 +167,7 @@ impl Heap {
         }
     }
 
-    /// Takes the entries of catalogue page `number`. Returns how many there are.
+    /// Reads the entries of catalogue page `number`. Returns how many there are.
     pub fn take(&self, number: u64, bytes: &[u8]) -> u64 {
         let entries = entries_per_page(self.layout.page_size()) as usize;
         let first = number as usize * entries;
@@ -184,7 +184,7 @@ impl Heap {
 }
 
 impl CatalogueHead {
-    /// The head in the bytes behind a page's header; nothing if there is none.
+    /// Parses the bytes after a page's header; none if they hold no head.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         (word(bytes, 0) == MAGIC).then(|| Self {
             number: word(bytes, 8),

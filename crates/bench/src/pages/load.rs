@@ -1,4 +1,4 @@
-//! Loading a heap into a new store, and finding what lies in one that was there.
+//! Loads a heap into a new store, and reads an existing store.
 
 use super::heap::{CatalogueHead, Heap, STORE, catalogue_page};
 use super::options::PagesOptions;
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex};
 /// A worker of an embedded rack.
 pub(super) type Worker<T> = embedded::Worker<T>;
 
-/// A worker that waits.
+/// A page store whose calls block.
 pub(super) type Store = PageStore<Channel>;
 
 impl<T> Worker<T> {
-    /// The worker with another table.
+    /// The same worker with another table.
     pub(super) fn map<U>(self, table: impl FnOnce(T, u32) -> U) -> Worker<U> {
         let (number, node) = (self.number, self.node);
         let table = table(self.table, number);
@@ -70,13 +70,13 @@ pub(super) fn first_of_nodes(workers: &mut [Worker<Store>]) -> impl Iterator<Ite
         .map(|worker| &mut worker.table)
 }
 
-/// Notes a change that the directory did not take.
+/// Records a change that the directory did not accept.
 pub(super) fn lost(run: &Run, loss: Loss) {
     let reason = format!("its change to version {} was not taken", loss.version);
     run.note(0, Some(loss.page.index()), reason);
 }
 
-/// Has every worker do `work`, and says how far of `pages` they have come.
+/// Runs `work` on every worker, and reports their progress out of `pages`.
 fn each(
     workers: &mut [Worker<Store>],
     done: &AtomicU64,
@@ -104,7 +104,7 @@ fn each(
     }
 }
 
-/// Makes a store and loads all records. They lie on storage afterwards.
+/// Creates a store and loads all records, which are on storage afterwards.
 pub(super) fn load(
     workers: &mut [Worker<Store>],
     options: &PagesOptions,
@@ -119,7 +119,7 @@ pub(super) fn load(
     };
     let first = &mut workers[0].table;
     first.format(format)?;
-    // The store is new: its first pages come first.
+    // The store is new, so its first pages are allocated first.
     for number in 0..heap.catalogue_pages() {
         let page = first.allocate()?;
         if page != catalogue_page(options.page_size, number) {
@@ -159,9 +159,9 @@ fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<(
     Ok(())
 }
 
-/// Writes the catalogue: everything has been loaded.
+/// Completes the catalogue: everything has been loaded.
 fn finish(store: &mut Store, heap: &Heap) -> Result<()> {
-    // The first page says that the others are there, and so comes last.
+    // The first page says that the others are complete, so it is written last.
     for number in (0..heap.catalogue_pages()).rev() {
         emit(store, heap, number, true)?;
         if number <= 1 {
@@ -172,7 +172,7 @@ fn finish(store: &mut Store, heap: &Heap) -> Result<()> {
     Ok(())
 }
 
-/// Fills pages until there are none left.
+/// Fills pages until none is left.
 fn fill(
     worker: &mut Worker<Store>,
     heap: &Heap,
@@ -214,8 +214,8 @@ fn fill(
     })
 }
 
-/// Has a worker fix pages that `begin` names until there are none left, `depth` at a time, and
-/// hands each to `had`.
+/// Fixes the pages that `begin` names until there are none left, `depth` at a time, and passes each
+/// to `had`.
 fn each_page(
     worker: &mut Worker<Store>,
     depth: u16,
@@ -259,7 +259,7 @@ fn each_page(
     }
 }
 
-/// Opens a store that was there, and reads all of it.
+/// Opens an existing store, and reads all of it.
 pub(super) fn open(
     workers: &mut [Worker<Store>],
     options: &PagesOptions,
@@ -319,11 +319,11 @@ fn catalogue(store: &mut Store, options: &PagesOptions, capacity: u64) -> Result
     Ok(heap)
 }
 
-/// What is wrong with a store, as it is being read.
+/// Damage found while a store is read.
 struct Found {
     damaged: u64,
     first: Option<(u64, Damage)>,
-    /// The first record that is not there.
+    /// The first missing record.
     end: u64,
 }
 
@@ -334,8 +334,8 @@ impl Found {
     }
 }
 
-/// Reads all pages, verifies all records, and has the run expect their versions. Returns how many
-/// records there are.
+/// Reads all pages, verifies all records, and registers their versions with the run. Returns the
+/// number of records.
 fn read_all(
     workers: &mut [Worker<Store>],
     run: &Run,
@@ -372,14 +372,14 @@ fn read_all(
         let count = found.damaged;
         return Err(YcsbError::Damaged { count, key, reason });
     }
-    // What lies behind a gap will be written anew.
+    // Records after a gap will be overwritten.
     for key in found.end..there {
         run.expectations.reset(key, 0);
     }
     Ok(found.end)
 }
 
-/// Looks at the records of a page.
+/// Checks the records of a page.
 fn look_at(
     run: &Run,
     heap: &Heap,

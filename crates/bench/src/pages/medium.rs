@@ -1,4 +1,4 @@
-//! What a store's blocks lie in.
+//! The medium of a store's blocks.
 
 use super::options::BLOCK;
 use crate::ycsb::{Result, YcsbError};
@@ -9,28 +9,28 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Blocks behind the pages of a file with double writes.
+/// Blocks of the double-write area, which follows the pages of a file.
 const AREA: u64 = DoubleWriteArea::usual_blocks(BLOCK);
 
-/// What a store's blocks lie in.
+/// The medium of a store's blocks.
 pub enum Medium {
     /// Memory of this process. Clones share the blocks.
     Memory(MemoryBackend),
-    /// A file, or whatever somebody else has opened.
+    /// A file, or any other backend.
     Other(Box<dyn Backend>),
 }
 
 impl Medium {
-    /// Blocks in memory for so many pages.
+    /// Blocks in memory for this many pages.
     pub fn memory(page_size: u32, pages: u64) -> Self {
         Self::Memory(MemoryBackend::new(BLOCK, blocks(page_size, pages)))
     }
 
-    /// A new file for so many pages, which occupies no blocks before it is written; with `doubles`,
-    /// writes are whole when the power fails.
+    /// A new file for this many pages, which occupies no blocks until it is written; with
+    /// `doubles`, a power failure cannot tear writes.
     ///
     /// # Errors
-    /// If there is a file already, or the system refuses.
+    /// If the file already exists, or the system refuses.
     pub fn create(path: &Path, page_size: u32, pages: u64, doubles: bool) -> Result<Self> {
         let area = if doubles { AREA } else { 0 };
         let blocks = blocks(page_size, pages).saturating_add(area);
@@ -38,7 +38,7 @@ impl Medium {
         Ok(Self::of_file(file, doubles))
     }
 
-    /// A file that has more blocks than the area, if it has one.
+    /// A file that has more blocks than its double-write area, if it has one.
     fn of_file(file: FileBackend, doubles: bool) -> Self {
         match doubles {
             false => Self::Other(Box::new(file)),
@@ -49,8 +49,7 @@ impl Medium {
         }
     }
 
-    /// A file that has lost its name already, so that nothing is left of it however the process
-    /// ends. It lies in `folder`.
+    /// A file in `folder` that is already unlinked, so that it disappears however the process ends.
     ///
     /// # Errors
     /// If the system refuses.
@@ -61,7 +60,7 @@ impl Medium {
             match Self::create(&path, page_size, pages, doubles) {
                 Err(YcsbError::File(FileError::Exists(_))) if number < 1000 => number += 1,
                 made => {
-                    // If it keeps its name somebody will find it and remove it.
+                    // If unlinking fails, the file remains visible, and the user can remove it.
                     let _kept = std::fs::remove_file(&path);
                     return made;
                 }
@@ -69,11 +68,11 @@ impl Medium {
         }
     }
 
-    /// A file that there is.
+    /// An existing file.
     ///
     /// # Errors
-    /// If it is no whole number of blocks long, was made with double writes and is to be used
-    /// without or the other way round, or the system refuses.
+    /// If it is not a whole number of blocks long, was made with double writes and is to be used
+    /// without or the reverse, or the system refuses.
     pub fn open(path: &Path, doubles: bool) -> Result<Self> {
         let file = FileBackend::open(path, BLOCK, None, &FileOptions::default())?;
         if has_area(path, file.blocks()) != doubles {
@@ -82,7 +81,7 @@ impl Medium {
         Ok(Self::of_file(file, doubles))
     }
 
-    /// Whole pages that there is room for.
+    /// Number of whole pages that fit.
     pub fn pages(&self, page_size: u32) -> u64 {
         let backend: &dyn Backend = match self {
             Self::Memory(memory) => memory,
@@ -92,7 +91,7 @@ impl Medium {
         bytes / u64::from(page_size)
     }
 
-    /// What its blocks lie in, to be tried before a target has it.
+    /// The backend, to be tested before a target takes it.
     pub fn backend_mut(&mut self) -> &mut dyn Backend {
         match self {
             Self::Memory(memory) => memory,
@@ -100,7 +99,7 @@ impl Medium {
         }
     }
 
-    /// What a target is given.
+    /// The backend for a target.
     pub fn into_backend(self) -> Box<dyn Backend> {
         match self {
             Self::Memory(memory) => Box::new(memory),
@@ -113,7 +112,7 @@ fn blocks(page_size: u32, pages: u64) -> u64 {
     pages.saturating_mul(u64::from(page_size / BLOCK))
 }
 
-/// Whether a file of so many blocks ends with an area of double writes.
+/// Whether a file of this many blocks ends with a double-write area.
 fn has_area(path: &Path, blocks: u64) -> bool {
     let (Some(area), Ok(file)) = (
         DoubleWriteArea::at_end(BLOCK, blocks, AREA),

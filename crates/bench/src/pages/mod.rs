@@ -1,8 +1,8 @@
 //! YCSB over the page store: records of one size in a heap of pages.
 //!
-//! [`PagesOptions`] is what is asked for, [`PagesOutcome`] what there is to say of pages.
-//! [`embedded`] runs on real threads, [`simulated`] in virtual time. The store lies in a
-//! [`Medium`]; [`Heap`] says which page is whose.
+//! [`PagesOptions`] are the options of a run, [`PagesOutcome`] its results specific to pages.
+//! [`embedded`] runs on real threads, [`simulated`] in virtual time. The store is in a [`Medium`];
+//! [`Heap`] maps the heap's pages to the store's.
 
 pub mod embedded;
 mod heap;
@@ -18,8 +18,8 @@ pub use medium::Medium;
 pub use options::{BLOCK, INDEXED_MAX, PagesOptions};
 pub use outcome::{PageCounts, PagesOutcome};
 
-/// What to run, and on what.
+/// A page-store run and its rack.
 pub type Job = crate::ycsb::Job<PagesOptions>;
 
-/// What a run found.
+/// The results of a run.
 pub type Outcome = crate::ycsb::Outcome<PagesOutcome>;

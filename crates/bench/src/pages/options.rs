@@ -1,4 +1,4 @@
-//! What a run is asked to be, and what follows from it: the rack, its pools, the size of the store.
+//! The options of a run, and what follows from them: the rack, its pools, the size of the store.
 
 use super::heap::Heap;
 use crate::ycsb::{Load, Nodes, Result, YcsbError};
@@ -10,14 +10,13 @@ use rackweave_rack::{Rack, RackConfig};
 use rackweave_target::Backend;
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
 
-/// Entries of the switch's page table: what the paper's program has room for (Seamless,
-/// section 3).
+/// Entries of the switch's page table: the capacity of the paper's program (Seamless, section 3).
 pub const INDEXED_MAX: u64 = 280_000;
 
 /// Bytes of a logical block of the store's namespace.
 pub const BLOCK: u32 = 4096;
 
-/// Buffer frames of a pool beside those that its operations may hold at a time.
+/// Buffer frames of a pool beyond those that its operations may hold at a time.
 const FRAMES_SPARE: u64 = 4;
 
 /// A run of YCSB over pages.
@@ -31,9 +30,9 @@ pub struct PagesOptions {
     pub buffer_bytes: u64,
     /// Pages that the switch indexes; none: all that fit.
     pub indexed: Option<u64>,
-    /// Whether there is a store in the medium, to be used again.
+    /// Whether the medium has a store that is to be reused.
     pub reuse: bool,
-    /// The number of records that such a store is to have, if that matters.
+    /// The required number of records of a reused store, if any.
     pub records_there: Option<u64>,
 }
 
@@ -51,7 +50,7 @@ impl Default for PagesOptions {
 }
 
 impl PagesOptions {
-    /// Looks whether this can be run.
+    /// Checks that this can be run.
     ///
     /// # Errors
     /// The first option that is out of range.
@@ -85,8 +84,8 @@ impl PagesOptions {
         (self.buffer_bytes / u64::from(self.page_size)) as u32
     }
 
-    /// Requests of one worker to the directory that may be under way: one for each operation, and
-    /// some for what happens behind them.
+    /// Requests of one worker to the directory that may be pending: one for each operation, and
+    /// some for background work.
     pub fn slots(&self) -> u16 {
         (u64::from(self.load.depth) * 2 + BACKGROUND_SLOTS).min(SLOTS_MAX.into()) as u16
     }
@@ -96,10 +95,10 @@ impl PagesOptions {
         self.indexed.unwrap_or(INDEXED_MAX).min(pages)
     }
 
-    /// `config`, with room for a store of `pages` pages.
+    /// `config`, enlarged for a store of `pages` pages.
     ///
     /// # Errors
-    /// If pages that the switch does not index have no server.
+    /// If pages that the switch does not index have no memory server.
     pub fn rack(&self, config: &RackConfig, nodes: &Nodes, pages: u64) -> Result<RackConfig> {
         let indexed = self.indexed(pages);
         if nodes.memory.is_none() && indexed < pages {
@@ -108,13 +107,13 @@ impl PagesOptions {
         let mut config = config.clone();
         let workers = nodes.compute.len() as u64 * u64::from(self.load.threads);
         let slots = workers * u64::from(self.slots());
-        // The page directory and the flows do not fit a hardware switch together.
+        // A hardware switch cannot hold both the page directory and flows.
         if config.switch.budget != BudgetName::Software {
             config.switch.consumer_rings = 0;
             config.switch.producer_rings = 0;
         }
         config.switch.page_size = self.page_size;
-        // A directory without entries is none.
+        // A directory needs at least one entry.
         config.switch.page_entries = indexed.clamp(1, 1 << 24) as u32;
         let at_least = |setting: &mut u16, needed: u64| {
             *setting = (*setting).max(needed.min(u16::MAX.into()) as u16);
@@ -136,8 +135,7 @@ impl PagesOptions {
         Ok(config)
     }
 
-    /// The pages of a rack that is large enough, with a store in `backend` that nobody has
-    /// opened.
+    /// The pages of a rack that is large enough, with a store in `backend` that is not open.
     pub(super) fn pages(
         &self,
         rack: &Rack,
@@ -174,9 +172,9 @@ impl PagesOptions {
     }
 }
 
-/// Slots of a worker for latches given back and pages written.
+/// Slots of a worker for released latches and page writes.
 const BACKGROUND_SLOTS: u64 = 8;
-/// Pages that the target has in memory at a time.
+/// Pages that the target buffers in memory at a time.
 const TARGET_BUFFERS: u64 = 128;
 /// Bytes of an entry in a memory server.
 const ENTRY_BYTES: u64 = 16;

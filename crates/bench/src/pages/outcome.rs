@@ -1,9 +1,9 @@
-//! What there is to say of pages.
+//! Results of a run specific to pages.
 
 use rackweave_endpoint::page_store::Statistics;
 use serde::Serialize;
 
-/// What a run found of pages.
+/// Results of a run specific to pages.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PagesOutcome {
     /// Pages of the store.
@@ -13,21 +13,21 @@ pub struct PagesOutcome {
     /// Pages that the switch indexed at the start.
     #[serde(rename = "indexed_pages")]
     pub indexed: u64,
-    /// What the pools have seen during the run.
+    /// Counts of the pools during the run.
     pub pages: PageCounts,
-    /// Pages that were written home when the run was over.
+    /// Pages that were written to storage after the run.
     #[serde(rename = "flushed_pages")]
     pub flushed: u64,
 }
 
-/// Where pages came from, and what became of them.
+/// The sources of pages, and what happened to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PageCounts {
     /// Pages that operations got.
     pub fixes: u64,
     /// The newest version was in the node's pool.
     pub local_hits: u64,
-    /// Another operation of the node was bringing the page already.
+    /// Another operation of the node was already fetching the page.
     pub joined: u64,
     /// From another node's memory, found by the switch.
     pub memory_indexed: u64,
@@ -37,22 +37,22 @@ pub struct PageCounts {
     pub storage_indexed: u64,
     /// From the SSD, found in the memory server.
     pub storage_fallback: u64,
-    /// Copies in a pool that turned out to be old.
+    /// Copies in a pool that turned out to be stale.
     pub stale_copies: u64,
-    /// Times that a page was latched elsewhere, or changed while it moved.
+    /// Times that a page was latched by another node, or changed while it moved.
     pub conflicts: u64,
-    /// Times that nobody answered.
+    /// Times that no answer came.
     pub gone: u64,
-    /// Pages dropped that were the same at home.
+    /// Pages dropped that were unchanged since they were read from storage.
     pub evicted_clean: u64,
     /// Pages dropped after they were written.
     pub evicted_dirty: u64,
-    /// Pages written home.
+    /// Pages written to storage.
     pub written: u64,
 }
 
 impl PageCounts {
-    /// What was counted between two looks.
+    /// The difference between two statistics.
     pub fn between(before: Statistics, after: Statistics) -> Self {
         Self {
             fixes: after.fixes - before.fixes,

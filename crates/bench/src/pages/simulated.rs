@@ -1,7 +1,7 @@
 //! A run on a simulated rack: workers are actors, time is virtual, SSDs are modelled.
 //!
-//! The store is loaded before, by an embedded rack of one worker over the same memory, since that
-//! needs no model. So pools are empty when the run begins, and operations that come first pay for
+//! The store is loaded in advance by an embedded rack of one worker over the same memory, since
+//! loading needs no model. So pools are empty when the run begins, and the first operations pay for
 //! that.
 
 use super::heap::{Heap, STORE};
@@ -32,14 +32,14 @@ use std::sync::Arc;
 /// SSDs of the storage node. Source: seamless, section 3.
 const SSDS: usize = 4;
 
-/// Virtual time in which nothing ends although the user wants an end, after which the run goes
-/// without writing everything home.
+/// If the user wants to stop and nothing ends for this much virtual time, the run returns without
+/// writing everything to storage.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// Turns of a step before other actors have theirs.
+/// Turns of a step before other actors run.
 const TURNS: usize = 32;
 
-/// How often a worker that has ended looks whether the others have.
+/// How often a worker that has finished checks whether the others have.
 const LOOK: Duration = Duration::from_micros(10);
 
 /// Runs on a simulated rack.
@@ -91,7 +91,7 @@ pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome>
     Ok(outcome)
 }
 
-/// Loads the store, and allocates all pages that the heap may come to need.
+/// Loads the store, and allocates all pages that the heap may need.
 fn prepare(
     job: &Job,
     medium: &MemoryBackend,
@@ -127,7 +127,7 @@ fn prepare(
     Ok((run, heap, reserve))
 }
 
-/// A worker, and the pages that were allocated before.
+/// A worker, and its pre-allocated pages.
 struct Reserved {
     worker: Worker<Channel>,
     reserve: Rc<RefCell<Vec<PageId>>>,
@@ -146,15 +146,15 @@ impl Pages for Reserved {
     }
 }
 
-/// A worker's pages, and what they cost a core.
+/// A worker's pages, and their cost on a core.
 struct PagesModel {
     table: PageTable<Reserved>,
-    /// What its pool had seen when its operations had ended.
+    /// Statistics of its pool when its operations had ended.
     seen: Option<Statistics>,
     flush: Option<Flush>,
-    /// Pages that it has written home behind the run.
+    /// Result of writing pages to storage after the run.
     flushed: Option<Result<u64, FlushError>>,
-    /// Whether it is the one of its node that writes home.
+    /// Whether it is its node's worker that writes pages to storage.
     flushes: bool,
 }
 
@@ -216,7 +216,7 @@ impl Modelled for PagesModel {
     }
 }
 
-/// What a core spends on the operations themselves.
+/// The time a core spends on the operations themselves.
 fn work(cpu: &CpuModel, stepped: Stepped) -> Duration {
     cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES * stepped.handled)
         + cpu.memory_latency * (devices::HOST_PAGE_OPERATION_MISSES * stepped.handled)

@@ -1,8 +1,8 @@
 //! The operations of one worker on a heap of pages.
 //!
-//! An operation holds at most one page at a time, and only within one call, so no two operations
-//! wait for each other in a circle. One that changes a record has ended when it has dropped the
-//! page's guard: the latch is on its way back, and until it is there nobody sees an older version.
+//! An operation holds at most one page at a time, and only within one call, so operations cannot
+//! deadlock. One that changes a record ends when it drops the page's guard: the latch is then being
+//! released, and no reader sees an older version before the release is complete.
 
 use super::heap::Heap;
 use crate::ycsb::{Kind, Run, Stepped, Table, Task};
@@ -13,12 +13,12 @@ use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{Floor, HeapLayout, Stamp, write_record};
 use std::sync::Arc;
 
-/// A worker's way to pages.
+/// A worker's access to pages.
 pub(super) trait Pages {
-    /// Fixes pages.
+    /// The worker that fixes pages.
     fn worker(&mut self) -> &mut Worker<Channel>;
 
-    /// A page of the store that nobody uses.
+    /// Allocates an unused page of the store.
     fn allocate(&mut self) -> Result<PageId, AllocateError>;
 }
 
@@ -28,47 +28,47 @@ pub(super) struct PageTable<P> {
     heap: Arc<Heap>,
     stamp: Stamp,
     doing: Vec<Doing>,
-    /// Memory for floors.
+    /// Reusable memory for floors.
     spare: Vec<Vec<Floor>>,
 }
 
-/// An operation under way.
+/// A pending operation.
 struct Doing {
     task: Task,
     state: State,
-    /// What was known of the records that are read, before the page was asked for.
+    /// The floors of the records that are read, taken before the page was requested.
     floors: Vec<Floor>,
 }
 
-/// How far an operation has come.
+/// The progress of an operation.
 #[derive(Clone, Copy)]
 enum State {
-    /// An insert whose page may not be there yet.
+    /// An insert whose page may not exist yet.
     Waiting,
-    /// An insert that wants a page.
+    /// An insert that needs a page.
     Wanting,
-    /// It has asked for a page.
+    /// A page was requested.
     Fixing(Goal, PageId, Fix),
 }
 
-/// What a page is fixed for.
+/// The purpose of fixing a page.
 #[derive(Clone, Copy)]
 enum Goal {
-    /// Reads the records of a range that lie in the page, then those behind it.
+    /// Reads the records of a range that are in the page, then those after it.
     Read { next: u64, end: u64 },
     /// An update, or a read-modify-write.
     Change,
-    /// Writes a new record; `fresh` if its page is not in the catalogue yet.
+    /// Writes a new record; `fresh` if the catalogue does not have its page yet.
     Insert { fresh: bool },
     /// Enters a new record's page in the catalogue.
     Enter { page: PageId },
 }
 
-/// What becomes of an operation.
+/// The outcome of a step of an operation.
 enum Turn {
     GoesOn,
     Ended,
-    /// It came to nothing, and the run knows.
+    /// The operation failed, and the run has the error.
     Failed,
 }
 
@@ -95,7 +95,7 @@ impl<P: Pages> PageTable<P> {
         State::Fixing(goal, page, self.pages.worker().fix_in_turn(page, mode))
     }
 
-    /// Asks for the page of the first record from `next` to `end`. False if there is none.
+    /// Requests the page of the first record from `next` to `end`. False if there is none.
     fn read(&mut self, doing: &mut Doing, next: u64, end: u64, run: &Run) -> bool {
         let Some(page) = self.page_of(next) else {
             return false;
@@ -109,7 +109,7 @@ impl<P: Pages> PageTable<P> {
         true
     }
 
-    /// Asks for the page of a record that is to be changed. False if it cannot be.
+    /// Requests the page of a record that is to be changed. False if that is impossible.
     fn change(&mut self, doing: &mut Doing, run: &Run) -> bool {
         let key = doing.task.key;
         let Some(page) = self.page_of(key) else {
@@ -125,7 +125,7 @@ impl<P: Pages> PageTable<P> {
         true
     }
 
-    /// One step further.
+    /// Advances the operation by one step.
     fn go_on(&mut self, doing: &mut Doing, run: &Run, stepped: &mut Stepped) -> Turn {
         let key = doing.task.key;
         let (goal, page, fix) = match doing.state {
@@ -177,13 +177,13 @@ impl<P: Pages> PageTable<P> {
         Turn::GoesOn
     }
 
-    /// Looks whether the page of an insert is there now.
+    /// Checks whether the page of an insert exists now.
     fn look(&mut self, doing: &mut Doing, run: &Run, stepped: &mut Stepped) -> Turn {
         let key = doing.task.key;
         let first = self.heap.layout.records_of(self.heap_page(key), u64::MAX);
         doing.state = match self.page_of(key) {
             Some(page) => self.fix(Goal::Insert { fresh: false }, page),
-            // The insert of a page's first record brings the page.
+            // The insert of a page's first record allocates the page.
             None if key == first.start => State::Wanting,
             None if run.is_stopped() => {
                 stepped.happened = true;
@@ -215,7 +215,7 @@ impl<P: Pages> PageTable<P> {
         }
     }
 
-    /// Enters a heap's page, in which `key` is the first record.
+    /// Enters a page whose first record is `key` into the catalogue.
     fn enter(&self, key: u64, page: PageId, mut catalogue: PageGuard) {
         let at = self.heap_page(key);
         let entry = self.heap.entry_place(at);
@@ -226,7 +226,7 @@ impl<P: Pages> PageTable<P> {
         self.heap.enter(at, page);
     }
 
-    /// Verifies a record that was read. Returns its version if it is whole.
+    /// Verifies a record that was read. Returns its version if it is intact.
     fn judge(
         &self,
         run: &Run,
@@ -267,7 +267,7 @@ impl<P: Pages> PageTable<P> {
         self.heap.page(self.heap_page(key))
     }
 
-    /// The records from `next` to `end` that lie in the page of the first.
+    /// The records from `next` to `end` that are in the page of the first.
     fn in_page(&self, next: u64, end: u64) -> Range<u64> {
         let page = self.heap.layout.records_of(self.heap_page(next), end);
         next..page.end
@@ -333,9 +333,9 @@ impl<P: Pages> Table for PageTable<P> {
     }
 }
 
-/// A page could not be had: what that says of the content of a page that was to be read is a
-/// verification error, and everything else the end. No record behind one that could not be
-/// inserted will ever be counted.
+/// A page could not be fixed. If that reveals damage to a page that was to be read it is a
+/// verification error; every other error ends the run. No record after one that could not be
+/// inserted will be counted.
 fn refused(run: &Run, goal: Goal, key: u64, page: PageId, error: FixError) -> Turn {
     let (at, key) = match goal {
         Goal::Read { next, .. } => (Some(page.index()), next),
@@ -354,7 +354,7 @@ fn refused(run: &Run, goal: Goal, key: u64, page: PageId, error: FixError) -> Tu
     Turn::Failed
 }
 
-/// Where a record is behind its page's header.
+/// The position of a record after its page's header.
 pub(super) fn place(layout: &HeapLayout, key: u64) -> Range<usize> {
     let place = layout.place(key);
     let first = (place.offset - layout.header_bytes()) as usize;

@@ -1,4 +1,4 @@
-//! Workers of an embedded rack: a thread each while a phase of a run lasts, in real time.
+//! Workers of an embedded rack: one thread each during a phase of a run, in real time.
 
 use super::Progress;
 use super::error::{Result, YcsbError};
@@ -12,31 +12,31 @@ use rackweave_rack::Node;
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
-/// How soon an operation must be due for its worker not to rest.
+/// A worker does not rest if an operation is due within this time.
 const NEAR: Duration = Duration::from_micros(500);
 
-/// How often the thread that waits for workers looks after them.
+/// How often the thread that waits for workers checks them.
 const LOOK: Time = Time::from_millis(5);
 
-/// A table that a thread of an embedded rack has.
+/// A table driven by a thread of an embedded rack.
 pub(crate) trait Driven: Table {
-    /// Whether there is something to carry: the time for it is measured.
+    /// Whether the table drives communication, whose time is then measured.
     fn carries(&self) -> bool {
         true
     }
 
-    /// Advances what is under way. True if anything moved.
+    /// Advances pending operations. True if anything progressed.
     fn drive(&mut self, node: &Node) -> bool;
 
-    /// Ends what is under way behind the operations.
+    /// Completes background work that is pending behind the operations.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A worker and its way to the records.
+/// A worker and its access to the records.
 pub(crate) struct Worker<T> {
-    /// Of all workers.
+    /// Its number among all workers.
     pub number: u32,
     pub node: Node,
     pub table: T,
@@ -50,9 +50,9 @@ struct Part {
     spent: Spent,
 }
 
-/// Has every worker do `work` in a thread of its own, and calls `look` now and then, which returns
-/// whether to go on; `stop` has them end. Returns what they return, in their order, and whether
-/// they were stopped.
+/// Runs `work` for every worker in its own thread, and periodically calls `look`, which returns
+/// whether to continue; `stop` makes the workers end. Returns their results, in their order, and
+/// whether they were stopped.
 pub(crate) fn all<T: Send, R: Send>(
     workers: &mut [Worker<T>],
     look: &mut dyn FnMut() -> bool,
@@ -101,8 +101,8 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().expect("a worker does not panic")
 }
 
-/// Has all workers do their operations, and takes what they measure; `tend` is called now and then
-/// meanwhile. `who` they are says where their time went.
+/// Runs the operations of all workers and collects their measurements; `tend` is called
+/// periodically meanwhile. `who` names these threads in the time shares.
 pub(crate) fn operate<T: Driven + Send, C>(
     workers: &mut [Worker<T>],
     run: &Arc<Run>,
@@ -148,8 +148,8 @@ impl<T: Driven> Worker<T> {
             }
             let moved = table.drive(node) | stepped;
             spent.end(node, round, moved);
-            // A worker that waits for another one rests: the other may need the core. Without a
-            // schedule nothing is ever due, and the clock is not read.
+            // A worker that waits for another one rests, because the other may need the core.
+            // Without a schedule nothing is ever due, and the clock is not read.
             let is_near = || {
                 session
                     .due(table)

@@ -1,4 +1,4 @@
-//! Why a run came to no outcome, and why one ended early.
+//! Why a run has no outcome, and why a run ended early.
 
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{BeginError, IndexError, MapError};
@@ -9,32 +9,32 @@ use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{HeapError, InsertError, OptionsError, RateError, RecordError};
 
-/// What a run, or a part of one, comes to.
+/// The result of a run, or of a part of one.
 pub type Result<T, E = YcsbError> = core::result::Result<T, E>;
 
-/// Why a run came to no outcome.
+/// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum YcsbError {
-    /// The workload makes no sense.
+    /// The workload is invalid.
     #[error(transparent)]
     Workload(#[from] OptionsError),
-    /// No schedule has this rate.
+    /// A schedule cannot have this rate.
     #[error(transparent)]
     Rate(#[from] RateError),
     /// A number is out of range.
     #[error("{what} is {number}; {range}")]
     OutOfRange {
-        /// Which.
+        /// The name of the number.
         what: &'static str,
         /// Its value.
         number: u64,
-        /// What it may be.
+        /// Its permitted range.
         range: &'static str,
     },
     /// Records do not fit their pages.
     #[error(transparent)]
     Heap(#[from] HeapError),
-    /// A node cannot hold so many buffer frames.
+    /// A node cannot hold this many buffer frames.
     #[error(
         "a buffer of {bytes} bytes has {frames} buffer frames of {page_size} bytes; {min} to {max} \
          are possible with so many operations under way"
@@ -44,14 +44,14 @@ pub enum YcsbError {
         bytes: u64,
         /// Buffer frames that fit.
         frames: u64,
-        /// Bytes of one.
+        /// Bytes of one frame.
         page_size: u32,
-        /// The least.
+        /// The minimum number of frames.
         min: u64,
-        /// The most.
+        /// The maximum number of frames.
         max: u64,
     },
-    /// Pages beyond the switch's, and no server for them.
+    /// Some pages are not indexed by the switch, and there is no memory server for them.
     #[error(
         "the switch indexes {indexed} of {pages} pages, and there is no memory server for the \
          others; add a memory node, or have the switch index all"
@@ -62,30 +62,30 @@ pub enum YcsbError {
         /// Pages of the store.
         pages: u64,
     },
-    /// The rack that there is has pages of another size.
+    /// The existing rack has pages of another size.
     #[error("the rack has pages of {rack} bytes, and the run wants {asked}; set switch.page_size")]
     OtherPageSize {
-        /// Bytes of the rack's.
+        /// Page size of the rack in bytes.
         rack: u32,
-        /// Bytes of those that were asked for.
+        /// Requested page size in bytes.
         asked: u32,
     },
     /// There is no second endpoint.
     #[error("the index has two endpoints, and the rack has no DPU for the second")]
     NoDpu,
-    /// There can be no such tree, or it takes no more records.
+    /// The tree cannot be built, or accepts no more records.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// There is no such partition.
+    /// The partition is invalid.
     #[error(transparent)]
     Map(#[from] MapError),
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),
-    /// The rack could not be given pages.
+    /// The page service could not be set up on the rack.
     #[error(transparent)]
     Pages(#[from] PageServiceError),
-    /// A worker did not do what it was asked for.
+    /// A worker failed to carry out a request.
     #[error(transparent)]
     Page(#[from] PageError),
     /// The index could not be set up or loaded.
@@ -100,54 +100,54 @@ pub enum YcsbError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A file with the area of double writes is to be used without, or the other way round.
+    /// A file with a double-write area is to be used without one, or the reverse.
     #[error("the file was made {} double writes", if *wanted { "without" } else { "with" })]
     DoubleWrites {
-        /// What was asked for.
+        /// Whether an area was requested.
         wanted: bool,
     },
-    /// The store could not be made or opened.
+    /// The store could not be created or opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A page could not be allocated.
     #[error(transparent)]
     Allocate(#[from] AllocateError),
-    /// A page could not be had.
+    /// A page could not be fixed.
     #[error(transparent)]
     Fix(#[from] FixError),
-    /// What was loaded could not be written.
+    /// The loaded records could not be written.
     #[error("what was loaded could not be written: {0}")]
     Flush(#[from] FlushError),
     /// The store could not be closed.
     #[error("the store could not be closed: {0}")]
     Close(#[from] CloseError),
-    /// The store has something else in it.
+    /// The store holds other content.
     #[error("{page} is no catalogue of a heap: the store was not made by this command")]
     NoHeap {
-        /// Where it should be.
+        /// Where the heap should be.
         page: PageId,
     },
-    /// The load was cut short.
+    /// The load was not completed.
     #[error("the store was never loaded to its end; make it anew")]
     Unfinished,
     /// The heap has other records.
     #[error("the store has {found} {what}, {asked} were asked for")]
     OtherHeap {
-        /// Of what.
+        /// The property that differs.
         what: &'static str,
-        /// What the store has.
+        /// The value in the store.
         found: u64,
-        /// What was asked for.
+        /// The requested value.
         asked: u64,
     },
-    /// Pages or records of a store that was opened are damaged.
+    /// Pages or records of an opened store are damaged.
     #[error("{count} records or pages of the store are damaged, the first: record {key}: {reason}")]
     Damaged {
         /// How many.
         count: u64,
-        /// A record: of a page that is damaged, its first.
+        /// A damaged record; for a damaged page, its first record.
         key: u64,
-        /// What is wrong with it.
+        /// The damage.
         reason: Damage,
     },
     /// A thread could not be started.
@@ -156,18 +156,18 @@ pub enum YcsbError {
     /// Nothing happens any more, in virtual time.
     #[error("nothing has ended for {0} s of virtual time")]
     Stalled(u64),
-    /// The user wanted an end before the records were there.
+    /// The user stopped the run before the records were available.
     #[error("interrupted before the records were loaded")]
     Interrupted,
 }
 
-/// What is wrong with a record or its page.
+/// Damage to a record or its page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Damage {
-    /// The page cannot be had.
+    /// The page cannot be fixed.
     #[error(transparent)]
     Page(#[from] FixError),
-    /// The record is not whole.
+    /// The record is not intact.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
@@ -178,25 +178,25 @@ pub enum RunError {
     /// A record could not be inserted.
     #[error(transparent)]
     Insert(#[from] InsertError),
-    /// A page could not be had.
+    /// A page could not be fixed.
     #[error(transparent)]
     Fix(#[from] FixError),
-    /// The store has no page for it.
+    /// The store has no page for a new record.
     #[error(transparent)]
     Allocate(#[from] AllocateError),
     /// An operation on the index failed.
     #[error(transparent)]
     Operation(#[from] IndexError),
-    /// The index did not take an operation.
+    /// The index did not accept an operation.
     #[error(transparent)]
     Begin(#[from] BeginError),
-    /// A local tree refused.
+    /// A local tree refused an operation.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
 
 impl YcsbError {
-    /// What a worker said, whoever asked it.
+    /// The error that a page worker returned, whatever operation caused it.
     pub fn page_error(&self) -> Option<PageError> {
         match self {
             Self::Page(error)

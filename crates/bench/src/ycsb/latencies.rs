@@ -15,12 +15,12 @@ pub enum Kind {
     Insert,
     /// Reads of a range.
     Scan,
-    /// Reads with an update behind.
+    /// Reads followed by an update.
     ReadModifyWrite,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Read,
         Self::Update,
@@ -46,7 +46,7 @@ impl Kind {
 pub struct Latency {
     /// The kind.
     pub kind: Kind,
-    /// The usual numbers.
+    /// The latency summary.
     #[serde(flatten)]
     pub summary: LatencySummary,
 }
@@ -56,12 +56,12 @@ pub struct Latency {
 pub struct Latencies([LatencyRecorder; 5]);
 
 impl Latencies {
-    /// An operation that was to begin at `intended` has ended at `now`.
+    /// Records an operation that was due to begin at `intended` and ended at `now`.
     pub fn record(&mut self, kind: Kind, intended: Instant, now: Instant) {
         self.0[kind as usize].record(intended, now);
     }
 
-    /// Adds what `other` has recorded.
+    /// Adds the latencies recorded by `other`.
     pub fn merge(&mut self, other: &Self) {
         for (sum, one) in self.0.iter_mut().zip(&other.0) {
             sum.merge(one);
@@ -73,7 +73,7 @@ impl Latencies {
         self.0.iter().map(LatencyRecorder::count).sum()
     }
 
-    /// The usual numbers; only of kinds that there were.
+    /// The summaries; only of kinds that occurred.
     pub fn summaries(&self) -> Vec<Latency> {
         Kind::ALL
             .into_iter()

@@ -1,13 +1,13 @@
-//! YCSB over a table, whatever its records lie in.
+//! YCSB over a table, independent of how its records are stored.
 //!
-//! A [`Table`] takes operations, several at a time, and says which have ended; [`crate::pages`] and
-//! [`crate::index`] have one each. A [`Job`] is what is asked for, an [`Outcome`] what was found. A
-//! [`Session`] has the operations of one worker and does no IO of its own; [`Run`] is what all
-//! sessions share. `embedded` gives each session a thread of a rack in real time, `simulated` an
-//! actor in virtual time.
+//! A [`Table`] accepts operations, several at a time, and reports which have ended;
+//! [`crate::pages`] and [`crate::index`] have one each. A [`Job`] describes a run, an [`Outcome`]
+//! its results. A [`Session`] has the operations of one worker and does no IO; [`Run`] is the state
+//! shared by all sessions. `embedded` gives each session a thread of a rack in real time,
+//! `simulated` an actor in virtual time.
 //!
-//! Every record that is read is verified: that it is whole, that it is the one that was asked for,
-//! and that its version may be seen.
+//! Every record that is read is verified: it is intact, it is the requested record, and its version
+//! may be visible.
 
 pub(crate) mod embedded;
 mod error;
@@ -28,16 +28,16 @@ pub use session::{Session, Stepped, Table, Task};
 
 pub(crate) use plan::in_range;
 
-/// What happens at the moment.
+/// The current phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
     /// Records are loaded.
     Load,
-    /// A store that was there is read.
+    /// An existing store is read.
     Open,
     /// Operations run.
     Run,
 }
 
-/// Gets how far a phase has come, from 0 to 1. Returns false if the user wants an end.
+/// Receives the progress of a phase, from 0 to 1. Returns false if the user wants to stop.
 pub type Progress<'a> = &'a mut dyn FnMut(Phase, f64) -> bool;

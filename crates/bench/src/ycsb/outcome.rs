@@ -1,12 +1,12 @@
-//! What a run found.
+//! The results of a run.
 
 use super::error::RunError;
 use super::latencies::{Latencies, Latency};
 use super::run::{Run, VerificationError};
 use serde::Serialize;
 
-/// What a run found; `T` is what there is to say of the table. Times are virtual in a simulated
-/// rack.
+/// The results of a run; `T` are the results specific to the table. Times are virtual in a
+/// simulated rack.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome<T> {
     /// Records at the start of the run.
@@ -18,17 +18,17 @@ pub struct Outcome<T> {
     pub operations: u64,
     /// From the first operation's beginning to the last one's end.
     pub seconds: f64,
-    /// Real seconds until the records were there: loaded, or opened and read.
+    /// Real seconds until the records were available: loaded, or opened and read.
     pub load_seconds: f64,
-    /// Latencies by kind of operation; only kinds that there were.
+    /// Latencies by kind of operation; only kinds that occurred.
     #[serde(rename = "latency")]
     pub latencies: Vec<Latency>,
     /// Where the time of all threads went.
     pub time: Vec<TimeShare>,
-    /// What there is to say of the table.
+    /// Results specific to the table.
     #[serde(flatten)]
     pub table: T,
-    /// Reads that were not what they should be, updates that were lost, trees that are damaged.
+    /// Reads with wrong results, lost updates, damaged trees.
     #[serde(rename = "verification_errors")]
     pub errors: u64,
     /// The first of them.
@@ -36,47 +36,47 @@ pub struct Outcome<T> {
     /// Why the run ended early.
     #[serde(skip)]
     pub failure: Option<RunError>,
-    /// Why not everything was written home, if it was not.
+    /// Why not everything was written to storage, if so.
     #[serde(skip)]
     pub not_flushed: Option<String>,
-    /// Whether the user wanted it to end early.
+    /// Whether the user stopped the run early.
     pub interrupted: bool,
-    /// Of a simulated rack.
+    /// Results of a simulated rack only.
     #[serde(flatten)]
     pub simulation: Option<Simulation>,
 }
 
-/// What only a simulated rack has.
+/// Results that only a simulated rack has.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Simulation {
     /// Real seconds of the run.
     pub real_seconds: f64,
-    /// Events.
+    /// Simulator events.
     pub events: u64,
-    /// Of everything that travelled; the same seed gives the same hash.
+    /// Hash of all traffic; the same seed gives the same hash.
     pub trace_hash: String,
 }
 
-/// Where the time of a group of threads went, in parts of all of it.
+/// Where the time of a group of threads went, as shares of their total time.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct TimeShare {
     /// `clients`, `servers`, or `local` threads.
     pub who: &'static str,
-    /// Operations themselves: records made and verified, trees searched.
+    /// The operations themselves: building and verifying records, searching trees.
     pub compute: f64,
-    /// Requests, READs, completions; in an embedded rack also carrying packets.
+    /// Requests, READs, completions; in an embedded rack also packet forwarding.
     pub communication: f64,
-    /// Nothing to do.
+    /// Idle time.
     pub waiting: f64,
 }
 
 impl<T> Outcome<T> {
-    /// Whether everything that was read is what it should be, and everything was done and kept.
+    /// Whether every read was correct, and every operation was done and stored.
     pub fn is_verified(&self) -> bool {
         self.errors == 0 && self.failure.is_none() && self.not_flushed.is_none()
     }
 
-    /// What kept the run from its end, in words.
+    /// Why the run did not complete, in words.
     pub fn problems(&self) -> Vec<String> {
         let failure = self.failure.iter();
         let not_flushed = self.not_flushed.iter();
@@ -94,7 +94,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Takes what the workers have measured.
+    /// Takes over the workers' measurements.
     pub(crate) fn measured<'a>(&mut self, latencies: impl Iterator<Item = &'a Latencies>) {
         let mut merged = Latencies::default();
         latencies.for_each(|latencies| merged.merge(latencies));
@@ -102,7 +102,7 @@ impl<T> Outcome<T> {
         self.operations = merged.count();
     }
 
-    /// Takes what `run` knows at the end.
+    /// Takes over the final state of `run`.
     pub(crate) fn take(&mut self, run: &Run) {
         self.records_after = run.inserts.inserted();
         (self.errors, self.first_errors) = run.errors();

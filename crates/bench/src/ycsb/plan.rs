@@ -1,4 +1,4 @@
-//! What a run is asked to be, whatever its records lie in.
+//! Parameters of a run, independent of how its records are stored.
 
 use super::error::{Result, YcsbError};
 use rackweave_base::{Instant, NodeId};
@@ -6,14 +6,14 @@ use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
-/// The operations of a run, and who does them.
+/// The operations of a run, and the threads that execute them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
     /// The workload.
     pub ycsb: YcsbOptions,
     /// Worker threads of each node that has workers.
     pub threads: u16,
-    /// Operations of each thread under way at a time.
+    /// Concurrent operations of each thread.
     pub depth: u16,
     /// Operations per second of all threads together, at times of a Poisson process; none: each
     /// operation begins when another has ended.
@@ -32,8 +32,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Checks that it can be run on a table that takes so many operations of a thread at a time;
-    /// `depths` says so.
+    /// Checks that a table can run this, if it accepts `depth_max` operations of a thread at a
+    /// time; `depths` is that limit in words.
     pub(crate) fn check(&self, depth_max: u64, depths: &'static str) -> Result<()> {
         self.ycsb.validate()?;
         let (threads, range) = (self.threads.into(), "1 to 64 per node are possible");
@@ -43,8 +43,8 @@ impl Load {
         Ok(())
     }
 
-    /// When the operations of worker `worker` of `workers` begin that starts at `began`, if that
-    /// does not depend on when others end.
+    /// The times at which the operations of worker `worker` of `workers` begin, if these do not
+    /// depend on when others end. The worker starts at `began`.
     pub(crate) fn schedule(
         &self,
         worker: u32,
@@ -58,7 +58,7 @@ impl Load {
         Ok(self.rate.map(schedule).transpose()?)
     }
 
-    /// The operations of worker `worker` of `workers`.
+    /// The number of operations of worker `worker` of `workers`.
     pub(crate) fn share_of(&self, worker: u32, workers: u32) -> u64 {
         let (operations, workers) = (self.ycsb.operations, u64::from(workers.max(1)));
         operations / workers + u64::from(u64::from(worker) < operations % workers)
@@ -82,25 +82,25 @@ pub(crate) fn in_range(
     }
 }
 
-/// What to run, and on what. `O` are the options of the table.
+/// A run and its rack. `O` are the options of the table.
 #[derive(Debug)]
 pub struct Job<O> {
-    /// The rack, before there is a table in it.
+    /// The rack, before a table is set up in it.
     pub config: RackConfig,
     /// Its nodes.
     pub nodes: Nodes,
-    /// What to do.
+    /// The options of the run.
     pub options: O,
 }
 
-/// The nodes of a rack as a run uses them.
+/// The roles of a rack's nodes in a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nodes {
-    /// Those with workers.
+    /// The nodes with workers.
     pub compute: Vec<NodeId>,
-    /// The one with the NVMe target, or the first endpoint of an index.
+    /// The node with the NVMe target, or the first endpoint of an index.
     pub storage: NodeId,
-    /// The one whose memory has the entries of pages that the switch does not index.
+    /// The node whose memory has the entries of pages that the switch does not index.
     pub memory: Option<NodeId>,
     /// The second endpoint of an index.
     pub dpu: Option<NodeId>,
@@ -117,8 +117,8 @@ impl Nodes {
             .collect()
     }
 
-    /// The nodes of a configuration: all compute nodes, and the first of the other kinds. Nothing
-    /// if there is no compute or storage node.
+    /// The nodes of a configuration: all compute nodes, and the first of each other kind. None if
+    /// there is no compute node or no storage node.
     pub fn of(config: &RackConfig) -> Option<Self> {
         let first = |role| config.nodes_of(role).first().copied();
         let compute = config.nodes_of(Role::Compute);

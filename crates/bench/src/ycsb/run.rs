@@ -1,4 +1,4 @@
-//! What all workers of a run share: which versions may be seen, what was wrong, whether it goes on.
+//! State shared by all workers of a run: visible versions, errors, whether it continues.
 
 use super::error::RunError;
 use super::plan::Load;
@@ -7,13 +7,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_workload::ycsb::{Expectations, Floor, InsertCounter, verify_record};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Records whose versions are remembered; of more, every n-th.
+/// Number of records whose versions are remembered; if there are more, every n-th is.
 const REMEMBERED_MAX: u64 = 1 << 22;
 
-/// Verification errors that are kept; the others are counted.
+/// Number of verification errors that are kept; further ones are only counted.
 const KEPT: usize = 8;
 
-/// A read that was not what it should be.
+/// A read that returned something wrong.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct VerificationError {
     /// The record.
@@ -25,14 +25,14 @@ pub struct VerificationError {
     pub reason: String,
 }
 
-/// What all workers of a run share.
+/// State shared by all workers of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// What was asked for.
+    /// The requested operations.
     pub load: Load,
-    /// Which versions readers may see. Runs over the same records one after another share it.
+    /// The versions that readers may see. Successive runs over the same records share it.
     pub expectations: Arc<Expectations>,
-    /// How many records there are.
+    /// The number of records.
     pub inserts: Arc<InsertCounter>,
     /// Operations that have ended.
     pub ended: AtomicU64,
@@ -43,14 +43,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run over so many records, all in version 0, of `records_max` that there may come to be.
+    /// A run over `records` records, all in version 0, which may grow to `records_max`.
     pub fn new(load: Load, records: u64, records_max: u64) -> Self {
         let expectations = Expectations::new(records_max, REMEMBERED_MAX);
         let inserts = InsertCounter::new(records, records_max);
         Self::over(load, Arc::new(expectations), Arc::new(inserts))
     }
 
-    /// A run over the records that this one leaves.
+    /// Another run over the records that this one leaves.
     pub fn again(&self, load: Load) -> Self {
         Self::over(
             load,
@@ -72,24 +72,24 @@ impl Run {
         }
     }
 
-    /// Has all workers begin nothing new.
+    /// Makes all workers begin no new operation.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing new is to begin.
+    /// Whether no new operation is to begin.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Says how far the run has come; false if the user wants an end.
+    /// Reports the progress of the run; false if the user wants to stop.
     pub(crate) fn report(&self, progress: Progress<'_>) -> bool {
         let all = self.load.ycsb.operations.max(1);
         let ended = self.ended.load(Ordering::Relaxed);
         progress(Phase::Run, ended as f64 / all as f64)
     }
 
-    /// Something was not what it should be.
+    /// Records a verification error.
     pub fn note(&self, key: u64, page: Option<u64>, reason: impl ToString) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         let mut first = lock(&self.first_errors);
@@ -99,39 +99,39 @@ impl Run {
         }
     }
 
-    /// Notes what is wrong, if anything.
+    /// Records a verification error if there is one.
     pub(crate) fn check<E: ToString>(&self, key: u64, page: Option<u64>, checked: Result<(), E>) {
         if let Err(error) = checked {
             self.note(key, page, error);
         }
     }
 
-    /// It cannot go on.
+    /// Ends the run, which cannot continue.
     pub fn fail(&self, error: impl Into<RunError>) {
         lock(&self.failure).get_or_insert(error.into());
         self.stop();
     }
 
-    /// How many things were not what they should be, and the first of them.
+    /// The number of verification errors, and the first of them.
     pub fn errors(&self) -> (u64, Vec<VerificationError>) {
         let first = lock(&self.first_errors).clone();
         (self.errors.load(Ordering::Relaxed), first)
     }
 
-    /// Why it ended early, if it did.
+    /// Why the run ended early, if it did.
     pub fn failure(&self) -> Option<RunError> {
         *lock(&self.failure)
     }
 
-    /// Verifies what was read of a record: every byte, and that this version may be seen by who
-    /// knew `floor` before. The version, if the record is whole.
+    /// Verifies a record that was read: every byte, and that a reader that knew `floor` before may
+    /// see this version. Returns the version if the record is intact.
     pub fn verify(&self, key: u64, page: Option<u64>, bytes: &[u8], floor: Floor) -> Option<u64> {
         let version = self.whole(key, page, bytes)?;
         self.check(key, page, self.expectations.after_read(key, version, floor));
         Some(version)
     }
 
-    /// Verifies every byte of a record; its version if it is whole.
+    /// Verifies every byte of a record. Returns its version if the record is intact.
     pub fn whole(&self, key: u64, page: Option<u64>, bytes: &[u8]) -> Option<u64> {
         let (len, expected) = (bytes.len(), self.load.ycsb.record_size as usize);
         if len != expected {

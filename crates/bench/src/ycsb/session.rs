@@ -1,5 +1,5 @@
-//! The operations of one worker, several under way at a time. Sans-IO: the owner of the session
-//! steps it, and drives its table.
+//! The operations of one worker, several in flight at a time. Sans-IO: the owner of the session
+//! steps it and drives its table.
 
 use super::error::Result;
 use super::latencies::{Kind, Latencies};
@@ -9,26 +9,26 @@ use rackweave_base::{Duration, Instant};
 use rackweave_workload::ycsb::{Generator, InsertError, Operation, PoissonSchedule};
 use std::sync::Arc;
 
-/// How soon to look again for what another worker does.
+/// Poll interval while an operation waits for another worker.
 const LOOK_AGAIN: Duration = Duration::from_micros(5);
 
 /// An operation on a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// What is done.
+    /// The kind of operation.
     pub kind: Kind,
     /// The record, or the first of several.
     pub key: u64,
-    /// How many records it is about, at most.
+    /// The maximum number of records.
     pub length: u32,
-    /// When it began, or was to begin.
+    /// When it began, or was due to begin.
     pub began: Instant,
 }
 
-/// What a step did: what a simulated core is charged for.
+/// What a step did: the input of a simulated core's cost model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stepped {
-    /// Pages that operations got, or requests to an index and answers from it.
+    /// Pages that operations got, or requests to an index and its replies.
     pub handled: u64,
     /// Bytes of records that were verified or written.
     pub bytes: u64,
@@ -44,22 +44,22 @@ impl core::ops::AddAssign for Stepped {
     }
 }
 
-/// One worker's way to the records: takes operations, several at a time, and verifies what they
-/// read.
+/// One worker's access to the records: accepts operations, several at a time, and verifies the
+/// records that they read.
 pub trait Table {
-    /// Begins an operation. One that cannot begin is noted in the run.
+    /// Begins an operation. One that cannot begin is recorded in the run.
     fn begin(&mut self, run: &Run, task: Task, stepped: &mut Stepped);
 
-    /// Advances the operations under way. Those that have ended as they should go to `ended`.
+    /// Advances pending operations. Those that ended successfully are passed to `ended`.
     fn advance(&mut self, run: &Run, stepped: &mut Stepped, ended: impl FnMut(Task));
 
-    /// Does what is left to be done at the end of a step.
+    /// Does the remaining work at the end of a step.
     fn end_step(&mut self, _run: &Run) {}
 
-    /// Operations under way.
+    /// Number of operations in flight.
     fn under_way(&self) -> usize;
 
-    /// Whether an operation waits for what another worker does.
+    /// Whether an operation waits for another worker.
     fn is_waiting(&self) -> bool;
 }
 
@@ -77,7 +77,7 @@ impl Session {
     /// The session of worker `worker` of `workers`, which begins now.
     ///
     /// # Errors
-    /// If the workload or its rate makes no sense.
+    /// If the workload or its rate is invalid.
     pub fn new(run: &Arc<Run>, worker: u32, workers: u32, now: Instant) -> Result<Self> {
         Ok(Self {
             generator: Generator::new(&run.load.ycsb, worker)?,
@@ -88,7 +88,7 @@ impl Session {
         })
     }
 
-    /// What all sessions share.
+    /// The state shared by all sessions.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
@@ -98,24 +98,24 @@ impl Session {
         &self.latencies
     }
 
-    /// Whether all has ended that is to begin.
+    /// Whether all operations of the session have ended.
     pub fn is_done(&self, table: &impl Table) -> bool {
         table.under_way() == 0 && (self.left == 0 || self.run.is_stopped())
     }
 
-    /// When to step again even if the table has nothing new.
+    /// When to step again even if the table has no news.
     pub fn poll_timeout(&self, now: Instant, table: &impl Table) -> Option<Instant> {
         let soon = table.is_waiting().then(|| now + LOOK_AGAIN);
         soon.into_iter().chain(self.due(table)).min()
     }
 
-    /// When the schedule has the next operation begin, if there is a schedule and room.
+    /// When the schedule's next operation begins, if there is a schedule and a free slot.
     pub fn due(&self, table: &impl Table) -> Option<Instant> {
         let due = self.schedule.as_ref().map(PoissonSchedule::due);
         due.filter(|_| self.may_begin(table))
     }
 
-    /// Advances all operations under way, and begins those that may begin.
+    /// Advances all pending operations, and begins those that may begin.
     pub fn step(&mut self, clock: &impl Fn() -> Instant, table: &mut impl Table) -> Stepped {
         let mut stepped = Stepped::default();
         let (run, latencies) = (&self.run, &mut self.latencies);
@@ -145,7 +145,7 @@ impl Session {
         self.left > 0 && table.under_way() < depth && !self.run.is_stopped()
     }
 
-    /// The next operation; none if it cannot begin now.
+    /// Draws the next operation; none if it cannot begin now.
     fn draw(&mut self, began: Instant) -> Option<Task> {
         let inserts = &self.run.inserts;
         let (kind, key, length) = match self.generator.next(inserts.inserted()) {
@@ -155,7 +155,7 @@ impl Session {
             Operation::Scan { key, length } => (Kind::Scan, key, length),
             Operation::Insert => match inserts.begin() {
                 Ok(key) => (Kind::Insert, key, 1),
-                // Others will have ended soon; the operation that was drawn is drawn again.
+                // Other operations will end soon; the drawn operation is then drawn again.
                 Err(InsertError::TooManyUnderWay { .. }) => return None,
                 Err(error) => {
                     self.run.fail(error);

@@ -14,24 +14,24 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Virtual time between two looks at the user.
+/// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Virtual time in which no operation ends, after which the run has failed: more than anybody waits
-/// for whoever does not answer.
+/// If no operation ends for this much virtual time the run has failed. Longer than any timeout for
+/// a peer that does not answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The shortest time.
+/// The shortest possible time.
 pub(crate) const SOON: Duration = Duration::from_nanos(1);
 
-/// A worker's table, and what it costs a core.
+/// A worker's table, and its cost on a simulated core.
 pub(crate) trait Modelled {
     type Table: Table;
 
     fn table(&self) -> &Self::Table;
 
-    /// Does a step's work and charges for it. Returns what comes next, unless there is nothing to
-    /// be done at the moment.
+    /// Does a step's work and charges for it. Returns the next step, or none if there is nothing to
+    /// do at the moment.
     fn step(&mut self, session: &mut Session, context: &mut Context<'_>) -> Option<Step>;
 
     /// When the table wants another step.
@@ -39,7 +39,8 @@ pub(crate) trait Modelled {
         None
     }
 
-    /// Does what comes behind the worker's operations; so many workers have not ended theirs.
+    /// Does the work that follows the worker's operations; `_operating` workers still have
+    /// operations.
     fn wind_up(&mut self, _now: Instant, _run: &Run, _operating: usize) -> Step {
         Step::Done
     }
@@ -95,7 +96,7 @@ pub(crate) fn wait(now: Instant, due: Option<Instant>) -> Step {
     }
 }
 
-/// What loading bytes takes a core that lie one behind the other.
+/// The time a core needs to load contiguous bytes.
 pub(crate) fn loading(cpu: &CpuModel, bytes: u64) -> Duration {
     let lines = bytes.div_ceil(devices::HOST_LINE_BYTES);
     let nanos = lines * cpu.memory_latency.as_nanos() / devices::HOST_LINES_IN_FLIGHT;
@@ -103,7 +104,7 @@ pub(crate) fn loading(cpu: &CpuModel, bytes: u64) -> Duration {
 }
 
 impl<M: Modelled + 'static> Workers<M> {
-    /// None of `count` yet.
+    /// No workers yet, of `count`.
     pub fn new(count: u32) -> Self {
         Self {
             all: Vec::new(),
@@ -132,8 +133,9 @@ impl<M: Modelled + 'static> Workers<M> {
         Ok(())
     }
 
-    /// Runs until all is done, and takes what the workers have measured; `tend` is called now and
-    /// then meanwhile. If the user wants an end and nothing ends for `grace`, it goes without.
+    /// Runs until all workers are done and collects their measurements; `tend` is called
+    /// periodically meanwhile. If the user wants to stop and nothing ends for `grace`, it returns
+    /// unfinished.
     pub fn operate<C>(
         &self,
         rack: &mut SimulatedRack,
@@ -184,7 +186,7 @@ impl<M: Modelled + 'static> Workers<M> {
     }
 }
 
-/// Where the time of nodes' cores went.
+/// Where the time of the nodes' cores went.
 pub(crate) fn time(rack: &SimulatedRack, who: &'static str, nodes: &[NodeId]) -> TimeShare {
     let mut sum = CpuReport::default();
     for report in nodes.iter().filter_map(|&node| rack.cpu_report(node)) {

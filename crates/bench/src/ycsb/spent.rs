@@ -1,11 +1,11 @@
-//! Where the time of real threads goes.
+//! Measures where the time of real threads goes.
 
 use super::outcome::TimeShare;
 use rackweave_base::Instant;
 use rackweave_rack::Node;
 use rackweave_verbs::Progress as _;
 
-/// One round of a thread in so many is measured: reading the clock takes time.
+/// One in this many rounds of a thread is measured, because reading the clock takes time.
 const MEASURED_EVERY: u32 = 16;
 
 /// Where a thread's time went, in nanoseconds.
@@ -20,16 +20,16 @@ pub(crate) struct Spent {
     pub all: u64,
 }
 
-/// A round of a thread: first it computes, then it carries.
+/// A round of a thread: it first computes, then communicates.
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
-    /// If it is measured.
+    /// Present if the round is measured.
     began: Option<Instant>,
     computed: Option<Instant>,
 }
 
 impl Round {
-    /// What is done from now on is carrying.
+    /// Marks the end of computing; the rest of the round is communication.
     pub fn computed(&mut self, node: &Node) {
         if self.began.is_some() {
             self.computed = Some(node.now());
@@ -48,7 +48,7 @@ impl Spent {
         }
     }
 
-    /// Ends a round. One that found nothing was waiting.
+    /// Ends a round. A round without progress counts as waiting.
     pub fn end(&mut self, node: &Node, round: Round, moved: bool) {
         if let Some(began) = round.began.filter(|_| moved) {
             let now = node.now();
@@ -58,7 +58,7 @@ impl Spent {
         }
     }
 
-    /// Rests if nothing has moved; rounds without anything so far.
+    /// Rests if nothing progressed; `idle_rounds` is the number of such rounds so far.
     pub fn rest(&mut self, node: &Node, moved: bool, idle_rounds: u32) -> u32 {
         if moved {
             return 0;
@@ -70,7 +70,7 @@ impl Spent {
     }
 }
 
-/// Adds up where the time of threads went, if there are any.
+/// Adds up where the time of the threads went, if there are any.
 pub(crate) fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
     let mut sum = Spent::default();
     let mut count = 0;
@@ -83,7 +83,7 @@ pub(crate) fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) ->
     }
     let waiting = sum.waiting as f64 / sum.all.max(1) as f64;
     let measured = sum.compute + sum.communication;
-    // Local threads have nothing to carry and are not measured.
+    // Local threads do not communicate and are not measured.
     let compute = match measured {
         0 => 1.0,
         _ => sum.compute as f64 / measured as f64,

@@ -1,5 +1,5 @@
-//! The campaigns of all simulated systems, one after the other, and one verdict. Racks of processes
-//! are not among them: their seeds take seconds each.
+//! The campaigns of all simulated systems, one after another, with one verdict. Racks of processes
+//! are not included: their seeds take seconds each.
 
 use super::args::ChaosArgs;
 use super::report::CampaignReport;
@@ -16,11 +16,11 @@ use std::fmt;
 /// The name on the command line.
 pub const NAME: &str = "all";
 
-/// All campaigns. An index has two: clients that read as their seeds say, and clients that are all
-/// led by switches, which is where most can go wrong.
+/// All campaigns. An index has two: in one, seeds choose how clients read; in the other, switches
+/// lead all clients, which has the most failure modes.
 ///
 /// # Errors
-/// If something is settled that only one system knows.
+/// If an option is given that applies to one system only.
 pub fn attacks(args: &ChaosArgs) -> Result<Vec<Attack>, CliError> {
     if args.access.is_some() {
         return Err(CliError::usage(
@@ -41,7 +41,7 @@ pub fn attacks(args: &ChaosArgs) -> Result<Vec<Attack>, CliError> {
     Ok(attacks)
 }
 
-/// Prints what all campaigns found.
+/// Prints the results of all campaigns.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -59,13 +59,13 @@ pub fn conclude(campaigns: Vec<CampaignReport>, globals: &Globals) -> Result<Ver
     Ok(Verdict::of(report.verified))
 }
 
-/// What all campaigns found.
+/// The results of all campaigns.
 #[derive(Serialize)]
 struct AllReport {
     system: &'static str,
-    /// Asked for, of all campaigns together.
+    /// Requested seeds of all campaigns together.
     seeds: u64,
-    /// Fewer after an interruption.
+    /// Seeds run; fewer after an interruption.
     seeds_run: u64,
     violations: u64,
     seeds_stuck: u64,
@@ -75,7 +75,7 @@ struct AllReport {
 
 impl fmt::Display for AllReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A campaign that failed is told in full, with the commands that repeat it.
+        // A failed campaign is reported in full, with the commands that reproduce it.
         for failed in self.campaigns.iter().filter(|one| one.seeds_failed > 0) {
             writeln!(f, "{failed}\n")?;
         }

@@ -1,4 +1,4 @@
-//! The command `chaos`: simulated seeds side by side on all cores, each judged on its own; several
+//! The command `chaos`: simulated seeds in parallel on all cores, each judged on its own; several
 //! campaigns in turn in [`all`], racks of processes in [`hosted`].
 
 mod all;
@@ -22,9 +22,9 @@ const SEEDS: u64 = 100;
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such system, or standard output cannot be written.
+/// If the system does not exist, or standard output cannot be written.
 pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    // A configuration without processes says nothing to campaigns.
+    // A configuration without processes does not affect campaigns.
     let template = globals.hosted(&RackArgs::default())?;
     let name = match (&args.system, &template) {
         (Some(name), _) => name.as_str(),
@@ -48,7 +48,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .map_or_else(pool::cores, usize::from)
         .min((seeds.end - seeds.start) as usize)
         .max(1);
-    // A panic under test is a violation and is reported as one, not in the middle of the output.
+    // A panic under test is reported as a violation, not in the middle of the output.
     let usual_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let reports = attacks
@@ -64,7 +64,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     result
 }
 
-/// The seeds that the user says, from the first on; without a number, so many.
+/// The requested seeds, from the first one on; `default` is their number if none is given.
 fn seeds(args: &ChaosArgs, default: u64, globals: &Globals) -> Result<Range<u64>, CliError> {
     let first = globals.args.seed.unwrap_or(0);
     let end = first.checked_add(args.seeds.unwrap_or(default));
@@ -87,13 +87,13 @@ fn print_each(
     Ok(Verdict::of(verified))
 }
 
-/// A campaign: what it attacks, and what is settled for all of its seeds.
+/// A campaign: the attacked system, and options for all of its seeds.
 struct Attack {
     system: System,
     options: Options,
 }
 
-/// What is settled for all seeds.
+/// Options that apply to all seeds.
 fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
     let Some(name) = &args.access else {
         return Ok(Options::default());

@@ -1,4 +1,4 @@
-//! What a campaign found.
+//! Results of a campaign.
 
 use crate::report::{Text, object};
 use rackweave_chaos::System::{Flows, Index, Messaging, Pages, Sequencer};
@@ -7,17 +7,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Failed seeds reported in full; the others are only counted.
+/// Maximum number of failed seeds in a report; further ones are only counted.
 const FAILURES_MAX: usize = 20;
 
-/// Violations of one seed reported in full.
+/// Maximum number of violations of one seed in a report.
 const VIOLATIONS_MAX: usize = 5;
 
-/// What seeds count, by the names of the report: the system of whose seeds alone, and how many.
-/// Those of one name are added up.
+/// A counter of seeds: its name in the report, the only system that has it, and its value. Counters
+/// with one name are added up.
 type Counter = (&'static str, Option<System>, fn(&SeedReport) -> u64);
 
-/// Those of one system with the most telling ones first.
+/// The counters of a system are in order of significance.
 const COUNTERS: [Counter; 39] = [
     ("items_pushed", Some(Flows), |seed| seed.pushed),
     ("items_popped", Some(Flows), |seed| seed.popped),
@@ -68,33 +68,33 @@ const COUNTERS: [Counter; 39] = [
     ("events", None, |seed| seed.events),
 ];
 
-/// What all seeds did together.
+/// The results of all seeds.
 #[derive(Serialize)]
 pub struct CampaignReport {
     pub system: &'static str,
-    /// How the clients of an index read; null: as their seeds say.
+    /// How the clients of an index read; null: as their seeds choose.
     pub access: Option<&'static str>,
     pub first_seed: u64,
-    /// Seeds asked for.
+    /// Requested seeds.
     pub seeds: u64,
     /// Seeds run: fewer after an interruption, or after a failure with `--fail-fast`.
     pub seeds_run: u64,
-    /// Whether all seeds were run and came to their end without a violation.
+    /// Whether all seeds were run and completed without a violation.
     pub verified: bool,
-    /// Seeds with violations, and those that were stuck.
+    /// Seeds with violations, and stuck seeds.
     pub seeds_failed: u64,
     pub violations: u64,
-    /// Seeds that did not come to their end, be it without any other violation.
+    /// Stuck seeds, even if they have no other violation.
     pub seeds_stuck: u64,
     /// By the names of [`COUNTERS`].
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
-    /// Answers to queries of an index by the level of the tree node (0: a leaf, 7: that or more).
+    /// Replies to queries of an index by the level of the tree node (0: a leaf, 7: that or more).
     pub queries_led: [u64; 8],
-    /// Rogues of messaging by what they were found out for.
+    /// Misbehaving messaging peers by the violation that was detected.
     pub rogues_caught: BTreeMap<String, u64>,
     pub virtual_seconds: f64,
-    /// Of all seeds; the same seeds give the same hash.
+    /// Hash over all seeds; the same seeds give the same hash.
     pub trace_hash: String,
     pub failures: Vec<Failure>,
     #[serde(skip)]
@@ -111,10 +111,10 @@ pub struct Failure {
     pub seed: u64,
     pub plan: String,
     pub violations: Vec<String>,
-    /// Where it did not come to its end (`stuck`), or what its processes said (`last_words`).
+    /// Where it was stuck (`stuck`), or the last output of its processes (`last_words`).
     #[serde(flatten)]
     pub more: BTreeMap<&'static str, Vec<String>>,
-    /// The command that repeats it.
+    /// The command that reproduces it.
     pub replay: String,
 }
 
@@ -158,7 +158,7 @@ impl CampaignReport {
         }
     }
 
-    /// Adds one seed. The order does not matter: threads finish as they like.
+    /// Adds one seed. The order does not matter, because threads finish in any order.
     pub fn add(&mut self, system: System, seed: SeedReport) {
         self.seeds_run += 1;
         self.violations += seed.violations.len() as u64;
@@ -199,7 +199,7 @@ impl CampaignReport {
         self.failures.truncate(FAILURES_MAX);
     }
 
-    /// What was attacked, and how its clients read if that was settled.
+    /// The attacked system, and how its clients read if that was set.
     pub fn name(&self) -> String {
         match self.options.access {
             Some(access) => format!("{} {}", self.system, access.name()),
@@ -207,23 +207,23 @@ impl CampaignReport {
         }
     }
 
-    /// What only this system counts, the most telling first.
+    /// The counters that only this system has, in order of significance.
     pub fn of_system(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let own = COUNTERS.iter().filter(|(_, of, _)| *of == Some(self.of));
         own.map(|(name, ..)| (*name, self.counts[name]))
     }
 
-    /// All seeds have been added.
+    /// To be called after all seeds have been added.
     pub fn conclude(&mut self) {
         self.verified = self.seeds_run == self.seeds && self.seeds_failed == 0;
         self.trace_hash = format!("{:016x}", self.hash);
-        // Sums of floats depend on the order of threads in the last digits.
+        // The last digits of a floating-point sum depend on the order of threads.
         self.virtual_seconds = (self.virtual_seconds * 1e6).round() / 1e6;
     }
 }
 
 impl fmt::Display for CampaignReport {
-    /// Without what other systems count.
+    /// Omits the counters of other systems.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut found = object(self);
         let is_told = |name: &String| {

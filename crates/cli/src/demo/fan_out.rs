@@ -1,8 +1,8 @@
-//! What comes after the shuffle on the same rack: line items balanced over consumers, one of which
-//! is slow, and orders replicated to all of them.
+//! The runs after the shuffle on the same rack: line items balanced over consumers, one of which is
+//! slow, and orders replicated to all of them.
 //!
-//! The rows are those that the storage workers have pushed before. `run` runs the workers; here is
-//! what it all comes to.
+//! The rows are those that the storage workers have pushed before. `run` runs the workers; this
+//! module evaluates their results.
 
 use super::Plan;
 use super::report::DemoReport;
@@ -17,11 +17,11 @@ use rackweave_workload::tpch::{
 };
 use serde_json::json;
 
-/// Items that a ring holds, so that what waits in rings is little beside what flows; large items
-/// are fewer.
+/// Items of a ring, so that queued items are few compared with the flow; a ring holds fewer large
+/// items.
 const ITEMS: u32 = 16;
 
-/// Bytes of a ring beyond which it holds four items only.
+/// Bytes of a ring beyond which it holds only four items.
 const RING_MAX: u32 = 4 << 20;
 
 /// The workers of a run.
@@ -33,7 +33,7 @@ pub struct Workers<S, T> {
 /// Encoded rows, by the worker that pushes them.
 pub type Rows = Vec<Vec<u8>>;
 
-/// What a worker at the end of a run found.
+/// The results of the workers at one end of a run.
 pub type FoundBy<T> = Result<Vec<T>, String>;
 
 /// The rows that the storage workers pushed: orders and line items of each.
@@ -51,7 +51,7 @@ pub fn rows_of<'a>(
 }
 
 impl Plan {
-    /// The consumers of both runs: one on each compute node, but two at least.
+    /// The consumers of both runs: one on each compute node, but at least two.
     pub(super) fn fan_out_consumers(&self) -> Vec<NodeId> {
         let times = if self.compute.len() == 1 { 2 } else { 1 };
         self.compute.repeat(times)
@@ -73,8 +73,7 @@ impl Plan {
     }
 }
 
-/// The workers over a flow: a source for the rows of each producer, and a sink for each of so many
-/// consumers.
+/// The workers of a flow: a source for the rows of each producer, and a sink for each consumer.
 ///
 /// # Errors
 /// If a ring does not fit its block.
@@ -99,7 +98,7 @@ pub fn workers<T>(
 }
 
 impl DemoReport {
-    /// Enters the load-balanced run, which took `seconds`.
+    /// Reports the load-balanced run, which took `seconds`.
     pub(super) fn note_balanced(
         &mut self,
         plan: &Plan,
@@ -122,13 +121,13 @@ impl DemoReport {
             "seconds": seconds,
             "gigabytes_per_second": bytes as f64 / 1e9 / seconds.max(1e-9),
             "consumers": shares.map(share).collect::<Vec<_>>(),
-            // Whether the parts are the Q1 of the direct computation; none if that was not made.
+            // Whether the parts equal the Q1 of the direct computation; none if that was not made.
             "verified": null,
         }));
         self.balanced_result = Some(QueryResult::merge(parts));
     }
 
-    /// Enters the replicated run, which took `seconds`.
+    /// Reports the replicated run, which took `seconds`.
     pub(super) fn note_replicated(
         &mut self,
         plan: &Plan,
@@ -154,14 +153,14 @@ impl DemoReport {
             .all(|one| same_rows(&one) && one.order == seen[0].order);
         let replicas = plan.consumer_names().into_iter().zip(&seen);
         let replica = |(node, seen): (String, &RowsDigest)| {
-            // The same for the same rows in the same order.
+            // Equal for the same rows in the same order.
             let checksum = format!("{:016x}", seen.order);
             json!({"node": node, "rows": seen.rows, "checksum": checksum})
         };
         self.replicated = Some(json!({
             "rows": pushed.rows,
             "seconds": seconds,
-            // What each replica got.
+            // The rate of each replica.
             "gigabytes_per_second": bytes as f64 / 1e9 / seconds.max(1e-9),
             "replicas": replicas.map(replica).collect::<Vec<_>>(),
             "verified": verified,

@@ -19,7 +19,7 @@ use rackweave_workload::tpch::{ComputeResult, RowCounts, expected_rows};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// A storage worker: its node, its job, and where it is met.
+/// A storage worker: its node, its job, and its meeting number.
 type Source = (NodeId, TaskId, u64);
 
 pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError> {
@@ -36,7 +36,7 @@ pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError
     crew.close_flows();
     report.switch_takeovers = Some(crew.takeovers());
     let now = crew.status()?.switch_counters;
-    // Another process has counted from zero.
+    // A new switch process has counted from zero.
     report.switch_counters = match crew.takeovers() {
         0 => difference(now, &before),
         _ => now,
@@ -44,7 +44,7 @@ pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError
     drop(crew);
     let hosted = plan.config.hosted();
     let kinds = plan.config.node.iter().map(|node| node.link_kind(&hosted));
-    // Other links have the kernel copy, or leave this machine.
+    // On other links the kernel copies, or packets leave this machine.
     if kinds.into_iter().all(|kind| kind == LinkKind::SharedMemory) {
         report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
     }
@@ -110,7 +110,7 @@ fn shuffle(
     Ok(())
 }
 
-/// Sets both flows up and starts all workers.
+/// Sets up both flows and starts all workers.
 fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), CliError> {
     let (from, to) = (plan.places(&plan.storage), plan.places(&plan.compute));
     let ends = (&from[..], &to[..]);
@@ -145,7 +145,7 @@ fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), Cli
     Ok((sources, sinks))
 }
 
-/// What was counted since `before`.
+/// The counts since `before`.
 fn difference(now: Counters, before: &Counters) -> Counters {
     let since = |(name, count): (String, u64)| {
         let count = count.saturating_sub(before.get(&name).copied().unwrap_or(0));

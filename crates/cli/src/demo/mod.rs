@@ -1,11 +1,11 @@
 //! The command `demo`: every system on one embedded rack ([`systems`]).
 //!
-//! The first are flows: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
-//! which answer two queries. Checked against a computation of its own over the same rows. Then, on
-//! the same rack, the line items again, balanced over consumers, and the orders, replicated to all.
-//! They run on other racks, too: `run` has them on a rack of this process, on threads in real time
-//! or as actors in virtual time, `hosted` as jobs of nodes that run elsewhere; all fill the same
-//! [`report`].
+//! Flows come first: TPC-H rows from storage nodes, shuffled by the switch to compute nodes, which
+//! answer two queries. The answers are checked against a separate computation over the same rows.
+//! Then, on the same rack, the line items are balanced over consumers, and the orders are
+//! replicated to all. Flows also run on other racks: `run` on a rack of this process, on threads in
+//! real time or as actors in virtual time, `hosted` as jobs of nodes in other processes; all fill
+//! the same [`report`].
 
 pub mod args;
 mod fan_out;
@@ -32,19 +32,19 @@ use rackweave_workload::tpch::{
 };
 use systems::SystemName;
 
-/// Bytes of an item if the user does not say otherwise: half a thousand rows.
+/// Default bytes of an item: half a thousand rows.
 const ITEM_BYTES: u32 = 32 << 10;
 
-/// The scale factor if the user does not say otherwise: that of which the specification publishes
-/// an answer. Models and processes take longer for a row.
+/// Default scale factor: the one whose answer the specification publishes. It is smaller for models
+/// and processes, which take longer per row.
 const SCALE_FACTOR: f64 = 1.0;
 const SCALE_FACTOR_ELSEWHERE: f64 = 0.1;
 
-/// What a rack that is not embedded leaves out.
+/// What a rack that is not embedded omits.
 const OTHER_SYSTEMS: &str =
     "pages, tree, messaging and sequencer: the demo runs them on an embedded rack alone";
 
-/// What the demo is to do, checked.
+/// The checked parameters of the demo.
 struct Plan {
     config: RackConfig,
     scale: ScaleFactor,
@@ -66,7 +66,7 @@ struct Flows {
 /// Runs the command.
 ///
 /// # Errors
-/// If the arguments or the configuration make no sense, or the rack cannot do what is asked.
+/// If the arguments or the configuration are invalid, or the rack cannot do what is requested.
 pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
     let plan = plan(args, &mode, globals)?;
@@ -94,7 +94,7 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::of(report.verified))
 }
 
-/// Refuses what only an embedded rack runs.
+/// Refuses options that only an embedded rack supports.
 fn flows_alone(args: &DemoArgs) -> Result<(), CliError> {
     match args.systems.iter().find(|&&name| name != SystemName::Flows) {
         None => Ok(()),
@@ -139,7 +139,7 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliErro
             1 << 24
         )));
     }
-    // The testbed's nodes have cores to spare, this machine has not.
+    // The testbed's nodes have spare cores, this machine has none.
     let (workers, ring_bytes) = if args.simulated {
         (4, 512 << 10)
     } else {
@@ -158,7 +158,7 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliErro
 }
 
 impl Plan {
-    /// The node of each storage worker, or each compute worker.
+    /// The node of each storage worker, or of each compute worker.
     fn places(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         nodes
             .iter()
@@ -210,7 +210,7 @@ impl Flows {
         self.lineitem.close();
     }
 
-    /// Why one was broken off, in words.
+    /// Why flows were aborted, in words.
     fn problems(&self) -> Vec<String> {
         let states = [&self.orders, &self.lineitem].map(Flow::state);
         let problem = |state| match state {
@@ -221,7 +221,7 @@ impl Flows {
     }
 }
 
-/// The answers without rack and flows.
+/// The answers, computed without rack and flows.
 fn reference(plan: &Plan, globals: &Globals) -> QueryResult {
     let lines = expected_rows(plan.scale).lineitem;
     let mut progress = Progress::new(globals, "checking against a direct computation");
@@ -234,5 +234,5 @@ fn reference(plan: &Plan, globals: &Globals) -> QueryResult {
     reference.into_result()
 }
 
-/// What the workers found, or why they found nothing.
+/// The workers' results, or why there are none.
 type Found = Result<Vec<ComputeResult>, String>;

@@ -1,4 +1,4 @@
-//! What the demo found.
+//! Results of the demo.
 
 use super::systems::SystemReport;
 use super::{Found, Plan};
@@ -23,9 +23,9 @@ pub struct DemoReport {
     pub scale_factor: f64,
     pub item_size: u32,
     pub driver_threads: Option<usize>,
-    /// How often another switch process took the flows of a hosted rack over.
+    /// How often another switch process took over the flows of a hosted rack.
     pub switch_takeovers: Option<u32>,
-    /// What each node did.
+    /// The activity of each node.
     pub nodes: Vec<Value>,
     pub rows_orders: u64,
     pub rows_lineitem: u64,
@@ -43,28 +43,28 @@ pub struct DemoReport {
     pub trace_hash: Option<String>,
     pub q1: Vec<Value>,
     pub join: Vec<Value>,
-    /// The same numbers on every run over the same rows.
+    /// Equal on every run over the same rows.
     pub result_checksum: Option<String>,
-    /// Whether Q1 is what the TPC-H specification publishes; only at scale factor 1.
+    /// Whether Q1 equals the answer published in the TPC-H specification; only at scale factor 1.
     pub matches_published_q1: Option<bool>,
     /// Q1 once more, over a load-balanced flow.
     pub balanced: Option<Value>,
     /// The orders at every consumer of a replicated flow.
     pub replicated: Option<Value>,
-    /// Runs that this kind of rack cannot do, in words.
+    /// Runs that this kind of rack does not support, in words.
     pub left_out: Vec<&'static str>,
     pub switch_counters: BTreeMap<String, u64>,
     /// Packets and bytes of the capture file.
     pub capture: Option<Value>,
-    /// Every system that ran, in their order.
+    /// Every system that ran, in order.
     pub systems: Vec<SystemReport>,
-    /// Settings that the demo added to the configuration so that all systems have room, by name.
+    /// Settings that the demo added to the configuration so that all systems fit, by name.
     pub added: BTreeMap<String, Value>,
     /// Real seconds of all systems together; zero where only flows run.
     pub seconds: f64,
-    /// Whether the user ended it early.
+    /// Whether the user stopped it early.
     pub interrupted: bool,
-    /// Everything that went wrong, in words.
+    /// All problems, in words.
     pub problems: Vec<String>,
     pub verified: bool,
     #[serde(skip)]
@@ -73,7 +73,7 @@ pub struct DemoReport {
     pub balanced_result: Option<QueryResult>,
 }
 
-/// Hundredths as a decimal, exactly: JSON numbers have no room for so many digits.
+/// Hundredths as an exact decimal: JSON numbers cannot hold so many digits.
 fn decimal(hundredths: i128) -> String {
     let sign = if hundredths < 0 { "-" } else { "" };
     let digits = hundredths.unsigned_abs();
@@ -119,7 +119,7 @@ impl DemoReport {
         }
     }
 
-    /// Notes what went wrong at storage workers.
+    /// Records problems of storage workers.
     pub fn note_problems<'a>(&mut self, storage: impl IntoIterator<Item = &'a StorageWorker>) {
         for worker in storage {
             if let Some(error) = worker.error() {
@@ -128,7 +128,7 @@ impl DemoReport {
         }
     }
 
-    /// Counts what reached the compute nodes.
+    /// Counts the rows that reached the compute nodes.
     pub fn fill_rows(&mut self, found: &Found) {
         if let Ok(parts) = found {
             for part in parts {
@@ -140,8 +140,8 @@ impl DemoReport {
         self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.shuffle_seconds.max(1e-9);
     }
 
-    /// Says what each node did; `pushed` has the rows of each storage worker, `more` says what only
-    /// some racks know of a node.
+    /// Reports the activity of each node; `pushed` has the rows of each storage worker, `more` adds
+    /// what only some racks know about a node.
     pub fn fill_nodes(
         &mut self,
         plan: &Plan,
@@ -199,13 +199,13 @@ impl DemoReport {
         }
     }
 
-    /// Notes the counters of switch 0 that are not zero.
+    /// Records the counters of switch 0 that are not zero.
     pub fn fill_counters(&mut self, counters: &Counters) {
         let some = counters.iter().filter(|&(_, count)| count > 0);
         self.switch_counters = some.map(|(name, count)| (name.into(), count)).collect();
     }
 
-    /// Enters a system that has ended. Its problems are the demo's; those of flows are there.
+    /// Adds a system that has ended. Its problems become the demo's; those of flows already are.
     pub fn enter(&mut self, system: SystemReport) {
         for problem in &system.problems {
             let named = format!("{}: {problem}", system.name.name());
@@ -222,7 +222,7 @@ impl DemoReport {
         self.verified = all && self.problems.is_empty() && !self.interrupted;
     }
 
-    /// A capture was made.
+    /// Records that a capture was made.
     pub fn note_capture(&mut self, CaptureReport { packets, bytes, .. }: CaptureReport) {
         self.capture = Some(json!({"packets": packets, "bytes": bytes}));
     }
@@ -233,7 +233,7 @@ impl DemoReport {
         self.ratio_to_memcpy = Some(self.gigabytes_per_second / memcpy);
     }
 
-    /// Compares with the direct computation, and with the specification where that has an answer.
+    /// Compares with the direct computation, and with the specification where it has an answer.
     pub fn judge(&mut self, reference: &QueryResult, scale: ScaleFactor) {
         let Some(result) = &self.result else { return };
         if result != reference {

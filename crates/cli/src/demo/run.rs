@@ -27,13 +27,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Virtual time between two looks at the user.
+/// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Virtual time without a row moved after which the demo gives up.
+/// Virtual time without progress after which the demo gives up.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
-/// Runs it on a simulated rack of its own.
+/// Runs the flows on their own simulated rack.
 pub(super) fn simulated(
     plan: &Plan,
     capture: Option<&Path>,
@@ -54,7 +54,7 @@ pub(super) fn simulated(
     Ok(report)
 }
 
-/// Runs it on a rack that has room for its flows, and fills `report`.
+/// Runs the flows on a rack that is large enough, and fills `report`.
 pub(super) fn run(
     rack: &mut OwnRack,
     plan: &Plan,
@@ -115,7 +115,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Every storage worker makes its rows, all at once.
+/// Makes all storage workers generate their rows concurrently.
 fn generate(storage: &mut [StorageWorker], globals: &Globals) {
     let rows = storage.iter().map(|worker| worker.expected_rows().total());
     let expected: u64 = rows.sum();
@@ -139,8 +139,8 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
     });
 }
 
-/// All workers at once, until they are done or one fails; the sources come back, and what the sinks
-/// found.
+/// Runs all workers concurrently, until they are done or one fails; returns the sources, and the
+/// results of the sinks.
 fn work_all<S: Send + 'static, T: Send + 'static, F>(
     rack: &mut OwnRack,
     (from, to): (Vec<NodeId>, Vec<NodeId>),
@@ -213,7 +213,7 @@ fn fan_out(
     Ok(())
 }
 
-/// All workers at once. What consumers found, and how long it took.
+/// Runs all workers concurrently. Returns the consumers' results, and how long it took.
 fn spread<T: Send + 'static, F>(
     rack: &mut OwnRack,
     plan: &Plan,
@@ -224,7 +224,7 @@ fn spread<T: Send + 'static, F>(
 ) -> (FoundBy<F>, f64) {
     let ends = (plan.places(&plan.storage), plan.fan_out_consumers());
     let began = rack.now();
-    // A worker that has given up says why itself.
+    // A worker that has given up reports why itself.
     let (_, found, _) = work_all(rack, ends, workers, found_by, globals, &mut |_, _| {});
     if found.is_err() {
         flow.close();
@@ -232,7 +232,7 @@ fn spread<T: Send + 'static, F>(
     (found, (rack.now() - began).as_secs_f64())
 }
 
-/// What the link and the cores of a simulated node did.
+/// The activity of the link and the cores of a simulated node.
 fn links(rack: &SimulatedRack, node: NodeId, span: Duration) -> Map<String, Value> {
     let used = |direction: &DirectionReport| {
         let (link, faults) = (&direction.link, &direction.faults);

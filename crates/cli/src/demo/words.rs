@@ -1,4 +1,4 @@
-//! What the demo found, as text.
+//! Results of the demo, as text.
 
 use super::report::DemoReport;
 use super::systems::table;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt;
 
 impl fmt::Display for DemoReport {
-    /// On a rack where several systems ran, what flows found was told when they ended.
+    /// If several systems ran, the results of flows were already printed when they ended.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.mode != EMBEDDED {
             return write!(f, "{}verified: {}", self.flows(), self.verified);
@@ -28,13 +28,13 @@ impl fmt::Display for DemoReport {
 }
 
 impl DemoReport {
-    /// What flows found, before the report is at its end.
+    /// The results of flows, before the report is complete.
     pub fn flows_in_words(&mut self, counters: &Counters) -> String {
         self.fill_counters(counters);
         self.flows()
     }
 
-    /// What flows found. The answers are narrow enough for a terminal; the JSON form has every
+    /// The results of flows. The answers are narrow enough for a terminal; the JSON form has every
     /// column.
     fn flows(&self) -> String {
         const LATER: [&str; 5] = ["systems", "added", "seconds", "interrupted", "verified"];
@@ -51,7 +51,7 @@ impl DemoReport {
             })
         };
         let told = |(key, value): (String, Value)| match &*key {
-            // A hosted rack draws its numbers from the system.
+            // A hosted rack takes its random numbers from the system.
             "seed" if self.mode == HOSTED => None,
             "q1" => Some((Q1.to_owned(), self.q1.iter().map(cells).collect())),
             "join" => Some((JOIN.to_owned(), value)),

@@ -1,14 +1,14 @@
-//! How far several figures have come: a bar for each that runs, and one for all.
+//! Progress of several figures: a bar for each running one, and one for all.
 
 use crate::globals::Globals;
 use crate::progress::{Progress, STEPS, style};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 
-/// The bars of a run, if anybody wants them.
+/// The bars of a run, if they are shown.
 pub struct Bars(Option<(MultiProgress, ProgressBar)>);
 
 impl Bars {
-    /// Bars for so many figures.
+    /// Bars for this many figures.
     pub fn new(globals: &Globals, figures: usize) -> Self {
         if !Progress::is_wanted(globals) {
             return Self(None);
@@ -19,7 +19,7 @@ impl Bars {
         Self(Some((multi, all)))
     }
 
-    /// A figure begins.
+    /// Shows a figure that begins.
     pub fn begin(&self, name: &str) -> Progress {
         let Some((multi, all)) = &self.0 else {
             return Progress::hidden();
@@ -29,7 +29,7 @@ impl Bars {
         Progress::shown(multi.insert_before(all, bar))
     }
 
-    /// A figure has ended.
+    /// Counts a figure that has ended.
     pub fn ended(&self) {
         if let Some((_, all)) = &self.0 {
             all.inc(1);

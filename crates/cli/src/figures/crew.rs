@@ -10,29 +10,29 @@ use rackweave_bench::figure::Figure;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What came of an experiment.
+/// The outcome of an experiment.
 pub struct Done {
-    /// Which it was.
+    /// The experiment.
     pub experiment: &'static Experiment,
-    /// The figure, or why there is none.
+    /// The figure, or the error.
     pub result: Made,
     /// Real time that it took.
     pub elapsed_s: f64,
 }
 
-/// What an experiment gives.
+/// The result of an experiment.
 pub type Made = Result<Figure, ExperimentError>;
 
-/// How to run one experiment. It is told where to report the share that is done, and is to stop
-/// when that says so.
+/// Runs one experiment. It reports the completed share to the given closure, and stops when that
+/// returns false.
 pub type Make<'a> = dyn Fn(&'static Experiment, &mut dyn FnMut(f64) -> bool) -> Made + Sync + 'a;
 
-/// Runs `experiments`, `jobs` at a time, the longest first, and hands what comes of each to `each`
-/// as soon as it is there. When the user interrupts, those that run are stopped and no other is
-/// begun.
+/// Runs `experiments`, `jobs` at a time, the longest first, and passes each outcome to `each` as
+/// soon as it is available. When the user interrupts, running experiments are stopped and no other
+/// is started.
 ///
 /// # Errors
-/// The first of `each`, which stops the others; if a thread cannot be started.
+/// The first error of `each`, which stops the others; if a thread cannot be started.
 pub fn run(
     experiments: &[&'static Experiment],
     jobs: usize,

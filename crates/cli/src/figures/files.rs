@@ -1,20 +1,20 @@
-//! The folder that figures go to. A file is written beside its place and then moved there: whoever
-//! looks finds the old one or the new one, never half of one.
+//! The folder of the figures. A file is written under a temporary name and then renamed: a reader
+//! finds the old file or the new one, never a partial one.
 
 use crate::outcome::CliError;
 use std::fs;
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-/// A folder that can be written to.
+/// A writable folder.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder if it is missing and sees that a file can be written there.
+    /// Creates the folder if it is missing and checks that a file can be written there.
     ///
     /// # Errors
-    /// If not.
+    /// If that is impossible.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let unusable = |error: Error| {
             CliError::run(format!(
@@ -30,17 +30,17 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Writes a file and says where it is.
+    /// Writes a file and returns its path.
     ///
     /// # Errors
-    /// If it cannot be written; what was there before stays.
+    /// If it cannot be written; an existing file is kept.
     pub fn write(&self, name: &str, text: &str) -> Result<String, CliError> {
         let path = self.0.join(name);
         let part = self.0.join(format!(".{name}.part"));
         fs::write(&part, text)
             .and_then(|()| fs::rename(&part, &path))
             .map_err(|error| {
-                // If it cannot be removed either, there is nothing more to be done about it.
+                // If removal also fails, nothing more can be done.
                 let _ = fs::remove_file(&part);
                 CliError::run(format!("{} cannot be written: {error}", path.display()))
             })?;

@@ -1,5 +1,5 @@
-//! The command `figures`: runs the papers' experiments, draws them, and sets the papers' claims
-//! beside ours. `crew` runs several at a time, `files` writes, `report` is what is printed.
+//! The command `figures`: runs the papers' experiments, draws them, and compares the papers' claims
+//! with our results. `crew` runs several at a time, `files` writes, `report` is what is printed.
 
 pub mod args;
 mod bars;
@@ -27,7 +27,7 @@ const SEED: u64 = 1;
 /// The claims of all figures of a run.
 const CLAIMS: &str = "claims.csv";
 
-/// All figures of a run, for people.
+/// All figures of a run, as a page for readers.
 const PAGE: &str = "report.html";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,7 +35,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs the command.
 ///
 /// # Errors
-/// If the folder or standard output cannot be written, or a figure is only simulated.
+/// If the folder or standard output cannot be written, or a figure can only be simulated.
 pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.list {
         let figure = |one: &Experiment| json!({"name": one.name, "about": one.about});
@@ -46,10 +46,10 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.embedded {
         check_embedded(&args.names)?;
     }
-    // First, so that nobody waits for figures that cannot be kept.
+    // First, so that an unwritable folder is reported before figures are measured.
     let folder = Folder::open(&args.out)?;
     let jobs = match args.jobs {
-        // What is measured in real time needs the machine for itself.
+        // Measurements in real time need the whole machine.
         _ if args.embedded => 1,
         Some(jobs) => jobs.get(),
         None => pool::cores(),
@@ -89,7 +89,8 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::of(book.is_verified()))
 }
 
-/// The experiments of these names in the papers' order, each once; all if there are no names.
+/// The experiments of these names in the papers' order, without duplicates; all if no names are
+/// given.
 fn chosen(names: &[String]) -> impl Iterator<Item = &'static Experiment> {
     ALL.iter()
         .filter(|one| names.is_empty() || names.iter().any(|name| name == one.name))
@@ -106,27 +107,27 @@ fn check_embedded(names: &[String]) -> Result<(), CliError> {
     }
 }
 
-/// What was made so far, and where it is.
+/// The results so far, and their files.
 struct Book {
     folder: Folder,
     scale: Scale,
     seed: u64,
-    /// What the result depends on, as text.
+    /// Everything that the result depends on, as text.
     configuration: String,
     /// FNV-1a of `configuration`, 16 hexadecimal digits.
     hash: String,
-    /// Figures that run at a time.
+    /// Figures that run concurrently.
     jobs: usize,
     started: Instant,
     /// In the papers' order.
     entries: Vec<(&'static Experiment, Kept)>,
     /// Where the claims of all figures are, if there are figures.
     claims: Option<String>,
-    /// The page with everything.
+    /// The path of the report page.
     page: String,
 }
 
-/// What came of an experiment.
+/// The outcome of an experiment.
 enum Kept {
     Made(Box<Made>),
     Failed(String),
@@ -135,7 +136,7 @@ enum Kept {
 
 struct Made {
     figure: Figure,
-    /// Where it is, as numbers and as a picture.
+    /// Paths of the numbers and of the picture.
     csv: String,
     svg: String,
     /// Real time that it took.
@@ -143,7 +144,7 @@ struct Made {
 }
 
 impl Book {
-    /// Writes down what came of an experiment.
+    /// Writes the outcome of an experiment.
     fn keep(&mut self, done: Done) -> Result<(), CliError> {
         let kept = match done.result {
             Ok(figure) => {
@@ -168,7 +169,7 @@ impl Book {
         if let Some(entry) = self.entries.iter_mut().find(|(one, _)| one.name == name) {
             entry.1 = kept;
         }
-        // So that a run that is killed leaves what it had.
+        // Written now, so that a run that is killed leaves its results.
         self.write_page(State::Running)
     }
 
@@ -195,7 +196,7 @@ impl Book {
         Ok(())
     }
 
-    /// Everything that will be run has been run.
+    /// Finishes the files after all experiments have run.
     fn conclude(&mut self, interrupted: bool) -> Result<(), CliError> {
         let state = match interrupted {
             true => State::Interrupted,

@@ -1,4 +1,5 @@
-//! What the experiments found: one JSON object (docs/JSON.md), and what people are shown of it.
+//! Results of the experiments: one JSON object (docs/JSON.md), and the part of it that is shown as
+//! text.
 
 use super::{Book, Kept, Made, VERSION};
 use crate::report::object;
@@ -8,10 +9,10 @@ use rackweave_sim::devices::{self, Constant};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// Characters of a line of notes behind its indentation.
+/// Width of a line of notes after its indentation, in characters.
 const WIDTH: usize = 94;
 
-/// A number about hardware that the models believe.
+/// A hardware constant of the models.
 fn constant(constant: &'static Constant) -> Value {
     let testbeds = constant.testbeds.iter().map(|one| one.name());
     json!({
@@ -26,7 +27,7 @@ fn constant(constant: &'static Constant) -> Value {
     })
 }
 
-/// A claim with ours over the paper's; null if the paper's is none to divide by.
+/// A claim with our value divided by the paper's; null if it cannot be divided.
 fn claim(claim: &Claim) -> Map<String, Value> {
     let mut found = object(claim);
     let ratio = Some(claim.ratio()).filter(|ratio| ratio.is_finite());
@@ -34,7 +35,7 @@ fn claim(claim: &Claim) -> Map<String, Value> {
     found
 }
 
-/// A figure, and where it is.
+/// A figure, and its files.
 fn figure(experiment: &Experiment, made: &Made) -> Value {
     let figure = &made.figure;
     json!({
@@ -70,7 +71,7 @@ impl Book {
         !self.entries.iter().any(failed)
     }
 
-    /// Everything.
+    /// The whole object.
     pub fn object(&self, interrupted: bool) -> Value {
         let (mut figures, mut failures) = (Vec::new(), Vec::new());
         for (experiment, kept) in &self.entries {
@@ -100,7 +101,7 @@ impl Book {
         })
     }
 
-    /// What of it people are shown: notes and files of each figure, and all claims.
+    /// The text form: notes and files of each figure, and all claims.
     pub fn text(&self, interrupted: bool) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         for (experiment, kept) in &self.entries {

@@ -1,17 +1,17 @@
-//! What a script says about nodes, flows and time, checked before anything runs.
+//! Checks what a script says about nodes, flows and time, before anything runs.
 
 use super::script::{Action, Leaver, Script, ScriptError, What};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::nearest::hint;
 use std::collections::BTreeMap;
 
-/// Names and nodes of a flow as the script makes it.
+/// Names and nodes of a flow as the script defines it.
 type Flows<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 /// Checks the whole script against the rack of `config`.
 ///
 /// # Errors
-/// The first action that cannot be meant.
+/// The first action that is impossible.
 pub fn check(script: &Script, config: &RackConfig) -> Result<(), ScriptError> {
     let mut flows = Flows::new();
     let mut before = 0;

@@ -1,4 +1,4 @@
-//! The keys of an action: which there are, what each may be, and which go together.
+//! The keys of an action: their names, their ranges, and which of them can be combined.
 
 use super::script::{Action, Consumer, Create, Leaver, Place, Producer, What};
 use crate::items::ITEMS_MAX;
@@ -8,7 +8,7 @@ use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;
 use serde::{Deserialize, Serialize};
 
-/// An action as it is written down.
+/// An action as written in the file.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
@@ -72,15 +72,15 @@ const POLICIES: [(&str, LossPolicy); 3] = [
     ("redeliver", LossPolicy::Redeliver),
 ];
 
-/// A time or a rate this large is a mistake, and sums with it might overflow.
+/// Times and rates above this are mistakes, and sums with them might overflow.
 const MILLIS_MAX: u64 = 24 * 3600 * 1000;
 const MB_S_MAX: f64 = 1e9;
 
 impl Raw {
-    /// The action, or what is wrong with it.
+    /// Returns the action.
     ///
     /// # Errors
-    /// The first key that is missing, too much or out of range.
+    /// The first key that is missing, unexpected or out of range.
     pub fn understand(mut self, place: Place) -> Result<Action, String> {
         let at = self.time()?;
         let word = self
@@ -224,7 +224,7 @@ impl Raw {
         }
     }
 
-    /// A key that nobody took.
+    /// A key that was not used.
     fn left_over(&self) -> Option<String> {
         let raw = serde_json::to_value(self).ok()?;
         let mut left = raw
@@ -248,7 +248,7 @@ fn one_of<T: Copy>(key: &str, word: &str, known: &[(&str, T)]) -> Result<T, Stri
     })
 }
 
-/// Megabytes per second as bytes per second; zero is no limit.
+/// Converts megabytes per second to bytes per second; zero means no limit.
 fn limit(key: &str, rate: Option<f64>) -> Result<Option<f64>, String> {
     match rate {
         None => Ok(None),

@@ -1,8 +1,8 @@
 //! The command `flow`: runs a script of timed actions on the flows of a rack and checks every item.
 //!
-//! `script` and `keys` read the file, `check` and the controller's own rules judge it before
-//! anything runs; `stage` does what the actions say, `run` runs the ends that it brings, which are
-//! those of `crate::items`; `report` says what came of it.
+//! `script` and `keys` read the file, `check` and the controller's own rules validate it before
+//! anything runs; `stage` carries out the actions, `run` runs the resulting ends, which are those
+//! of `crate::items`; `report` has the results.
 
 pub mod args;
 mod check;
@@ -21,22 +21,22 @@ use rackweave_rack::{Rack, RackConfig};
 use script::{Script, What};
 use stage::{FlowEnd, Stage};
 
-/// A script that shows every action.
+/// A script with every action.
 const EXAMPLE: &str = include_str!("example.toml");
 
-/// A script on its rack.
+/// A script and its rack.
 struct Play {
     config: RackConfig,
     script: Script,
     stage: Stage,
-    /// Whether every end has come to its end.
+    /// Whether every end has finished.
     is_over: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// If the script, the arguments or the configuration make no sense, or the rack cannot be built.
+/// If the script, the arguments or the configuration are invalid, or the rack cannot be built.
 pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.example {
         output::line(EXAMPLE)?;
@@ -67,8 +67,8 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 impl Play {
-    /// Checks every flow against what the rack can do at all, before one is made. A flow that is to
-    /// be refused is left to the controller.
+    /// Checks every flow against the limits of the rack, before one is created. A flow that is
+    /// expected to be refused is left to the controller.
     fn check_specs(&self, rack: &Rack) -> Result<(), CliError> {
         for action in &self.script.actions {
             let What::Create(create) = &action.what else {
@@ -78,7 +78,7 @@ impl Play {
                 continue;
             }
             stage::check_spec(create, rack).map_err(|error| {
-                // The script's word for it.
+                // The script's name for it.
                 let problem = error.to_string().replace("item_size", "item_bytes");
                 self.script.error(action.place, problem)
             })?;
@@ -86,7 +86,7 @@ impl Play {
         Ok(())
     }
 
-    /// How long the slowest end works on one item, in nanoseconds.
+    /// The time that the slowest end takes for one item, in nanoseconds.
     fn item_nanos_max(&self) -> u64 {
         let mut slowest = f64::INFINITY;
         let mut largest = 0;
@@ -106,7 +106,7 @@ impl Play {
         (f64::from(largest) * 1e9 / slowest) as u64
     }
 
-    /// Which part is done, for the progress bar.
+    /// The completed fraction, for the progress bar.
     fn fraction(&self, now: u64) -> f64 {
         let all: usize = self
             .script
@@ -122,7 +122,7 @@ impl Play {
         done / all.max(1) as f64
     }
 
-    /// Whether the controller has heard of the end of every flow.
+    /// Whether the controller knows the end of every flow.
     fn is_settled(&self) -> bool {
         let mut flows = self.stage.flows.iter();
         flows.all(|flow| flow.state() != FlowEnd::Running)

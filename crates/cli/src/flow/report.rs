@@ -1,4 +1,4 @@
-//! What came of a script: text for people, one object for programs (docs/JSON.md).
+//! Results of a script: text for users, one object for programs (docs/JSON.md).
 
 use super::Play;
 use super::script::Action;
@@ -30,13 +30,13 @@ pub struct ScriptReport {
     pub snapshots: Vec<Value>,
     /// Flows and their members.
     pub flows: Vec<Value>,
-    /// Everything that went wrong, in words.
+    /// All problems, in words.
     pub problems: Vec<String>,
     pub interrupted: bool,
     pub verified: bool,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Serialize, Debug)]
 pub struct ActionReport {
     /// Counted from one, in the order of the script.
@@ -47,13 +47,13 @@ pub struct ActionReport {
     pub action: &'static str,
     pub flow: Option<String>,
     pub done: bool,
-    /// What was done, or why it was refused.
+    /// The result, or why it was refused.
     pub outcome: String,
     pub expect_error: bool,
 }
 
 impl ActionReport {
-    /// An action that was done at `now`, or refused.
+    /// An action that was executed at `now`, or refused.
     pub fn new(action: &Action, now: u64, done: Result<String, String>) -> Self {
         Self {
             number: action.place.number,
@@ -67,7 +67,7 @@ impl ActionReport {
         }
     }
 
-    /// What is wrong with how it went.
+    /// The problem with its outcome, if there is one.
     pub fn problem(&self) -> Option<String> {
         let (number, word, outcome) = (self.number, self.action, &self.outcome);
         match (self.done, self.expect_error) {
@@ -90,7 +90,7 @@ fn state_name(end: FlowEnd) -> &'static str {
     }
 }
 
-/// A flow at `now`, and the same in words.
+/// The state of a flow at `now`, as JSON and in words.
 pub fn snapshot(flow: &Played, now: u64) -> (Value, String) {
     let sources = flow.sources.iter();
     let pushed = sources.map(|(_, source)| source.borrow().pushed().iter().sum::<u64>());
@@ -105,14 +105,14 @@ pub fn snapshot(flow: &Played, now: u64) -> (Value, String) {
         "state": state,
         "items_pushed": pushed,
         "items_taken": all_taken,
-        // By the consumers' numbers.
+        // In the order of the consumers' numbers.
         "items_by_consumer": taken,
     });
     (snapshot, words)
 }
 
 /// A flow, its members, and those that were lost. The rate of a member is over its life, from its
-/// beginning to its last item; the items of a flow are those of all consumers: a replicated item
+/// start to its last item; the items of a flow are the sum over all consumers: a replicated item
 /// counts at each.
 fn flow_entry(flow: &Played, config: &RackConfig) -> Value {
     let node = |node: NodeId| config.node[usize::from(node.0)].name.as_str();
@@ -155,7 +155,7 @@ fn flow_entry(flow: &Played, config: &RackConfig) -> Value {
     json!({
         "name": flow.name,
         "shape": flow.shape.name(),
-        // The last one.
+        // The latest weight.
         "weight": flow.weight,
         "item_bytes": flow.item_bytes,
         "state": state_name(flow.state()),
@@ -167,7 +167,7 @@ fn flow_entry(flow: &Played, config: &RackConfig) -> Value {
 }
 
 impl ScriptReport {
-    /// What has become of `play` in `span` nanoseconds. What its stage has noted goes into it.
+    /// The results of `play` after `span` nanoseconds. Takes over what its stage has recorded.
     pub(super) fn new(play: &mut Play, mode: &'static str, span: u64, interrupted: bool) -> Self {
         let problems = play.stage.judge(play.is_over);
         let flows = play.stage.flows.iter();

@@ -1,5 +1,5 @@
-//! A script on its rack: in real time this thread takes the turns of every end, in virtual time
-//! each is an actor of the simulator.
+//! Runs a script on its rack: in real time this thread takes the turns of all ends, in virtual time
+//! each end is an actor of the simulator.
 
 use super::Play;
 use super::report::ScriptReport;
@@ -12,22 +12,22 @@ use crate::progress::Progress;
 use rackweave_base::Duration;
 use std::time::Instant;
 
-/// Virtual time between two looks at the user.
+/// Virtual time between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// How long nothing may move before the script gives up: in real time, and in virtual time.
+/// Time without progress after which the script gives up, in real and in virtual time.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_VIRTUAL: Duration = Duration::from_secs(2);
 
-/// How long the controller has after the last item to hear of it: in real time, and in slices of
-/// virtual time.
+/// Time that the controller has to learn of the last item: in real time, and in slices of virtual
+/// time.
 const NEWS: std::time::Duration = std::time::Duration::from_secs(5);
 const NEWS_SLICES: u32 = 100;
 
 /// Runs the script.
 ///
 /// # Errors
-/// If the rack cannot be, or the script cannot be meant for it.
+/// If the rack cannot be built, or the script is invalid for it.
 pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptReport, CliError> {
     let is_simulated = matches!(mode, Mode::Simulated);
     let mut rack = OwnRack::new(&play.config, is_simulated, globals)?;
@@ -66,8 +66,8 @@ pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptRepo
     Ok(report)
 }
 
-/// Does every action at its time and runs the ends that they bring. When it ended, in nanoseconds
-/// since the start.
+/// Executes every action at its time and runs the ends that it starts. Returns when it ended, in
+/// nanoseconds since the start.
 fn act_out(
     play: &mut Play,
     session: &mut Session<'_, RunningEnd>,
@@ -111,7 +111,7 @@ fn act_out(
                 }
             }
         }
-        // Ctrl-C lets nothing new begin.
+        // After Ctrl-C nothing new begins.
         if globals.interrupt.is_set() && !is_interrupted {
             is_interrupted = true;
             session.finish();

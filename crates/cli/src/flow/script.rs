@@ -1,6 +1,5 @@
-//! A script of timed actions: TOML or JSON, by the file's ending. Each key is known, each action
-//! has what it needs and nothing else (`keys`); what it says about nodes and flows, `check` looks
-//! at.
+//! A script of timed actions: TOML or JSON, by the file's extension. Unknown keys are errors, and
+//! each action has exactly the keys that it needs (`keys`); `check` validates nodes and flows.
 
 use super::keys::Raw;
 use crate::outcome::CliError;
@@ -11,7 +10,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
 
-/// What happens, in the order of time.
+/// Actions, in the order of time.
 #[derive(Debug)]
 pub struct Script {
     /// The file.
@@ -20,36 +19,36 @@ pub struct Script {
     pub actions: Vec<Action>,
 }
 
-/// Something that happens at a time.
+/// An action at a time.
 #[derive(Debug)]
 pub struct Action {
-    /// Where it stands in the file.
+    /// Its position in the file.
     pub place: Place,
     /// Nanoseconds since the start.
     pub at: u64,
-    /// The flow that it is about; none if about all.
+    /// The flow that it applies to; none: all flows.
     pub flow: Option<String>,
-    /// Whether it is to be refused.
+    /// Whether it is expected to be refused.
     pub expect_error: bool,
-    /// What is done.
+    /// What it does.
     pub what: What,
 }
 
-/// Where an action stands in the file.
+/// The position of an action in the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Counted from one.
     pub number: usize,
-    /// The line of a TOML file in which it begins.
+    /// The line of a TOML file at which it begins.
     pub line: Option<usize>,
 }
 
-/// What is done.
+/// What an action does.
 #[derive(Debug)]
 pub enum What {
     /// A flow is set up and its producers begin.
     Create(Box<Create>),
-    /// The flow's weight changes, or is taken away.
+    /// The flow's weight changes, or is removed.
     Weight(Option<u32>),
     /// A consumer joins.
     AddConsumer(Consumer),
@@ -57,14 +56,14 @@ pub enum What {
     RemoveConsumer(Leaver),
     /// A producer joins.
     AddProducer(Producer),
-    /// The flow is broken off.
+    /// The flow is aborted.
     Close,
-    /// What there is by then goes into the report.
+    /// The current state goes into the report.
     Report,
 }
 
 impl Action {
-    /// The word for it.
+    /// The word for it in scripts.
     pub fn word(&self) -> &'static str {
         match self.what {
             What::Create(_) => "create",
@@ -77,7 +76,7 @@ impl Action {
         }
     }
 
-    /// Producers that it brings.
+    /// The number of producers that it adds.
     pub fn sources(&self) -> usize {
         match &self.what {
             What::Create(create) => create.producers.len(),
@@ -104,7 +103,7 @@ impl fmt::Display for Create {
     }
 }
 
-/// A flow to be set up. Nodes are names.
+/// A flow to set up. Nodes are names.
 #[derive(Debug)]
 pub struct Create {
     pub shape: FlowShape,
@@ -119,9 +118,9 @@ pub struct Create {
     pub batch_bytes: Option<u32>,
     /// Items of each producer, in a shuffle for each consumer; or how long it pushes.
     pub amount: Amount,
-    /// Bytes per second of each producer at most.
+    /// Maximum bytes per second of each producer.
     pub producer_rate: Option<f64>,
-    /// The same of each consumer.
+    /// Maximum bytes per second of each consumer.
     pub consumer_rates: Vec<Option<f64>>,
 }
 
@@ -129,7 +128,7 @@ pub struct Create {
 #[derive(Debug)]
 pub struct Consumer {
     pub node: String,
-    /// Bytes per second at most.
+    /// Maximum bytes per second.
     pub rate: Option<f64>,
 }
 
@@ -138,20 +137,20 @@ pub struct Consumer {
 pub struct Producer {
     pub node: String,
     pub amount: Amount,
-    /// Bytes per second at most.
+    /// Maximum bytes per second.
     pub rate: Option<f64>,
 }
 
-/// Which consumer leaves.
+/// The consumer that leaves.
 #[derive(Debug)]
 pub enum Leaver {
     /// By its number in the flow.
     Index(usize),
-    /// The first that is left on a node.
+    /// The first remaining one on a node.
     Node(String),
 }
 
-/// What is wrong with a script, and where.
+/// An error in a script, and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptError {
     name: String,
@@ -185,7 +184,7 @@ impl Script {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, or is no script.
+    /// If it cannot be read, or is not a script.
     pub fn read(path: &Path) -> Result<Self, CliError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -194,10 +193,10 @@ impl Script {
         Ok(Self::parse(&text, &name, is_json)?)
     }
 
-    /// Reads text; `name` stands for it in messages.
+    /// Parses text; `name` is its name in messages.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn parse(text: &str, name: &str, is_json: bool) -> Result<Self, ScriptError> {
         let raw = if is_json {
             from_json(text, name)?
@@ -227,7 +226,7 @@ impl Script {
         Ok(script)
     }
 
-    /// A problem with the action at `place`.
+    /// An error in the action at `place`.
     pub fn error(&self, place: Place, problem: String) -> ScriptError {
         ScriptError {
             name: self.name.clone(),
@@ -273,7 +272,7 @@ fn from_json(text: &str, name: &str) -> Result<Raws, ScriptError> {
     };
     let actions: Vec<Raw> = parsed.map_err(|error: serde_json::Error| {
         let message = error.to_string();
-        // The line is told in front.
+        // The line number is already at the front.
         let message = message.split(" at line ").next().unwrap_or_default();
         ScriptError {
             name: name.to_owned(),
@@ -285,7 +284,7 @@ fn from_json(text: &str, name: &str) -> Result<Raws, ScriptError> {
     Ok(actions.into_iter().map(|raw| (None, raw)).collect())
 }
 
-/// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name.
+/// Turns "unknown field `x`, expected one of `a`, `b`" into a suggestion of the nearest name.
 fn explained(message: &str) -> String {
     let unknown = message
         .strip_prefix("unknown field `")

@@ -1,5 +1,5 @@
-//! What a script's actions come to: flows with their ends, members that come and go. The stage
-//! knows no clock and no kind of rack; whoever runs it has both.
+//! The effects of a script's actions: flows with their ends, members that join and leave. The stage
+//! is independent of clocks and of the kind of rack, which its runner has.
 
 use super::report::{ActionReport, snapshot};
 use super::script::{Action, Create, Leaver, What};
@@ -15,13 +15,13 @@ use rackweave_rack::{Flow, Rack, RackConfig};
 use serde_json::Value;
 use std::rc::Rc;
 
-/// An end that both its runner and the stage look at.
+/// An end that both its runner and the stage access.
 pub type Shared<T> = Rc<RefCell<T>>;
 
-/// An end of a flow that runs.
+/// A running end of a flow.
 pub type RunningEnd = End<Shared<Source>, Shared<Sink>>;
 
-/// Ends that have to be run from now on, with their nodes.
+/// Ends that must be run from now on, with their nodes.
 type Newcomers = Vec<(NodeId, RunningEnd)>;
 
 /// A flow of the script.
@@ -30,7 +30,7 @@ pub struct Played {
     pub name: String,
     /// How items find their consumers.
     pub shape: FlowShape,
-    /// The latest.
+    /// The latest weight.
     pub weight: Option<u32>,
     /// Bytes of an item.
     pub item_bytes: u32,
@@ -47,21 +47,21 @@ pub struct Played {
 /// Everything that has happened so far.
 pub struct Stage {
     config: RackConfig,
-    /// In the order of their making.
+    /// In the order of creation.
     pub flows: Vec<Played>,
     /// In the order of time.
     pub actions: Vec<ActionReport>,
-    /// What `report` found.
+    /// The snapshots of `report` actions.
     pub snapshots: Vec<Value>,
 }
 
 type Done = Result<String, FlowError>;
 
-/// Of a flow and the ring of a member.
+/// Message about a flow, and about the ring of a member.
 const MADE: &str = "the controller just made it";
 
 impl Stage {
-    /// Nothing has happened on the rack of `config`.
+    /// A stage for the rack of `config`, on which nothing has happened.
     pub fn new(config: &RackConfig) -> Self {
         Self {
             config: config.clone(),
@@ -71,7 +71,7 @@ impl Stage {
         }
     }
 
-    /// Does what an action says. Refusals are noted; the ends that it brings are to be run.
+    /// Executes an action. Refusals are recorded; the caller must run the returned ends.
     pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Newcomers {
         let mut newcomers = Vec::new();
         let done = match (&action.what, &action.flow) {
@@ -127,7 +127,7 @@ impl Stage {
         };
         let made = made.map(|flow| {
             played.flow = Some(flow);
-            // Consumers first, so that the first item does not wait for the one who takes it.
+            // Consumers first, so that the first item does not wait for its consumer.
             for (at, (&node, &rate)) in consumers.iter().zip(&create.consumer_rates).enumerate() {
                 newcomers.push(played.sink(at, (node, false), rate, now));
             }
@@ -141,7 +141,7 @@ impl Stage {
         made
     }
 
-    /// What went wrong, in words, after everything has ended; `is_over` says whether it has.
+    /// All problems, in words, after everything has ended; `is_over` says whether it has.
     pub fn judge(&self, is_over: bool) -> Vec<String> {
         let mut problems = Vec::new();
         for action in &self.actions {
@@ -177,7 +177,7 @@ impl Stage {
     }
 }
 
-/// How a flow ended.
+/// The end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEnd {
     /// It was never set up.
@@ -188,12 +188,12 @@ pub enum FlowEnd {
     Ended,
     /// The script closed it.
     Closed,
-    /// Something else broke it off.
+    /// Something else aborted it.
     Broken(AbortReason),
 }
 
 impl Played {
-    /// How it is doing.
+    /// The state of the flow.
     pub fn state(&self) -> FlowEnd {
         let Some(flow) = &self.flow else {
             return FlowEnd::Refused;
@@ -263,8 +263,8 @@ impl Played {
         }
     }
 
-    /// The first consumer on a node that has not been removed. If there is none, one that has: the
-    /// controller will say so.
+    /// The first consumer on a node that has not been removed. If there is none, a removed one,
+    /// which the controller will refuse.
     fn on_node(&self, node: NodeId) -> usize {
         let here = |sink: &(NodeId, bool, Shared<Sink>)| sink.0 == node;
         let left = |sink: &(NodeId, bool, Shared<Sink>)| !sink.2.borrow().is_removed();
@@ -305,7 +305,7 @@ impl Played {
         (node, End::Source(source))
     }
 
-    /// Lays what was pushed beside what was seen.
+    /// Compares the pushed items with those seen.
     fn judge(&self, is_over: bool) -> Vec<String> {
         let sinks: Vec<_> = self
             .sinks
@@ -353,13 +353,13 @@ fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
     Ok(spec)
 }
 
-/// The node of a name that has been checked.
+/// The node with a name that has been checked.
 fn node_of(name: &str, config: &RackConfig) -> NodeId {
     let at = config.node.iter().position(|node| node.name == name);
     NodeId(at.expect("the script was checked against this rack") as u16)
 }
 
-/// Whether a flow of the script could be: for `check`, before anything runs.
+/// Whether a flow of the script is possible; called by `check`, before anything runs.
 ///
 /// # Errors
 /// As [`FlowSpec::check`].

@@ -1,7 +1,7 @@
-//! A process of a hosted rack that this one has started: what it says, how it ends.
+//! A child process of a hosted rack: its output and its end.
 //!
-//! It gets a pipe as standard input and ends when that closes, so none outlives this process. It is
-//! in a process group of its own: Ctrl-C reaches this process alone, which then ends its children
+//! It gets a pipe as standard input and ends when that closes, so no child outlives this process.
+//! It is in its own process group: Ctrl-C reaches only this process, which then ends its children
 //! in good order.
 
 use super::event::Event;
@@ -13,10 +13,10 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// How often one who waits for an end looks.
+/// Poll interval while waiting for an end.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What a child says.
+/// A line of a child's output.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Said {
     /// An event.
@@ -25,10 +25,10 @@ pub enum Said {
     Error(String),
 }
 
-/// Whose words, and what.
+/// The name of the child, and the line.
 pub type Word = (String, Said);
 
-/// How a child is started.
+/// How to start a child.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Its name: `switch` or a node's.
@@ -52,7 +52,7 @@ impl Recipe {
     }
 }
 
-/// A child.
+/// A child process.
 #[derive(Debug)]
 pub struct Child {
     process: std::process::Child,
@@ -61,10 +61,10 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a process of the executable that runs here. What it says goes to `words`.
+    /// Starts a process of the running executable. Its output goes to `words`.
     ///
     /// # Errors
-    /// If the system starts no process.
+    /// If the system cannot start a process.
     pub fn start(recipe: &Recipe, words: &Sender<Word>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         for name in ["RACKWEAVE_CONFIG", "RACKWEAVE_SEED", "RACKWEAVE_FORMAT"] {
@@ -97,7 +97,7 @@ impl Child {
         })
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -107,16 +107,16 @@ impl Child {
         self.started.elapsed()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.process.try_wait()
     }
 
-    /// Sends it a signal. One that has ended does not mind: until it is waited for, its number is
-    /// nobody else's.
+    /// Sends it a signal. A process that has ended ignores it: its id is not reused until it is
+    /// waited for.
     pub fn signal(&mut self, signal: Signal) {
         if let (Ok(None), Some(pid)) = (self.ended(), Pid::from_raw(self.pid() as i32)) {
             let _ = kill_process(pid, signal);
@@ -131,7 +131,7 @@ impl Child {
     /// Waits until it has ended, up to `deadline`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             match self.ended()? {
@@ -144,13 +144,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Does nothing to one that has ended and been waited for.
+        // No effect on a process that has ended and been waited for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Passes the lines of `out` on until it closes.
+/// Forwards the lines of `out` until it closes.
 fn listen(
     out: impl Read + Send + 'static,
     name: String,
@@ -163,8 +163,8 @@ fn listen(
                 return;
             };
             let line = String::from_utf8_lossy(&line);
-            // When nobody listens any more, reading goes on, so that the child is not stopped by
-            // a full pipe.
+            // Reading continues even if the receiver is gone, so that a full pipe does not block
+            // the child.
             let _ = words.send((name.clone(), read(&line)));
         }
     });

@@ -1,5 +1,5 @@
-//! The jobs that a command has nodes of a hosted rack run: started, watched and ended together.
-//! `flows` sets up what goes from one to another.
+//! The jobs that a command runs on nodes of a hosted rack: started, monitored and ended together.
+//! `flows` sets up the flows between them.
 
 mod flows;
 
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 /// How long nodes may take to join.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long between two looks at the jobs, at first and at most.
+/// Minimum and maximum interval between two checks of the jobs.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
-/// How long to wait for another switch process when one is lost: less than nodes keep rings for.
+/// How long to wait for a new switch process: less than nodes keep rings.
 const TAKEOVER_LIMIT: Duration = Duration::from_secs(12);
 
 /// A job of a crew.
@@ -34,17 +34,17 @@ pub struct TaskId(usize);
 struct Task {
     node: NodeId,
     job: u64,
-    /// How much it has done, in its own units.
+    /// Its progress, in its own units.
     done: u64,
     state: TaskState,
-    /// Whether it ends by itself when others are asked to.
+    /// Whether it ends by itself when others are stopped.
     spared: bool,
 }
 
 enum TaskState {
     Running,
     Ended(Value),
-    /// What it found was taken, or it failed.
+    /// Its result was taken, or it failed.
     Gone,
 }
 
@@ -54,23 +54,23 @@ impl Task {
     }
 }
 
-/// A hosted rack and what a command has it do. All of it ends with this.
+/// A hosted rack and the command's jobs and flows on it, all of which end when this is dropped.
 pub struct Crew {
     rack: HostedRack,
     names: Vec<String>,
-    /// The rack as it was found.
+    /// The status of the rack at the start.
     found: RackStatus,
     flows: Vec<(HostedFlow, &'static str)>,
-    /// How often another switch process has taken the flows over.
+    /// How often another switch process has taken over the flows.
     takeovers: u32,
     tasks: Vec<Task>,
     interrupt: Interrupt,
     stopped: bool,
-    /// Until when jobs may run, and how long that was.
+    /// The deadline of the jobs, and the duration that it was set to.
     limit: Option<(Instant, Duration)>,
-    /// Whether a job has run longer.
+    /// Whether a job has exceeded the limit.
     hangs: bool,
-    /// Whether it waits for another switch process if this one is lost.
+    /// Whether to wait for a new switch process if this one is lost.
     holds_on: bool,
 }
 
@@ -78,7 +78,7 @@ impl Crew {
     /// Connects to the rack of `config` and waits for its nodes.
     ///
     /// # Errors
-    /// If nobody answers there, or nodes are missing.
+    /// If no switch answers, or nodes are missing.
     pub fn gather(config: &RackConfig, globals: &Globals) -> Result<Self, CliError> {
         let mut rack = HostedRack::connect(config)?;
         let found = rack.wait_for_nodes(JOIN_LIMIT)?;
@@ -97,28 +97,28 @@ impl Crew {
         })
     }
 
-    /// Jobs that run longer than this from now on are an error.
+    /// Sets a limit, from now on, beyond which running jobs are an error.
     pub fn set_limit(&mut self, limit: Duration) {
         self.limit = Some((Instant::now() + limit, limit));
         self.hangs = false;
     }
 
-    /// Whether a job has run longer than the limit.
+    /// Whether a job has exceeded the limit.
     pub fn hangs(&self) -> bool {
         self.hangs
     }
 
-    /// Does not wait for another switch process if this one is lost.
+    /// Makes the loss of the switch process an error, instead of waiting for a new one.
     pub fn give_up_early(&mut self) {
         self.holds_on = false;
     }
 
-    /// The rack as it was found.
+    /// The status of the rack at the start.
     pub fn found(&self) -> &RackStatus {
         &self.found
     }
 
-    /// How the rack is doing.
+    /// The current status of the rack.
     ///
     /// # Errors
     /// If the switch process is gone.
@@ -126,12 +126,12 @@ impl Crew {
         self.rack.status().map_err(|error| lost(&error))
     }
 
-    /// How often another switch process has taken the flows over.
+    /// How often another switch process has taken over the flows.
     pub fn takeovers(&self) -> u32 {
         self.takeovers
     }
 
-    /// The switch process is lost: waits for another and has it take the flows over.
+    /// Handles the loss of the switch process: waits for a new one, which takes over the flows.
     fn survive(&mut self, error: &HostedError) -> Result<(), CliError> {
         if !self.holds_on || self.interrupt.is_set() {
             return Err(lost(error));
@@ -147,7 +147,7 @@ impl Crew {
         }
     }
 
-    /// Connects queue pairs of two nodes, one of each at a time.
+    /// Connects queue pairs of two nodes pairwise.
     ///
     /// # Errors
     /// As for [`HostedRack::connect_pair`].
@@ -191,18 +191,17 @@ impl Crew {
         }
     }
 
-    /// How much a job has done, in its own units.
+    /// The progress of a job, in its own units.
     pub fn done(&self, task: TaskId) -> u64 {
         self.tasks[task.0].done
     }
 
     /// Waits until all jobs of `awaited` have ended; meanwhile no job of the crew may fail. `watch`
-    /// is called now and then. If the user wants to stop, all jobs are asked to end that are not
-    /// spared.
+    /// is called periodically. If the user wants to stop, all jobs are stopped that are not spared.
     ///
     /// # Errors
-    /// Names what happened: a job failed, a node died, a flow was broken off, the switch is gone,
-    /// the limit is over. A job that failed is not waited for again.
+    /// The cause: a job failed, a node died, a flow was aborted, the switch is gone, the limit is
+    /// exceeded. A failed job is not waited for again.
     pub fn wait(
         &mut self,
         awaited: &[TaskId],
@@ -233,20 +232,20 @@ impl Crew {
         }
     }
 
-    /// Waits for a job and takes what it found.
+    /// Waits for a job and takes its result.
     ///
     /// # Errors
-    /// As for [`Crew::wait`], or it found something that makes no sense.
+    /// As for [`Crew::wait`], or if the result is malformed.
     pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
         self.wait(&[task], |_| {})?;
         let found = self.take(task)?;
         Ok(found.expect("it has just been waited for, and nobody takes twice"))
     }
 
-    /// Takes what a job found, if it has ended and did not fail.
+    /// Takes the result of a job, if it has ended and did not fail.
     ///
     /// # Errors
-    /// If it found something that makes no sense.
+    /// If the result is malformed.
     pub fn take<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<Option<T>, CliError> {
         let task = &mut self.tasks[task.0];
         let TaskState::Ended(found) = &mut task.state else {
@@ -262,7 +261,7 @@ impl Crew {
         })
     }
 
-    /// Jobs that are not asked to end when the user wants to stop: they end with others.
+    /// Excludes jobs from being stopped when the user wants to stop: they end with others.
     pub fn spare(&mut self, tasks: &[TaskId]) {
         for task in tasks {
             self.tasks[task.0].spared = true;
@@ -277,7 +276,7 @@ impl Crew {
         }
     }
 
-    /// Asks a job to end.
+    /// Requests a job to stop.
     pub fn stop(&mut self, task: TaskId) {
         let task = &self.tasks[task.0];
         if task.runs() {
@@ -286,13 +285,13 @@ impl Crew {
         }
     }
 
-    /// A number under which a job of this crew can be met.
+    /// A new number for meetings with a job of this crew.
     pub fn meeting() -> u64 {
-        // Keys of new hash maps are random, which is all that is needed.
+        // Keys of new hash maps are random, which suffices here.
         RandomState::new().build_hasher().finish()
     }
 
-    /// Has the job at `meeting` on `node` say what it has to say.
+    /// Returns the next message of the job at `meeting` on `node`.
     ///
     /// # Errors
     /// As for [`Crew::wait`].
@@ -307,7 +306,7 @@ impl Crew {
         self.result(asked)
     }
 
-    /// Tells the job at `meeting` on `node` something.
+    /// Sends a message to the job at `meeting` on `node`.
     ///
     /// # Errors
     /// As for [`Crew::wait`].
@@ -355,7 +354,7 @@ impl Crew {
         Ok(())
     }
 
-    /// One line on `problem`, with what the controller knows about its cause.
+    /// One line about `problem`, with what the controller knows about its cause.
     fn explain(&mut self, problem: &str) -> CliError {
         let now = match self.rack.status() {
             Ok(status) => status,
@@ -375,7 +374,7 @@ impl Crew {
     }
 }
 
-/// The switch process does not answer any more.
+/// The error if the switch process no longer answers.
 fn lost(error: &HostedError) -> CliError {
     CliError::run(format!("the switch process has left the rack: {error}"))
 }

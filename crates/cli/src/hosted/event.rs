@@ -1,6 +1,6 @@
-//! What the processes of a hosted rack say while they run: one line per event, for people, or one
-//! JSON object per line (docs/JSON.md), which is also how children speak to the process that
-//! started them.
+//! Events that the processes of a hosted rack report while they run: one line per event, as text or
+//! as one JSON object per line (docs/JSON.md), which is also the format between children and the
+//! process that started them.
 
 use crate::globals::Format;
 use crate::globals::Globals;
@@ -16,54 +16,54 @@ const SCHEMA: &str = "rackweave/event/1";
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Event {
     pub schema: String,
-    /// Who says it: `switch`, a node's name, or `up`.
+    /// The reporting process: `switch`, a node's name, or `up`.
     pub process: String,
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
-    /// The switch lets processes in.
+    /// The switch accepts connections.
     Listening { address: String },
-    /// The switch lets a node in.
+    /// A node has joined the switch.
     NodeJoined { node: String, link: String },
     /// A node has left; with a reason if it died.
     NodeLeft { node: String, why: Option<String> },
-    /// The switch turned somebody away.
+    /// The switch refused a connection.
     Refused { why: String },
     /// The node waits for the switch.
     Waiting { why: String },
-    /// The node belongs to the rack.
+    /// The node has joined the rack.
     Joined { link: String },
     /// The node has lost the switch.
     Lost { why: String },
-    /// The process has ended as it was told.
+    /// The process has ended as requested.
     Ended,
-    /// The switch has read its keys again, and cut off those whose keys were revoked.
+    /// The switch has read its keys again, and disconnected nodes whose keys were revoked.
     KeysRead { cut: Vec<String> },
-    /// `up` has made keys.
+    /// `up` has created keys.
     KeysMade {
         directory: String,
         names: Vec<String>,
     },
     /// `up` has started a process.
     Started { child: String, pid: u32 },
-    /// A process has ended that should not have.
+    /// A process has ended unexpectedly.
     Died {
         child: String,
         status: String,
         error: Option<String>,
     },
-    /// It will be started again.
+    /// It will be restarted.
     StartsAgain { child: String, after_s: f64 },
     /// All nodes have joined.
     Ready { nodes: usize, usage: String },
     /// `up` ends all processes.
     Ending,
-    /// A process had to be killed: it did not end when it was told.
+    /// A process had to be killed, because it did not end when requested.
     Killed { child: String },
     /// A process's error.
     Error { text: String },
@@ -140,17 +140,17 @@ impl fmt::Display for What {
     }
 }
 
-/// Says events on standard output. That nobody listens is no error.
+/// Writes events to standard output. A closed output is not an error.
 #[derive(Clone, Debug)]
 pub struct Speaker {
     process: String,
     format: Format,
-    /// Columns of a name in front of each line; nothing for a process that speaks for itself.
+    /// Width of a name before each line; none for a process that reports only its own events.
     prefix: Option<usize>,
 }
 
 impl Speaker {
-    /// For a process that speaks for itself alone.
+    /// A speaker for a process that reports only its own events.
     pub fn new(globals: &Globals, process: &str) -> Self {
         Self {
             process: process.into(),
@@ -159,7 +159,7 @@ impl Speaker {
         }
     }
 
-    /// With names of up to `width` columns in front of each line.
+    /// Puts names of up to `width` columns before each line.
     pub fn with_names(self, width: usize) -> Self {
         Self {
             prefix: Some(width),
@@ -167,7 +167,7 @@ impl Speaker {
         }
     }
 
-    /// Says what happened to this process.
+    /// Reports an event of this process.
     pub fn say(&self, what: impl Into<What>) {
         self.pass(&Event {
             schema: SCHEMA.into(),
@@ -176,9 +176,9 @@ impl Speaker {
         });
     }
 
-    /// Says what another process said.
+    /// Forwards an event of another process.
     pub fn pass(&self, event: &Event) {
-        // Whatever a peer or a library put in there stays on one line.
+        // Keeps text of peers and libraries on one line.
         let text = event.what.to_string().replace(['\n', '\r'], " ");
         let line = match (self.format, self.prefix) {
             (Format::Json, _) => serde_json::to_string(event).expect("an event has a JSON form"),
@@ -189,7 +189,7 @@ impl Speaker {
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 
-    /// Says what a process wrote on its standard error.
+    /// Forwards a line that a process wrote to its standard error.
     pub fn pass_error(&self, process: &str, line: &str) {
         self.pass(&Event {
             schema: SCHEMA.into(),

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What was made.
+/// The created keys.
 #[derive(Serialize)]
 struct Report {
     directory: PathBuf,
@@ -21,7 +21,7 @@ struct Report {
     keys: Vec<Key>,
 }
 
-/// One owner's key.
+/// The key of one owner.
 #[derive(Serialize)]
 struct Key {
     name: String,
@@ -31,7 +31,7 @@ struct Key {
 /// Runs the command.
 ///
 /// # Errors
-/// A bad configuration, or a file that cannot be written or is there and not in order.
+/// If the configuration is invalid, or a file cannot be written or exists and is invalid.
 pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = globals.hosted_process()?;
     let directory = match &args.directory {
@@ -61,8 +61,7 @@ pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::Passed)
 }
 
-/// Makes what is missing of the keys of a rack: of the controller, of those who give commands, and
-/// of every node.
+/// Creates the missing keys of a rack: of the controller, of commands, and of every node.
 ///
 /// # Errors
 /// As for [`keys::keygen`].

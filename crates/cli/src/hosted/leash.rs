@@ -1,14 +1,14 @@
-//! A child ends with the one who started it: its standard input is a pipe that closes when that
-//! process ends, however it ends.
+//! A child ends with its parent: its standard input is a pipe that closes when the parent ends,
+//! however it ends.
 
 use crate::interrupt::Interrupt;
 use std::io::Read;
 use std::time::Duration;
 
-/// How long a process may take to end in good order once nobody holds the pipe any more.
+/// How long a process may take to end in good order once the pipe is closed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Asks this process to stop when standard input closes, and ends it if it does not.
+/// Stops this process when standard input closes, and ends it forcibly if it does not stop.
 pub fn hold(interrupt: &Interrupt) {
     let interrupt = interrupt.clone();
     std::thread::spawn(move || {

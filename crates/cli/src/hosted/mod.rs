@@ -1,10 +1,10 @@
 //! A rack of processes at the command line: the processes themselves, the programs that nodes run,
-//! and what commands that use a hosted rack share.
+//! and code shared by commands that use a hosted rack.
 //!
-//! `switch` and `node` are the processes, `up` starts and keeps them all (`supervisor`,
-//! `processes`, `child`), `keygen` makes their keys, `event` is what they say.
+//! `switch` and `node` are the processes, `up` starts them and keeps them running (`supervisor`,
+//! `processes`, `child`), `keygen` creates their keys, `event` has their events.
 //!
-//! `jobs` is what a node runs when a command asks for it, `crew` the command's side of that.
+//! `jobs` has what a node runs for a command, `crew` the command's side.
 
 pub mod args;
 pub mod child;

@@ -1,4 +1,4 @@
-//! The command `node`: one node of a hosted rack, until told to end.
+//! The command `node`: one node of a hosted rack, until requested to end.
 
 use super::args::NodeArgs;
 use super::event::{Speaker, What};
@@ -10,8 +10,8 @@ use rackweave_rack::hosted::{NodeOptions, NodeProcess};
 /// Runs the command.
 ///
 /// # Errors
-/// An unknown name, a bad configuration, a missing key, or the controller refuses the node for
-/// good.
+/// An unknown name, an invalid configuration, a missing key, or the controller permanently refuses
+/// the node.
 pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let process = NodeProcess::new(NodeOptions {
         config: globals.hosted_process()?,

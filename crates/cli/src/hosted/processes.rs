@@ -1,4 +1,4 @@
-//! The processes of a hosted rack that this one starts: the switch's, then those of the nodes.
+//! The processes of a hosted rack that this process starts: the switch's, then those of the nodes.
 
 use super::child::{Child, Recipe, Word};
 use crate::outcome::CliError;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long processes may take to end.
 pub const END_LIMIT: Duration = Duration::from_secs(3);
 
-/// The processes of a rack, by number. Those that are left are killed when this goes.
+/// The processes of a rack, by number. The remaining ones are killed when this is dropped.
 pub struct Processes {
     recipes: Vec<Recipe>,
     children: Vec<Option<Child>>,
@@ -22,7 +22,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those of the rack of `config`, which they read from `file`. Nothing is started yet.
+    /// The processes of the rack of `config`, which they read from `file`. Nothing is started yet.
     pub fn new(config: &RackConfig, file: Option<&Path>) -> Self {
         let (sender, words) = mpsc::channel();
         let nodes = config.node.iter();
@@ -37,31 +37,31 @@ impl Processes {
         }
     }
 
-    /// The numbers of all.
+    /// The numbers of all processes.
     pub fn all(&self) -> Range<usize> {
         0..self.recipes.len()
     }
 
-    /// The name of one: `switch` or a node's.
+    /// The name of a process: `switch` or a node's.
     pub fn name(&self, at: usize) -> &str {
         &self.recipes[at].name
     }
 
-    /// One that runs, as far as is known.
+    /// A process that runs, as far as is known.
     pub fn child(&mut self, at: usize) -> Option<&mut Child> {
         self.children[at].as_mut()
     }
 
-    /// The system's numbers of the nodes' processes that run.
+    /// The process ids of the running nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
         let nodes = self.children[1..].iter();
         nodes.map(|child| child.as_ref().map(Child::pid)).collect()
     }
 
-    /// Starts one; its number in the system.
+    /// Starts a process and returns its id.
     ///
     /// # Errors
-    /// If the system starts no process.
+    /// If the system cannot start a process.
     pub fn start(&mut self, at: usize) -> Result<u32, CliError> {
         let child = Child::start(&self.recipes[at], &self.sender).map_err(|error| {
             CliError::run(format!("{} cannot be started: {error}", self.name(at)))
@@ -69,15 +69,15 @@ impl Processes {
         Ok(self.children[at].insert(child).pid())
     }
 
-    /// Kills one and waits for its end.
+    /// Kills a process and waits for its end.
     pub fn kill(&mut self, at: usize) {
         self.children[at] = None;
     }
 
-    /// How one has ended by itself, and after which time, if it has; told once.
+    /// The exit status and the age of a process that has ended by itself; returned once.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn take_ended(&mut self, at: usize) -> Result<Option<(ExitStatus, Duration)>, CliError> {
         let Some(child) = &mut self.children[at] else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Processes {
         Ok(ended)
     }
 
-    /// What they say within `limit`.
+    /// The output of the processes within `limit`.
     pub fn hear(&self, limit: Duration) -> Vec<Word> {
         let deadline = Instant::now() + limit;
         let mut said = Vec::new();
@@ -101,18 +101,18 @@ impl Processes {
         said
     }
 
-    /// Tells some to end, and kills those that do not within [`END_LIMIT`]. Of each that ran its
-    /// name and how it ended; nothing if it was killed.
+    /// Requests processes to end, and kills those that do not within [`END_LIMIT`]. Returns the
+    /// name and exit status of each that ran; no status if it was killed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn end(
         &mut self,
         range: Range<usize>,
     ) -> Result<Vec<(String, Option<ExitStatus>)>, CliError> {
         for child in self.children[range.clone()].iter_mut().flatten() {
             child.release();
-            // One that was stopped would not hear it.
+            // A stopped process would not see the request.
             child.signal(Signal::CONT);
         }
         let deadline = Instant::now() + END_LIMIT;

@@ -1,5 +1,5 @@
-//! Keeps the processes of a hosted rack running: one that ends is started again, after a while that
-//! grows; one that is refused again and again ends all.
+//! Keeps the processes of a hosted rack running: one that ends is restarted with growing delay; one
+//! that is refused repeatedly ends all.
 
 use super::child::Said;
 use super::event::{Event, Speaker, What};
@@ -9,39 +9,39 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long before a process is started again, at first and at most.
+/// Minimum and maximum delay before a process is restarted.
 const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
-/// A process that has lived for so long is started again as if for the first time.
+/// A process that has run for this long is restarted with the minimum delay.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Exit status of a process that cannot do what it is told, and how often in a row that is taken.
+/// Exit status of a process that cannot do what is requested, and its maximum number in a row.
 const REFUSED: i32 = 2;
 const REFUSALS_MAX: u32 = 3;
 
-/// How long nodes wait for the switch before they are started anyway.
+/// How long the start of nodes is delayed while the switch is not ready.
 const SWITCH_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often the children are looked after.
+/// How often the children are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How the rack came to its end.
+/// How the rack ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It was told to end.
+    /// As requested.
     Told,
-    /// A process ended, and none is to be started again.
+    /// A process ended, and restarts are off.
     Died,
 }
 
 /// A process that should run.
 struct Place {
-    /// When it is started, if it does not run.
+    /// When to start it, if it is not running.
     due: Instant,
     back_off: Duration,
     refusals: u32,
-    /// What it last wrote on standard error.
+    /// The last line that it wrote to standard error.
     error: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct Supervisor {
     places: Vec<Place>,
     speaker: Speaker,
     restart: bool,
-    /// What to say when all nodes have joined.
+    /// The text to report when all nodes have joined.
     usage: String,
     joined: BTreeSet<String>,
     told_ready: bool,
@@ -60,7 +60,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// For these processes, of which none has been started yet.
+    /// A supervisor of these processes, of which none has been started yet.
     pub fn new(processes: Processes, restart: bool, usage: String, speaker: Speaker) -> Self {
         let now = Instant::now();
         let place = |at| Place {
@@ -84,7 +84,7 @@ impl Supervisor {
     /// Keeps them running until `stop`, then ends them.
     ///
     /// # Errors
-    /// If one is refused again and again: its error.
+    /// If a process is refused repeatedly: its error.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<End, CliError> {
         let result = self.keep(stop);
         self.end()?;
@@ -119,12 +119,12 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Sees whether a process has ended, and has it start again. True if it has ended.
+    /// Checks whether a process has ended, and schedules its restart. True if it has ended.
     fn bury(&mut self, at: usize) -> Result<bool, CliError> {
         let Some((status, age)) = self.processes.take_ended(at)? else {
             return Ok(false);
         };
-        // Its last words may still be under way.
+        // Its last lines may still be in the pipe.
         self.hear(LOOK_EVERY);
         let place = &mut self.places[at];
         let (name, error) = (self.processes.name(at).to_owned(), place.error.take());
@@ -157,7 +157,7 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Passes on what the children say, for so long.
+    /// Forwards the output of the children, for this long.
     fn hear(&mut self, limit: Duration) {
         for (name, said) in self.processes.hear(limit) {
             match said {
@@ -178,7 +178,7 @@ impl Supervisor {
         self.speaker.pass(event);
         match &event.what {
             What::Listening { .. } => {
-                // No node joined this switch yet.
+                // No node has joined this switch yet.
                 self.joined.clear();
                 if !std::mem::replace(&mut self.listens, true) {
                     let now = Instant::now();
@@ -200,7 +200,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends all processes: nodes first, so that they can say farewell, then the switch.
+    /// Ends all processes: nodes first, so that they can leave in good order, then the switch.
     fn end(&mut self) -> Result<(), CliError> {
         self.speaker.say(What::Ending);
         for range in [1..self.places.len(), 0..1] {

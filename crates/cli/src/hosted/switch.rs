@@ -1,4 +1,4 @@
-//! The command `switch`: the switch and the controller of a hosted rack, until told to end.
+//! The command `switch`: the switch and the controller of a hosted rack, until requested to end.
 
 use super::args::SwitchArgs;
 use super::event::{Speaker, What};
@@ -10,10 +10,10 @@ use crate::outcome::{CliError, Verdict};
 use rackweave_rack::hosted::{SwitchOptions, SwitchProcess};
 use std::time::Duration;
 
-/// How often it is looked whether keys are to be read again.
+/// How often to check whether keys are to be read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Reads the keys again at every SIGHUP until the command is to stop.
+/// Reads the keys again at every SIGHUP until the command stops.
 fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Speaker) {
     while !interrupt.is_set() {
         if interrupt.take_read_again() {
@@ -31,7 +31,7 @@ fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Spe
 /// Runs the command.
 ///
 /// # Errors
-/// A bad configuration, missing keys, an address in use, another switch in the same folder.
+/// An invalid configuration, missing keys, an address in use, another switch in the same folder.
 pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = globals.hosted_process()?;
     let process = SwitchProcess::new(SwitchOptions {
@@ -56,7 +56,7 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     std::thread::scope(|scope| {
         scope.spawn(|| read_keys_again(&process, interrupt, &speaker));
         process.run(interrupt.flag(), &|event| speaker.say(event));
-        // Nobody else does if it ends by itself.
+        // Ends the other thread if the process ends by itself.
         interrupt.set();
     });
     process.set_tap(None);

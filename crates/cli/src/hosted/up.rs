@@ -1,4 +1,5 @@
-//! The command `up`: a hosted rack on this machine, a process for the switch and one per node.
+//! The command `up`: a hosted rack on this machine, with one process for the switch and one per
+//! node.
 
 use super::args::UpArgs;
 use super::event::{Speaker, What};
@@ -12,13 +13,13 @@ use rackweave_rack::RackConfig;
 use rackweave_rack::config::SecurityKind;
 use std::path::Path;
 
-/// Columns that a name gets at least.
+/// Minimum width of a name, in columns.
 const NAME_WIDTH_MIN: usize = 6;
 
 /// Runs the command.
 ///
 /// # Errors
-/// A bad configuration, keys that cannot be made, a process that is refused again and again.
+/// An invalid configuration, keys that cannot be created, a process that is refused repeatedly.
 pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut globals = globals.clone();
     if let Some(file) = &args.file {
@@ -38,7 +39,7 @@ pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
 }
 
-/// Makes the keys that the rack needs, unless they came from another machine.
+/// Creates the keys that the rack needs, unless they came from another machine.
 fn make_keys(config: &RackConfig, speaker: &Speaker) -> Result<(), CliError> {
     let hosted = config.hosted();
     let directory = hosted.keys();
@@ -59,7 +60,7 @@ fn make_keys(config: &RackConfig, speaker: &Speaker) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How the rack is used.
+/// How to use the rack.
 fn usage(file: Option<&Path>) -> String {
     let which = match file {
         Some(path) => format!("--config {}", path.display()),

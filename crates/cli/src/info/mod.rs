@@ -1,4 +1,4 @@
-//! The command `info`: the effective configuration, what it takes, and how a hosted rack is doing.
+//! The command `info`: the effective configuration, its resources, and the state of a hosted rack.
 //!
 //! In text form the output is a configuration file: everything but the settings is a comment.
 
@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use topology::TopologyReport;
 
-/// What the numbers of `memory` are.
+/// What the numbers of `memory` mean.
 const MEMORY: &str = "The memory is that of an embedded rack: its regions (memory_limit), and what it \
                       takes beside them when it starts, and at most, with every queue that [nic] \
                       allows made as long as it allows.";
@@ -41,7 +41,7 @@ pub struct InfoArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// If the configuration makes no sense, or somebody answers who is not this rack's switch.
+/// If the configuration is invalid, or a process answers that is not this rack's switch.
 pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let hosted = globals.hosted(&args.rack)?;
     let rack = hosted.as_ref().map(rack::ask).transpose()?;
@@ -68,7 +68,7 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         "paths": paths,
         "cpu": cpu(),
     }));
-    // Only of a hosted rack.
+    // Only for a hosted rack.
     if let Some(rack) = rack {
         found.insert("rack".into(), rack);
     }
@@ -99,20 +99,20 @@ fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
     let memory = wrapped(MEMORY, 0);
     let rest = format!("{machine}{memory}\n{}\n{rack}", PathsText(paths));
     for line in rest.trim_end().lines() {
-        // A text can always be written to.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", format!("# {line}").trim_end());
     }
     text
 }
 
-/// FNV-1a of 64 bits: tells configurations apart, anybody can compute it.
+/// FNV-1a of 64 bits: distinguishes configurations, and is easy to recompute.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// What a switch's programs use of its budget.
+/// The resources of its budget that a switch's programs use.
 fn switch_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
     let budget = switch_shape::budget(config).to_string();
     let mut found = object(json!({ "budget": budget }));
@@ -130,7 +130,7 @@ fn stage_use(stage: &Stage) -> Value {
     })
 }
 
-/// What programs use of each stage of the budget, and in all.
+/// The resources that programs use in each stage of the budget, and in total.
 fn programs_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
     let budget = switch_shape::budget(config);
     object(json!({
@@ -142,7 +142,7 @@ fn programs_use(config: &RackConfig, ledger: &Ledger) -> Map<String, Value> {
     }))
 }
 
-/// What one 1:1 flow more would take: a producer ring, a consumer ring and their lanes.
+/// The resources of one more 1:1 flow: a producer ring, a consumer ring and their lanes.
 fn per_flow(config: &RackConfig, paths: &[Path]) -> Value {
     let mut chosen = paths.iter();
     let chosen = chosen
@@ -152,7 +152,7 @@ fn per_flow(config: &RackConfig, paths: &[Path]) -> Value {
     let lanes = 2 * (2 + transfers);
     let base = switch_shape::pipeline_config(config);
     let mut more = PipelineConfig { ..base };
-    // Entries are counted one by one, so the difference of two sizes is what one flow takes.
+    // Entries are counted individually, so the difference of two sizes is that of one flow.
     more.engine.lanes = base.engine.lanes.saturating_add(lanes);
     more.flows.threads = base.flows.threads.saturating_add(1);
     more.flows.producers = base.flows.producers.saturating_add(1);
@@ -166,7 +166,7 @@ fn per_flow(config: &RackConfig, paths: &[Path]) -> Value {
 }
 
 fn memory_use(config: &RackConfig) -> Result<Value, CliError> {
-    // No driver is needed to count.
+    // Counting needs no driver.
     let rack = EmbeddedRack::new(&RackConfig {
         driver_threads: 0,
         ..config.clone()
@@ -179,7 +179,7 @@ fn memory_use(config: &RackConfig) -> Result<Value, CliError> {
     }))
 }
 
-/// What one of the paths of all nodes is like, in the kind of rack that the configuration is for.
+/// The properties of one path of all nodes, in the configured kind of rack.
 fn links(config: &RackConfig, paths: &[Path]) -> Value {
     let kind = match config.hosted {
         Some(_) => Kind::Hosted,
@@ -200,7 +200,7 @@ fn links(config: &RackConfig, paths: &[Path]) -> Value {
     })
 }
 
-/// What makes CRC-32 fast on this machine, and whether it is there.
+/// The CPU features that accelerate CRC-32, and whether this machine has them.
 fn cpu() -> Value {
     #[cfg(target_arch = "x86_64")]
     let features = [

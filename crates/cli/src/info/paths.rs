@@ -1,21 +1,21 @@
-//! The paths that were chosen and why, as text: what is the same for several is told once.
+//! The chosen paths with the reasons, as text: what several have in common is printed once.
 
 use rackweave_bench::figure::wrapped;
 use rackweave_rack::paths::{Group, Kind, Path};
 use std::fmt;
 
-/// The most characters of a line.
+/// Maximum width of a line, in characters.
 const WIDTH: usize = 98;
-/// Where reasons begin.
+/// Column of the reasons.
 const WHY_AT: usize = 50;
 
 /// All paths of a configuration.
 pub struct PathsText<'a>(pub &'a [Path]);
 
-/// What was to be chosen, what was, and why.
+/// The decision, the choice, and the reason.
 type Row<'a> = (&'a str, &'a str, &'a str);
 
-/// Paths below one heading. Nodes with the same rows have one section.
+/// Paths below one heading. Nodes with the same rows share a section.
 struct Section<'a> {
     names: Vec<String>,
     is_of_nodes: bool,
@@ -46,8 +46,8 @@ impl fmt::Display for PathsText<'_> {
     }
 }
 
-/// Where a path stands: the kind of rack, unless it is told for all together, its heading, and its
-/// label there.
+/// The position of a path: the kind of rack, unless it is the same for all kinds, its heading, and
+/// its label there.
 fn place(path: &Path) -> (Option<Kind>, String, &str) {
     let of = &*path.of;
     match (path.group, path.rack) {
@@ -58,7 +58,7 @@ fn place(path: &Path) -> (Option<Kind>, String, &str) {
         (Group::Index, _) => (None, "ways to an index".to_owned(), of),
         (Group::Store, kind) => {
             let heading = if of.is_empty() { "stores" } else { "store " };
-            // A store's medium is another in each kind of rack.
+            // A store's medium differs between kinds of racks.
             let label = kind.map_or(path.what, Kind::name);
             (None, format!("{heading}{of}"), label)
         }
@@ -96,7 +96,7 @@ impl PathsText<'_> {
 }
 
 impl Section<'_> {
-    /// A few names of nodes in full, many by their number.
+    /// Lists a few nodes by name, many by number.
     fn heading(&self) -> String {
         match &*self.names {
             [only] if self.is_of_nodes => format!("node {only}"),
@@ -109,8 +109,8 @@ impl Section<'_> {
         }
     }
 
-    /// The heading and the rows in three columns. Reasons begin in one column, below a value that
-    /// reaches into it, and go on in lines of their own.
+    /// The heading and the rows in three columns. Reasons start in one column, below a value that
+    /// extends into it, and continue in lines of their own.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}", self.heading())?;
         let width = self.rows.iter().map(|(what, ..)| what.chars().count());

@@ -1,4 +1,4 @@
-//! How a hosted rack is doing.
+//! The state of a hosted rack.
 
 use crate::outcome::CliError;
 use crate::report::object;
@@ -8,11 +8,11 @@ use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::{Counters, HostedError, HostedRack, NodeStatus, RackStatus};
 use serde_json::{Map, Value, json};
 
-/// The rack's processes: what the switch says of them, or why it does not. That nobody answers is
-/// no error.
+/// The state of the rack's processes as reported by the switch, or why it is unknown. A switch that
+/// does not answer is not an error.
 ///
 /// # Errors
-/// If there are no keys, or somebody answers who is not this rack's switch.
+/// If keys are missing, or a process answers that is not this rack's switch.
 pub fn ask(config: &RackConfig) -> Result<Value, CliError> {
     let hosted = config.hosted();
     let mut found = object(json!({
@@ -48,7 +48,7 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
     } = rack.status()?;
     let node = |(at, status): (usize, NodeStatus)| {
         let mut node = object(status);
-        // One that has just died has none.
+        // A node that has just died has none.
         let counters = rack.node_counters(NodeId(at as u16)).unwrap_or_default();
         let some: Counters = counters.into_iter().filter(|&(_, n)| n > 0).collect();
         node.insert("counters".into(), json!(some));

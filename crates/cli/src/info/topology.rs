@@ -1,5 +1,5 @@
-//! Which switches a rack has, where its nodes hang, and what part of an index each switch has room
-//! for, with what that takes.
+//! The switches of a rack, the attachment of its nodes, and the part of an index that each switch
+//! can hold, with the resources of that part.
 
 use super::{programs_use, switch_use};
 use crate::report::object;
@@ -17,7 +17,7 @@ pub struct TopologyReport {
     pub name: &'static str,
     pub switches: usize,
     pub cables: usize,
-    /// Where each node hangs.
+    /// The switch of each node.
     pub nodes: Vec<Value>,
     /// Switches of one role have the same programs.
     pub roles: Vec<RoleReport>,
@@ -29,17 +29,17 @@ pub struct RoleReport {
     pub role: String,
     pub first: usize,
     pub last: usize,
-    /// What their programs use.
+    /// The resources of their programs.
     pub programs: Map<String, Value>,
-    /// The part of an index in each of them, and what it takes alone.
+    /// The part of an index in each of them, and its resources.
     pub index: Option<Map<String, Value>>,
 }
 
 impl TopologyReport {
-    /// What a configuration asks for.
+    /// The topology of a configuration.
     ///
     /// # Errors
-    /// If nodes cannot hang as they are to.
+    /// If nodes cannot be attached as configured.
     pub fn of(config: &RackConfig) -> Result<Self, ConfigError> {
         let topology = config.topology()?;
         let node = |(node, place): (_, rackweave_controller::topology::NodePlace)| {

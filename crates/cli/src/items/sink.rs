@@ -1,4 +1,4 @@
-//! A consumer that takes stamped items and notes what it saw.
+//! A consumer that takes stamped items and records what it saw.
 
 use super::stamps::{Run, note};
 use super::{Manner, Style, WAITS, ring, stamps};
@@ -19,7 +19,7 @@ pub struct Sink {
     items: u64,
     runs: Vec<Run>,
     problem: Option<String>,
-    /// How its stream ended.
+    /// The end of its stream.
     end: Option<&'static str>,
     hurries: bool,
     removed: bool,
@@ -31,8 +31,8 @@ impl Sink {
         Self::new(consumer, Style::measured(manner), 0)
     }
 
-    /// A consumer of a checked flow, which begins now. In a shuffle an item names its consumer, who
-    /// is `index`.
+    /// A consumer of a checked flow, which starts now. In a shuffle items name their consumer; this
+    /// one's number is `index`.
     pub fn checked(
         consumer: Consumer,
         bell: Option<Doorbell>,
@@ -47,7 +47,7 @@ impl Sink {
         }
     }
 
-    /// Its items follow from `salt`, too.
+    /// Makes its items depend on `salt`, too.
     pub fn salted(mut self, salt: u64) -> Self {
         self.style.salt = salt;
         self
@@ -71,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// Takes a batch and looks at it; how many items.
+    /// Takes and checks a batch. Returns the number of items.
     fn take(&mut self) -> Taken<u64> {
         let size = self.consumer.item_size();
         let most = self.style.batch(size);
@@ -113,27 +113,27 @@ impl Sink {
         Taken::Items(items.into())
     }
 
-    /// The controller has let it go.
+    /// Records that the controller has removed it.
     pub fn set_removed(&mut self) {
         self.removed = true;
     }
 
-    /// Whether the controller has let it go.
+    /// Whether the controller has removed it.
     pub fn is_removed(&self) -> bool {
         self.removed
     }
 
-    /// Items taken so far.
+    /// Number of items taken so far.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// What it saw, in its order.
+    /// The runs of items, in the order in which it saw them.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// The first item that was not as it should be.
+    /// The first wrong item.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -143,7 +143,7 @@ impl Sink {
         self.last
     }
 
-    /// From its beginning to the last item that it took, in nanoseconds.
+    /// From its start to the last item that it took, in nanoseconds.
     pub fn life(&self) -> u64 {
         self.last - self.begun
     }
@@ -153,12 +153,12 @@ impl Sink {
         self.last - self.first
     }
 
-    /// Whether the flow was broken off.
+    /// Whether the flow was aborted.
     pub fn is_aborted(&self) -> bool {
         self.end == Some(ABORTED)
     }
 
-    /// How it ended, or that it runs.
+    /// Its end, or that it is running.
     pub fn state(&self) -> &'static str {
         match (self.end, self.removed) {
             (Some(ABORTED), _) => ABORTED,
@@ -204,7 +204,7 @@ impl Program for Sink {
         Ok(Turn::Moved)
     }
 
-    /// Forgets its rate.
+    /// Removes its rate limit.
     fn finish(&mut self) {
         self.hurries = true;
     }

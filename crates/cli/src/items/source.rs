@@ -16,7 +16,7 @@ pub struct Source {
     begun: u64,
     last: u64,
     pushed: Vec<u64>,
-    /// Rings whose end of stream is announced.
+    /// Rings whose end of stream has been announced.
     ended: Vec<bool>,
     aborted: bool,
     /// Whether it ends only when all items are delivered.
@@ -29,7 +29,7 @@ impl Source {
         Self::new(rings, producer, amount, Style::measured(manner), 0)
     }
 
-    /// Producer `producer` of a checked flow, which begins now.
+    /// Producer `producer` of a checked flow, which starts now.
     pub fn checked(
         rings: Vec<Producer>,
         bells: Option<Vec<Doorbell>>,
@@ -65,14 +65,14 @@ impl Source {
         }
     }
 
-    /// Its items follow from `salt`, too, and it ends only when all of them are delivered.
+    /// Makes its items depend on `salt`, too, and makes it end only when all of them are delivered.
     pub fn delivering(mut self, salt: u64) -> Self {
         self.style.salt = salt;
         self.awaits_delivery = true;
         self
     }
 
-    /// Pushes up to `left` items into a ring; how many.
+    /// Pushes up to `left` items into a ring. Returns their number.
     fn push(&mut self, at: usize, left: u64) -> Result<u64, PushError> {
         let producer = &mut self.rings[at];
         let size = producer.item_size();
@@ -110,12 +110,12 @@ impl Source {
         self.ended.iter().all(|&ended| ended)
     }
 
-    /// Items pushed so far, by ring.
+    /// Number of items pushed so far, by ring.
     pub fn pushed(&self) -> &[u64] {
         &self.pushed
     }
 
-    /// Which part of its work is done.
+    /// The completed fraction of its work.
     pub fn fraction(&self, now: u64) -> f64 {
         let least = self.pushed.iter().copied().min().unwrap_or(0);
         let since = now.saturating_sub(self.begun);
@@ -125,17 +125,17 @@ impl Source {
         }
     }
 
-    /// From its beginning to the last item that it pushed, in nanoseconds.
+    /// From its start to the last item that it pushed, in nanoseconds.
     pub fn life(&self) -> u64 {
         self.last - self.begun
     }
 
-    /// Whether the flow was broken off.
+    /// Whether the flow was aborted.
     pub fn is_aborted(&self) -> bool {
         self.aborted
     }
 
-    /// How it ended, or that it runs.
+    /// Its end, or that it is running.
     pub fn state(&self) -> &'static str {
         match (self.aborted, self.has_finished()) {
             (true, _) => "broken off",

@@ -1,16 +1,16 @@
-//! What items contain, and what a consumer notes of them. An item begins with its stamp; every
-//! other byte of a checked one follows from the stamp and the destination, which stands behind it.
+//! The contents of items, and a consumer's record of them. An item begins with its stamp, followed
+//! by its destination; every other byte of a checked item is derived from both.
 
 use rackweave_endpoint::flow::hash_key;
 
-/// Bytes of a checked item at least: stamp and destination are a word each.
+/// Minimum bytes of a checked item: stamp and destination are a word each.
 pub const ITEM_MIN: u32 = 16;
 
-/// Laid over the first word, so that an item never begins like an encapsulated packet: Wireshark
-/// takes a payload whose third and fourth byte are zero for one.
+/// XORed into the first word, so that an item never looks like an encapsulated packet: Wireshark
+/// assumes one if the third and fourth byte of a payload are zero.
 const MARK: u64 = 0xa5c3 << 16;
 
-/// A stamp: the producer above, the item's number below.
+/// A stamp has the producer in the upper bits, the item's number in the lower bits.
 pub const NUMBER_BITS: u32 = 40;
 
 /// The stamp of an item.
@@ -18,25 +18,25 @@ pub fn stamp(producer: u32, number: u64) -> u64 {
     u64::from(producer) << NUMBER_BITS | number
 }
 
-/// A stamp as it stands in an item, and the other way round.
+/// Converts between a stamp and its form in an item.
 pub fn marked(stamp: u64) -> u64 {
     stamp ^ MARK
 }
 
-/// Whose item it is.
+/// The producer of an item.
 pub fn producer_of(stamp: u64) -> u32 {
     (stamp >> NUMBER_BITS) as u32
 }
 
-/// Which of its producer's items it is.
+/// The number of an item among its producer's items.
 pub fn number_of(stamp: u64) -> u64 {
     stamp & ((1 << NUMBER_BITS) - 1)
 }
 
-/// Neighbouring items of one producer, as a consumer saw them.
+/// Consecutive items of one producer, as a consumer saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Its number in the flow.
+    /// The producer's number in the flow.
     pub producer: u32,
     /// The first item's number.
     pub first: u64,
@@ -44,7 +44,7 @@ pub struct Run {
     pub end: u64,
 }
 
-/// Adds an item to what was seen.
+/// Adds an item to the record.
 pub fn note(runs: &mut Vec<Run>, producer: u32, number: u64) {
     match runs.last_mut() {
         Some(run) if run.producer == producer && run.end == number => run.end += 1,
@@ -56,7 +56,7 @@ pub fn note(runs: &mut Vec<Run>, producer: u32, number: u64) {
     }
 }
 
-/// What the bytes behind the stamp of a checked item follow from. With another salt they differ.
+/// The seed of the bytes after the stamp of a checked item. It depends on the salt.
 fn seed_of(stamp: u64, destination: u64, salt: u64) -> u64 {
     hash_key(stamp ^ hash_key(destination ^ salt))
 }
@@ -73,7 +73,7 @@ pub fn fill(item: &mut [u8], producer: u32, destination: u32, number: u64, salt:
     }
 }
 
-/// Producer, destination and number of an item; nothing if a byte is not as it should be.
+/// Producer, destination and number of an item; none if any byte is wrong.
 pub fn read(item: &[u8], salt: u64) -> Option<(u32, u32, u64)> {
     let (head, rest) = item.split_first_chunk::<{ ITEM_MIN as usize }>()?;
     let word = |at: usize| Some(u64::from_le_bytes(*head[at..].first_chunk()?));

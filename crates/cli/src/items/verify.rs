@@ -1,35 +1,35 @@
-//! The judge of a flow: from what was pushed and what each consumer saw, what was lost,
-//! came twice, or came in another order. It knows no ring and no switch.
+//! The judge of a flow: finds lost, duplicated and reordered items from what was pushed and what
+//! each consumer saw. It is independent of rings and switches.
 
 use super::Sink;
 use super::stamps::Run;
 use rackweave_controller::FlowShape;
 
-/// What is known of a flow.
+/// What is known about a flow.
 pub struct Evidence<'a> {
-    /// How items were to find their consumers.
+    /// How items find their consumers.
     pub shape: FlowShape,
-    /// Items of each producer, by its rings.
+    /// Number of items of each producer, by its rings.
     pub pushed: Vec<Vec<u64>>,
     /// What each consumer saw.
     pub seen: Vec<Seen<'a>>,
-    /// Whether the flow was broken off, so that items may be missing at the end.
+    /// Whether the flow was aborted, so that items may be missing at the end.
     pub is_cut: bool,
 }
 
 /// What a consumer saw.
 #[derive(Clone, Copy, Default)]
 pub struct Seen<'a> {
-    /// In its order.
+    /// Runs of items, in the order in which it saw them.
     pub runs: &'a [Run],
-    /// Whether it came when the flow ran already.
+    /// Whether it joined a running flow.
     pub joined: bool,
-    /// Whether it went before the flow's end.
+    /// Whether it left before the flow's end.
     pub left: bool,
 }
 
 impl<'a> From<&'a Sink> for Seen<'a> {
-    /// What one saw that was there all the time.
+    /// The record of a consumer that was present all the time.
     fn from(sink: &'a Sink) -> Self {
         Self {
             runs: sink.runs(),
@@ -38,8 +38,8 @@ impl<'a> From<&'a Sink> for Seen<'a> {
     }
 }
 
-/// Everything that is wrong with what one consumer of a shuffle saw, in words: consumer number
-/// `index` of as many items as each of `pushed` producers pushed to it. If the flow `is_cut`, items
+/// Everything that is wrong with the record of one consumer of a shuffle, in words. It is consumer
+/// number `index`, to which the producers pushed `pushed` items each. If the flow `is_cut`, items
 /// may be missing at the end.
 pub fn judge_one(sink: &Sink, index: usize, pushed: &[u64], is_cut: bool) -> Vec<String> {
     let problem = sink.problem().map(ToOwned::to_owned);
@@ -75,7 +75,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
             problems.push(format!("consumer {consumer}: {problem}"));
         }
     }
-    // What follows takes order for granted.
+    // The following checks assume order.
     if problems.is_empty() {
         match evidence.shape {
             FlowShape::Shuffle => shuffled(evidence, &mut problems),
@@ -110,8 +110,8 @@ fn of(runs: &[Run], producer: usize) -> impl Iterator<Item = &Run> {
         .filter(move |run| run.producer as usize == producer)
 }
 
-/// Whether `runs`, sorted, are the items from `first` up to `pushed`, each once; else what is
-/// wrong.
+/// Whether `runs`, sorted, are the items from `first` up to `pushed`, each once; otherwise the
+/// error.
 fn tiled<'a>(
     runs: impl Iterator<Item = &'a Run>,
     (first, pushed, is_cut): (u64, u64, bool),
@@ -139,7 +139,8 @@ fn shuffled(evidence: &Evidence<'_>, problems: &mut Vec<String>) {
     for (consumer, seen) in evidence.seen.iter().enumerate() {
         for (producer, pushed) in evidence.pushed.iter().enumerate() {
             let pushed = pushed.get(consumer).copied().unwrap_or(0);
-            // In a ring of its own nothing may be missing in the middle, cut off or not.
+            // In a consumer's own ring no item may be missing in the middle, even if the flow was
+            // aborted.
             let runs: Vec<&Run> = of(seen.runs, producer).collect();
             let end = match evidence.is_cut {
                 true => runs.last().map_or(0, |run| run.end.min(pushed)),
@@ -170,7 +171,8 @@ fn replicated(evidence: &Evidence<'_>, problems: &mut Vec<String>) {
         for (producer, pushed) in evidence.pushed.iter().enumerate() {
             let runs: Vec<&Run> = of(seen.runs, producer).collect();
             let last = runs.last().map_or(0, |run| run.end);
-            // One that saw nothing of a producer joined after its last item, or left before.
+            // One that saw nothing of a producer joined after its last item, or left before its
+            // first.
             let (first, end) = match (seen.joined, seen.left || evidence.is_cut) {
                 (true, _) if runs.is_empty() => continue,
                 (joined, cut) => (
@@ -194,18 +196,18 @@ fn replicated(evidence: &Evidence<'_>, problems: &mut Vec<String>) {
     }
 }
 
-/// Whether two replicas saw the same where both were there: two pieces of one sequence, in which
-/// every item comes once.
+/// Whether two replicas saw the same items while both were present: two pieces of one sequence, in
+/// which every item occurs once.
 fn agree(one: &[Run], other: &[Run]) -> bool {
     match (laid(one, other), laid(other, one)) {
         (Some(agree), _) | (None, Some(agree)) => agree,
-        // One had left before the other came.
+        // One had left before the other joined.
         (None, None) => are_apart(one, other),
     }
 }
 
-/// Lays the beginning of `late` where `early` has the same item; whether they agree from there on,
-/// and what `late` has behind the end of `early` is new to it.
+/// Aligns the beginning of `late` with the same item of `early`. Returns whether they agree from
+/// there on, and whether the rest of `late` after the end of `early` is new to it.
 fn laid(early: &[Run], late: &[Run]) -> Option<bool> {
     let first = late.first()?;
     let at = early.iter().position(|run| {
@@ -226,7 +228,7 @@ fn laid(early: &[Run], late: &[Run]) -> Option<bool> {
     Some(are_apart(early, &theirs[b..]))
 }
 
-/// Whether no item is in both.
+/// Whether the two have no item in common.
 fn are_apart(one: &[Run], other: &[Run]) -> bool {
     let mut all: Vec<&Run> = one.iter().chain(other).collect();
     all.sort_by_key(|run| (run.producer, run.first));

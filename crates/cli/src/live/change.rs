@@ -1,47 +1,47 @@
-//! What happened between two looks at a rack, per second.
+//! The activity of a rack between two snapshots, per second.
 
 use super::Snapshot;
 use rackweave_rack::statistics::{Counters, FlowStatistics, NodeStatistics, RackStatistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What happened between two looks. Everything is per second and rounded nowhere.
+/// The activity between two snapshots. All values are per second and not rounded.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct Change {
-    /// The time between them.
+    /// The time between the snapshots.
     pub seconds: f64,
-    /// Whether there was no look before: the time is then that since the rack was built.
+    /// Whether there was no earlier snapshot: the time is then that since the rack was built.
     pub is_since_start: bool,
-    /// As the rack's.
+    /// In the rack's order.
     pub nodes: Vec<NodeChange>,
-    /// As the rack's.
+    /// In the rack's order.
     pub flows: Vec<FlowChange>,
-    /// Answers of the page directory by kind.
+    /// Replies of the page directory by kind.
     pub pages: BTreeMap<String, f64>,
     /// Queries of the index.
     pub index_queries: f64,
-    /// By the depth to which they were led.
+    /// Queries by the depth to which they were led.
     pub index_by_depth: Vec<f64>,
-    /// As the rack's: numbers handed out.
+    /// In the rack's order: numbers handed out.
     pub sequencers: Vec<f64>,
-    /// Packets dropped, by place and reason, for all reasons that ever were.
+    /// Packets dropped, by place and reason, for all reasons that ever occurred.
     pub drops: Vec<DropChange>,
 }
 
-/// Packets dropped at one place for one reason.
+/// Packets dropped in one place for one reason.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct DropChange {
     /// The node, or `switch` with its number if there are several.
     pub place: String,
     /// The counter's name.
     pub reason: String,
-    /// How many.
+    /// Packets per second.
     pub per_s: f64,
-    /// How many ever.
+    /// Packets in total.
     pub total: u64,
 }
 
-/// A node's.
+/// The activity of a node.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct NodeChange {
     /// Its name.
@@ -54,13 +54,13 @@ pub struct NodeChange {
     pub packets_in_per_s: f64,
     /// Packets sent.
     pub packets_out_per_s: f64,
-    /// Times that requests were sent again.
+    /// Retransmitted requests.
     pub retries_per_s: f64,
     /// Packets dropped.
     pub drops_per_s: f64,
 }
 
-/// A flow's.
+/// The activity of a flow.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowChange {
     /// Its number.
@@ -72,8 +72,8 @@ pub struct FlowChange {
 }
 
 impl Change {
-    /// What happened to a command's rack from `before` to `now`; since the rack was built, if
-    /// there was no look before, or it was one at another rack. Nothing without a rack.
+    /// The activity of a command's rack from `before` to `now`; since the rack was built, if there
+    /// is no `before` or it is of another rack. None without a rack.
     pub fn between(before: Option<&Snapshot>, now: &Snapshot) -> Option<Self> {
         let rack = now.rack.as_ref()?;
         let same = |before: &&Snapshot| (before.pid, before.racks) == (now.pid, now.racks);
@@ -88,7 +88,7 @@ impl Change {
         let before = before.unwrap_or(&nothing);
         let seconds = now.elapsed_seconds - before.elapsed_seconds;
         let per_s = |before: u64, now: u64| match seconds > 0.0 {
-            // What restarts counts from zero again.
+            // A counter that restarts counts from zero again.
             true => now.saturating_sub(before) as f64 / seconds,
             false => 0.0,
         };
@@ -157,7 +157,7 @@ impl Change {
             pages: pages.collect(),
             index_queries: per_s(asked(before), asked(now)),
             index_by_depth: by_depth.map(|(at, &now)| per_s(depth(at), now)).collect(),
-            // Where the numbers of one that is new began nobody says.
+            // The first number of a new sequencer is unknown.
             sequencers: sequencers
                 .map(|it| next(it.id).map_or(0.0, |before| per_s(before, it.next)))
                 .collect(),
@@ -171,7 +171,7 @@ impl Change {
     }
 }
 
-/// All drops that ever were, by place and reason.
+/// All drops so far, by place and reason.
 fn drops_of(rack: &RackStatistics) -> BTreeMap<(String, &str), u64> {
     let nodes = rack.nodes.iter();
     let nodes = nodes.map(|node| (node.name.clone(), &node.drops));
@@ -189,7 +189,7 @@ fn drops_of(rack: &RackStatistics) -> BTreeMap<(String, &str), u64> {
     all
 }
 
-/// How often a node's NIC has sent requests again.
+/// Number of requests that a node's NIC has retransmitted.
 fn retries(node: &NodeStatistics) -> u64 {
     node.counters
         .get("completer_retry_err")
@@ -197,7 +197,7 @@ fn retries(node: &NodeStatistics) -> u64 {
         .unwrap_or(0)
 }
 
-/// All of them.
+/// The sum of all counters.
 pub fn sum(counters: &Counters) -> u64 {
     counters.values().sum()
 }
@@ -245,11 +245,11 @@ mod tests {
         let (first, later) = (snapshot(1, 2.0, 1000), snapshot(1, 4.0, 5000));
         check(None, &first, (true, 2.0, 500.0));
         check(Some(&first), &later, (false, 2.0, 2000.0));
-        // The same look again, or one that is older, tells nothing of the time between.
+        // The same snapshot again, or an older one, has no information about the time between.
         check(Some(&later), &later, (true, 4.0, 1250.0));
         // Another rack of the same command.
         check(Some(&later), &snapshot(2, 8.0, 80), (true, 8.0, 10.0));
-        // Something began to count anew.
+        // A counter restarted.
         check(Some(&later), &snapshot(1, 5.0, 1), (false, 1.0, 0.0));
         let without = Snapshot {
             rack: None,

@@ -1,4 +1,4 @@
-//! Finds commands that tell of themselves, and asks them.
+//! Finds commands that publish snapshots, and requests them.
 
 use super::server::{name, prefix, user_of};
 use super::snapshot::{ReadError, Snapshot};
@@ -9,39 +9,39 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take: as long as a machine may be busy with other things.
+/// Limit on the time of a reply: as long as a machine may be busy with other things.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// More than any snapshot has.
+/// Larger than any snapshot.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Why there is nothing to be shown.
+/// Why there is no snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody tells of himself.
+    /// No command publishes snapshots.
     #[error(
         "no command of yours with a rack of its own runs here; start one, such as `rackweave \
          demo` or `rackweave ycsb`, or ask a hosted rack by --hosted"
     )]
     Nobody,
-    /// Not this process.
+    /// The requested process does not publish snapshots.
     #[error("process {pid} tells nothing of a rack: {others}")]
     NotThis {
         /// The process.
         pid: u32,
-        /// Who does.
+        /// The processes that do.
         others: String,
     },
-    /// It has gone.
+    /// The process has ended.
     #[error("process {0} has ended")]
     Ended(u32),
-    /// It does not answer.
+    /// The process does not reply.
     #[error("process {pid} does not answer within {} s; it may be stopped", ANSWER_LIMIT.as_secs())]
     Silent {
         /// The process.
         pid: u32,
     },
-    /// It says something else.
+    /// The reply is not a snapshot of this version.
     #[error("process {pid}: {error}")]
     Unreadable {
         /// The process.
@@ -51,7 +51,7 @@ pub enum AskError {
     },
 }
 
-/// The processes of this user that tell of themselves, the one that began last at the end.
+/// The processes of this user that publish snapshots, in the order of their start.
 pub fn processes() -> Vec<u32> {
     let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let mut pids: Vec<u32> = listed(&table, getuid().as_raw()).into_iter().collect();
@@ -59,7 +59,7 @@ pub fn processes() -> Vec<u32> {
     pids
 }
 
-/// The processes that `/proc/net/unix` names.
+/// The processes listed in `/proc/net/unix`.
 fn listed(table: &str, user: u32) -> BTreeSet<u32> {
     let prefix = format!("@{}", prefix(user));
     let names = table
@@ -69,7 +69,7 @@ fn listed(table: &str, user: u32) -> BTreeSet<u32> {
     pids.collect()
 }
 
-/// When a process was started, in clock ticks since the machine was; zero if it is gone. See
+/// The start time of a process, in clock ticks since boot; zero if it is gone. See
 /// proc_pid_stat(5): field 22, where the second is in brackets and may have blanks.
 fn started(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -78,10 +78,10 @@ fn started(pid: u32) -> u64 {
     field.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// The process to be asked: `pid`, or the one that began last.
+/// The process to ask: `pid`, or the one that started last.
 ///
 /// # Errors
-/// If it, or anybody, does not tell of itself.
+/// If that process, or every process, does not publish snapshots.
 pub fn choose(pid: Option<u32>) -> Result<u32, AskError> {
     let all = processes();
     match (pid, all.last()) {
@@ -100,16 +100,16 @@ pub fn choose(pid: Option<u32>) -> Result<u32, AskError> {
     }
 }
 
-/// A process at this moment.
+/// The current snapshot of a process.
 ///
 /// # Errors
-/// If it is gone, is another user's, does not answer, or speaks another version.
+/// If it is gone, is another user's, does not reply, or has another version.
 pub fn ask(pid: u32) -> Result<Snapshot, AskError> {
     let ended = |_| AskError::Ended(pid);
     let mine = getuid().as_raw();
     let address = SocketAddr::from_abstract_name(name(mine, pid)).map_err(ended)?;
     let mut stream = UnixStream::connect_addr(&address).map_err(ended)?;
-    // Somebody else may have taken the name.
+    // A process of another user may have taken the name.
     if user_of(&stream).ok() != Some(mine) {
         return Err(AskError::Ended(pid));
     }

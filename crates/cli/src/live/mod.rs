@@ -1,14 +1,14 @@
-//! What a command tells of itself while it runs, for `top` and `stat`.
+//! Snapshots that a command publishes while it runs, for `top` and `stat`.
 //!
-//! A command that has a rack of its own has it watched ([`Live::watch`]) and says what it is doing
-//! ([`Live::phase`]). From the first rack on, it answers on a Unix socket in the abstract
-//! namespace, whose name ends in user and process: nothing lies in the file system, and nothing is
-//! left when the process is killed. Whoever of the same user connects is sent one [`Snapshot`] and
-//! the connection is closed; nothing is read from him.
+//! A command with its own rack has it observed ([`Live::watch`]) and sets its current phase
+//! ([`Live::phase`]). From the first rack on, it listens on a Unix socket in the abstract
+//! namespace, whose name ends in user and process: nothing is in the file system, and nothing
+//! remains when the process is killed. A client of the same user is sent one [`Snapshot`] on
+//! connecting, then the connection is closed; nothing is read from the client.
 //!
-//! `server` answers, `client` finds those who answer and asks them, `snapshot` is what is said;
-//! `source` is whom `top` and `stat` look at, `change` what happens between two looks, `words` how
-//! numbers are told.
+//! `server` replies, `client` finds publishing processes and asks them, `snapshot` is the content;
+//! `source` is what `top` and `stat` observe, `change` the activity between two snapshots, `words`
+//! formats numbers.
 
 pub mod args;
 pub mod change;
@@ -28,17 +28,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What a command tells of itself. Clones are one; the last one that goes ends it.
+/// What a command publishes. Clones share it; dropping the last one ends it.
 #[derive(Clone)]
 pub struct Live(Arc<Telling>);
 
-/// The socket goes before what it tells of.
+/// The socket must be dropped before its contents.
 struct Telling {
     server: Mutex<Option<Server>>,
     story: Arc<Story>,
 }
 
-/// What there is to tell.
+/// The contents to publish.
 struct Story {
     command: String,
     began: Instant,
@@ -61,7 +61,7 @@ impl fmt::Debug for Live {
 }
 
 impl Live {
-    /// Begins to tell of a command; `command` says what the user asked for. Nobody can ask before
+    /// Begins to publish a command; `command` is its command line. No client can connect before
     /// there is a rack.
     pub fn begin(command: &str) -> Self {
         let now = Now {
@@ -80,8 +80,8 @@ impl Live {
         }))
     }
 
-    /// This rack is told of from now on, in place of one before. Without a socket (another process
-    /// may have taken its name) the command goes on, and nobody can watch it.
+    /// Publishes this rack from now on, in place of an earlier one. Without a socket (another
+    /// process may have taken its name) the command continues, and cannot be observed.
     pub fn watch(&self, rack: RackObserver) {
         let mut now = self.0.story.now();
         now.rack = Some(rack);
@@ -93,7 +93,7 @@ impl Live {
         }
     }
 
-    /// What the command is doing from now on.
+    /// Sets the current phase of the command.
     pub fn phase(&self, phase: &str) {
         let mut now = self.0.story.now();
         if now.phase != phase {

@@ -1,4 +1,4 @@
-//! Racks made by hand, for tests of how they are shown.
+//! Hand-made racks, for tests of how they are shown.
 
 use super::Snapshot;
 use super::snapshot::SCHEMA;
@@ -15,7 +15,7 @@ pub fn counters(named: &[(&str, u64)]) -> Counters {
         .collect()
 }
 
-/// A node that has sent and received so many packets of 4 KiB.
+/// A node that has sent and received this many packets of 4 KiB.
 fn node(name: &str, role: &str, (packets_in, packets_out): (u64, u64)) -> NodeStatistics {
     NodeStatistics {
         name: name.to_owned(),
@@ -86,7 +86,7 @@ pub fn idle() -> Snapshot {
     })
 }
 
-/// A rack with something of everything, after so many seconds.
+/// A rack with some of everything, after this many seconds.
 pub fn busy(seconds: u32) -> Snapshot {
     let t = u64::from(seconds);
     let mut compute1 = node("compute1", "compute", (1_400_000 * t, 310_000 * t));

@@ -1,5 +1,5 @@
-//! Answers on the socket. Whoever asks costs the workload one look at most four times a second,
-//! however often he asks and however slowly he reads.
+//! Replies on the socket. Clients cost the workload at most four snapshots of the rack a second,
+//! however often they connect and however slowly they read.
 
 use super::Story;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A snapshot is not older than this when it is sent, and looks are so far apart.
+/// Maximum age of a snapshot when it is sent, and minimum interval between snapshots.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// How long one may take to read what he asked for. Nobody else is answered meanwhile.
+/// How long a client may take to read its reply. Other clients wait meanwhile.
 const READ_LIMIT: Duration = Duration::from_millis(500);
 
-/// A pause after each answer, so that asking without end takes no core.
+/// A pause after each reply, so that endless requests do not occupy a core.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// A look is taken so often even if nobody asks, so that no counter wraps around unseen.
+/// A snapshot is taken this often even without clients, so that no counter wraps around unseen.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
@@ -33,17 +33,17 @@ pub(super) fn name(user: u32, pid: u32) -> String {
     format!("{}{pid}", prefix(user))
 }
 
-/// What the names of a user's sockets begin with.
+/// Prefix of the names of a user's sockets.
 pub(super) fn prefix(user: u32) -> String {
     format!("rackweave/live/{user}/")
 }
 
-/// Who is at the other end of a stream.
+/// The user at the other end of a stream.
 pub(super) fn user_of(stream: &UnixStream) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
-/// A thread that answers until this goes.
+/// A thread that replies until this is dropped.
 pub(super) struct Server {
     listener: Arc<UnixListener>,
     stop: Arc<AtomicBool>,
@@ -80,7 +80,7 @@ impl Drop for Server {
     }
 }
 
-/// The last snapshot, as it is sent.
+/// The last snapshot, in the form in which it is sent.
 struct Last {
     at: Instant,
     bytes: Vec<u8>,
@@ -93,7 +93,7 @@ fn serve(story: &Story, listener: &UnixListener, stop: &AtomicBool) {
         match poll(&mut fds, Some(&LOOK_EVERY)) {
             Ok(0) => drop(story.look()),
             Ok(_) => {
-                // Else who asked has gone again, there are no more descriptors, or this is the end.
+                // Otherwise the client has left, no descriptors are left, or the thread must end.
                 if let Ok((stream, _)) = listener.accept() {
                     answer(story, stream, &mut last);
                 }
@@ -106,7 +106,7 @@ fn serve(story: &Story, listener: &UnixListener, stop: &AtomicBool) {
     }
 }
 
-/// Sends a snapshot to one who is this user; others are sent nothing.
+/// Sends a snapshot to a client of this user; other users are sent nothing.
 fn answer(story: &Story, mut stream: UnixStream, last: &mut Option<Last>) {
     if user_of(&stream).ok() != Some(getuid().as_raw()) {
         return;
@@ -123,7 +123,7 @@ fn answer(story: &Story, mut stream: UnixStream, last: &mut Option<Last>) {
             })
         }
     };
-    // One who does not read to the end has lost interest.
+    // A client that does not read to the end is no longer interested.
     let _unread = send(&mut stream, &last.bytes);
 }
 

@@ -1,35 +1,35 @@
-//! What is said on the socket: one JSON object.
+//! The content of a reply on the socket: one JSON object.
 
 use rackweave_rack::statistics::RackStatistics;
 use serde::{Deserialize, Serialize};
 
-/// The schema. Its number changes when a reader of the old one would misunderstand the new one.
+/// The schema. Its number changes when readers of the old schema would misunderstand the new one.
 pub const SCHEMA: &str = "rackweave/live/1";
 
-/// A command at one moment.
+/// The state of a command at one moment.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Snapshot {
     /// [`SCHEMA`].
     pub schema: String,
     /// The version of the program.
     pub version: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// What the user asked for.
+    /// Its command line.
     pub command: String,
-    /// What it is doing; empty if it does not say.
+    /// Its current phase; empty if it has none.
     pub phase: String,
-    /// For how long.
+    /// Duration of the phase so far.
     pub phase_seconds: f64,
-    /// For how long the command has been running.
+    /// Running time of the command so far.
     pub up_seconds: f64,
-    /// How many racks it has had so far: two snapshots with one number are of one rack.
+    /// Number of racks so far: two snapshots with equal numbers are of one rack.
     pub racks: u32,
-    /// Its rack, if it has one at the moment.
+    /// Its rack, if it currently has one.
     pub rack: Option<RackStatistics>,
 }
 
-/// What every version has.
+/// The fields that every version has.
 #[derive(Deserialize)]
 struct Header {
     schema: String,
@@ -37,10 +37,10 @@ struct Header {
     version: String,
 }
 
-/// Why what was said cannot be read.
+/// Why a reply cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Another version speaks.
+    /// It has another version.
     #[error(
         "it tells of itself as {schema} (version {version}), this program reads {SCHEMA}; use \
          `top` and `stat` of the version that runs there"
@@ -51,16 +51,16 @@ pub enum ReadError {
         /// Its version.
         version: String,
     },
-    /// No snapshot at all.
+    /// It is not a snapshot.
     #[error("what it says is no snapshot: {0}")]
     NoSnapshot(String),
 }
 
 impl Snapshot {
-    /// What `bytes` say.
+    /// Parses a snapshot.
     ///
     /// # Errors
-    /// If they are no snapshot, or one of another version.
+    /// If `bytes` are no snapshot, or one of another version.
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         let bad = |error: serde_json::Error| ReadError::NoSnapshot(error.to_string());
         let Header { schema, version } = serde_json::from_slice(bytes).map_err(bad)?;

@@ -1,4 +1,4 @@
-//! What `top` and `stat` look at: a command that runs here, or a hosted rack.
+//! What `top` and `stat` observe: a command on this machine, or a hosted rack.
 
 pub use super::client::AskError;
 use super::client::{ask, choose};
@@ -9,13 +9,13 @@ use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::HostedRack;
 
-/// Whom to look at.
+/// What to observe.
 pub enum Source {
-    /// A process of this user's.
+    /// A process of this user.
     Process {
-        /// Which; else the one that began last.
+        /// The requested one; otherwise the one that started last.
         wished: Option<u32>,
-        /// Which one it was at the first look.
+        /// The one that was found first.
         found: Option<u32>,
     },
     /// A rack of processes.
@@ -23,7 +23,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What the user means.
+    /// The requested source.
     ///
     /// # Errors
     /// If `--pid` and `--hosted` contradict each other, or the configuration cannot be read.
@@ -51,10 +51,10 @@ impl Source {
         })
     }
 
-    /// Looks. Once a process was found, it stays that one.
+    /// Takes a snapshot. Once a process was found, later calls use the same process.
     ///
     /// # Errors
-    /// If nobody is there, or he has gone, or does not answer.
+    /// If the process does not exist, has ended, or does not reply.
     pub fn look(&mut self) -> Result<Snapshot, LookError> {
         match self {
             Self::Process { wished, found } => {
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Forgets which process it was, so that the next look may find another.
+    /// Forgets the process that was found, so that the next call may find another.
     pub fn forget(&mut self) {
         if let Self::Process { found, .. } = self {
             *found = None;
@@ -102,19 +102,19 @@ fn hosted(config: &RackConfig, rack: &mut HostedRack) -> Result<Snapshot, LookEr
     })
 }
 
-/// Why there is nothing to be seen.
+/// Why there is no snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LookError {
-    /// Of a command.
+    /// Error of a command.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// Of a hosted rack.
+    /// Error of a hosted rack.
     #[error("{0}")]
     Rack(String),
 }
 
 impl LookError {
-    /// Whether whoever was looked at has gone, or nobody is there.
+    /// Whether the observed process has ended, or does not exist.
     pub fn is_end(&self) -> bool {
         match self {
             Self::Ask(AskError::Ended(_) | AskError::Nobody | AskError::NotThis { .. }) => true,

@@ -1,4 +1,4 @@
-//! One process may have one socket, so these are one test.
+//! A process can have only one socket, so this is a single test.
 
 use super::client::{AskError, ask, choose, processes};
 use super::snapshot::{ReadError, SCHEMA};
@@ -41,7 +41,7 @@ fn a_command_is_found_from_its_first_rack_to_its_end() {
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names.len(), first.config().node.len());
 
-    // Those who ask and read nothing keep nobody for long.
+    // Clients that do not read delay others only briefly.
     let address = SocketAddr::from_abstract_name(server::name(user, me)).expect("it is short");
     let lazy: Vec<UnixStream> = (0..20)
         .map(|_| UnixStream::connect_addr(&address).expect("it listens"))
@@ -49,7 +49,7 @@ fn a_command_is_found_from_its_first_rack_to_its_end() {
     assert!(ask(me).is_ok());
     drop(lazy);
 
-    // The rack goes, the command stays.
+    // The rack is dropped, the command continues.
     drop(first);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(ask(me).expect("it tells").rack, None);

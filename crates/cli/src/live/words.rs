@@ -1,13 +1,13 @@
-//! Numbers and times, short enough for a column.
+//! Formats numbers and times, short enough for a column.
 
-/// With three digits and a decimal prefix: `0`, `12.3k`, `4.56M`.
+/// A number with three digits and a decimal prefix: `0`, `12.3k`, `4.56M`.
 pub fn si(number: f64) -> String {
     if number.abs() < 0.005 {
         return "0".to_owned();
     }
     let (mut scaled, mut prefix) = (number, "");
     for next in ["k", "M", "G", "T", "P"] {
-        // What would be rounded to 1000 is one of the next prefix.
+        // A number that would be rounded to 1000 gets the next prefix.
         if scaled.abs() < 999.5 {
             break;
         }
@@ -15,7 +15,7 @@ pub fn si(number: f64) -> String {
     }
     let decimals = match (scaled.abs(), prefix) {
         (size, _) if size >= 99.95 => 0,
-        // Whole things are counted whole.
+        // Whole numbers have no decimals.
         (size, "") if size.fract() == 0.0 => 0,
         (size, _) if size >= 9.995 => 1,
         _ => 2,
@@ -23,7 +23,7 @@ pub fn si(number: f64) -> String {
     format!("{scaled:.decimals$}{prefix}")
 }
 
-/// The same of a unit: `12.3 kB`.
+/// A number with a prefix and a unit: `12.3 kB`.
 pub fn with_unit(number: f64, unit: &str) -> String {
     let short = si(number);
     let digits = short.trim_end_matches(char::is_alphabetic);
@@ -36,8 +36,8 @@ pub fn bits(bytes_per_s: f64) -> String {
     si(bytes_per_s * 8.0)
 }
 
-/// Nodes that a flow connects, each once, with how many ends it has there; all but the first are
-/// counted if they do not fit.
+/// Nodes that a flow connects, without duplicates, with the number of ends at each; if they do not
+/// fit, all but the first are only counted.
 pub fn ends(nodes: &[String], width: usize) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for node in nodes {
@@ -59,7 +59,7 @@ pub fn ends(nodes: &[String], width: usize) -> String {
     }
 }
 
-/// A part of a whole, in percent; a dash if there is no whole.
+/// A part of a whole, in percent; a dash if the whole is zero.
 pub fn share(part: f64, whole: f64) -> String {
     match whole > 0.0 {
         true => format!("{:.1} %", 100.0 * part / whole),
@@ -67,7 +67,7 @@ pub fn share(part: f64, whole: f64) -> String {
     }
 }
 
-/// Seconds as `1:02` or `1:02:03`.
+/// Seconds in the form `1:02` or `1:02:03`.
 pub fn clock(seconds: f64) -> String {
     let all = seconds.max(0.0) as u64;
     let (hours, minutes, seconds) = (all / 3600, all / 60 % 60, all % 60);
@@ -97,8 +97,8 @@ pub fn depth(depth: usize) -> String {
     }
 }
 
-/// The kinds of answers of the page directory, as they are best read, each in words, and whether
-/// it is one answer of a request. The names are those of `rackweave_programs::pages::PageCounters`.
+/// The kinds of replies of the page directory, in a readable order, each in words, and whether it
+/// is one reply per request. The names are those of `rackweave_programs::pages::PageCounters`.
 pub const ANSWERS: [(&str, &str, bool); 20] = [
     ("local", "own copy is current", true),
     ("memory", "from another's memory", true),

@@ -1,24 +1,24 @@
-//! How much is done: so many, or for so long.
+//! The amount of a measurement: a number or a duration.
 
 use crate::outcome::CliError;
 use crate::perf::args::PerfArgs;
 use serde::{Deserialize, Serialize};
 
-/// How much is done.
+/// The amount of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// So many.
+    /// This many.
     Count(u64),
-    /// For so many nanoseconds.
+    /// This many nanoseconds.
     Nanos(u64),
 }
 
 impl Amount {
-    /// What the user asked for, or `default`.
+    /// The requested amount, or `default`.
     ///
     /// # Errors
-    /// If the user asked for both.
+    /// If the user requested both.
     pub fn of(args: &PerfArgs, default: Self) -> Result<Self, CliError> {
         match (args.iterations, args.duration) {
             (Some(_), Some(_)) => Err(CliError::usage(
@@ -30,7 +30,7 @@ impl Amount {
         }
     }
 
-    /// Which part is done after `count` and `nanos`.
+    /// The completed fraction after `count` and `nanos`.
     pub fn fraction(self, count: u64, nanos: u64) -> f64 {
         match self {
             Self::Count(all) => count as f64 / all.max(1) as f64,

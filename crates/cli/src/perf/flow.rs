@@ -16,10 +16,10 @@ use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
 use std::path::Path;
 
-/// Virtual time between two looks at the progress bar and the user's wish to stop.
+/// Virtual time between two updates of the progress bar and checks whether the user wants to stop.
 pub const SLICE: Duration = Duration::from_micros(200);
 
-/// What flows.
+/// The parameters of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// How items find their consumers.
@@ -34,34 +34,34 @@ pub struct FlowPlan {
     pub ring_bytes: u32,
     /// How items are written and read.
     pub manner: Manner,
-    /// Items of each producer, in a shuffle for each consumer; or how long.
+    /// Items of each producer, in a shuffle for each consumer; or a duration.
     pub amount: Amount,
-    /// Threads of the ends in an embedded rack, 1 or 2.
+    /// Threads that run the ends in an embedded rack, 1 or 2.
     pub threads: u8,
 }
 
-/// What came of it.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub struct FlowMeasured {
-    /// Items that arrived, at every replica of a replicated flow.
+    /// Items that arrived, counted at every replica of a replicated flow.
     pub items: u64,
-    /// Nanoseconds from the first push to the last item taken; from the first item taken in a
-    /// hosted rack, where each consumer has a clock of its own.
+    /// Nanoseconds from the first push to the last item taken; in a hosted rack from the first item
+    /// taken, because each consumer has its own clock.
     pub nanos: u64,
     /// Nanoseconds from the first item taken to the last, of the consumer that took longest.
     pub nanos_taking: u64,
     /// Whether every item arrived once and in order.
     pub verified: bool,
-    /// What the links of all nodes did; empty in an embedded rack.
+    /// Activity of the links of all nodes; empty in an embedded rack.
     pub links: Vec<LinkReport>,
-    /// What the cores of all nodes did; empty in an embedded rack.
+    /// Activity of the cores of all nodes; empty in an embedded rack.
     pub cpus: Vec<CpuReport>,
 }
 
 /// The program at an end of a measured flow.
 pub type FlowEnd = End<Source, Sink>;
 
-/// What the ends of a flow of `shape` saw.
+/// The results of the ends of a flow of `shape`.
 fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
     let sinks = || ends.iter().filter_map(End::sink);
     let sources = ends.iter().filter_map(End::source);
@@ -83,7 +83,7 @@ fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
 }
 
 impl FlowPlan {
-    /// Which part is done, for the progress bar, when so many items were pushed and taken.
+    /// The completed fraction, for the progress bar, when this many items were pushed and taken.
     pub fn fraction(&self, items: u64, nanos: u64) -> f64 {
         let consumers = self.consumers.len();
         let (pushed, taken) = match self.shape {
@@ -95,7 +95,7 @@ impl FlowPlan {
         self.amount.fraction(items / times.max(1), nanos)
     }
 
-    /// The flow that it asks for.
+    /// Creates the flow.
     ///
     /// # Errors
     /// If it cannot be set up.
@@ -123,10 +123,10 @@ impl FlowPlan {
     }
 }
 
-/// Runs the flow on a rack of its own, embedded or simulated.
+/// Runs the flow on its own rack, embedded or simulated.
 ///
 /// # Errors
-/// If the rack cannot be built or the flow breaks off.
+/// If the rack cannot be built or the flow is aborted.
 pub fn run(
     config: &RackConfig,
     is_simulated: bool,
@@ -148,7 +148,7 @@ pub fn run(
         _ => groups.into(),
     };
     let mut set = |items, now| progress.set(|| plan.fraction(items, now));
-    // What is on its way when the user wants to stop is still taken.
+    // Items in flight when the user wants to stop are still taken.
     let mut watch = Watch::new(globals, Wish::Finish, SLICE, &mut set);
     let (ends, ran) = programs::run(&mut rack, groups, &mut watch);
     let capture = rack.recorded(recording)?;

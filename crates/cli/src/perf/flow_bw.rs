@@ -22,20 +22,20 @@ use rackweave_sim::world::LinkReport;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
+/// Ethernet, IPv4, UDP and BTH: the headers of a fragment in the middle.
 const HEADER_BYTES: usize = 14 + 20 + 8 + 12;
 
-/// Rounds of a flow and what it is compared with. In the first, memory is touched that the system
-/// has yet to give.
+/// Rounds of a flow and its comparisons. The first round touches memory that the system has not yet
+/// allocated.
 const ROUNDS: usize = 3;
 
-/// Consumers whose rings of 64 MiB fit the memory that a rack may take by default.
+/// Number of consumers whose rings of 64 MiB fit a rack's default memory limit.
 const RINGS_LARGE: usize = 8;
 
-/// The ICRC behind it.
+/// The ICRC after the payload.
 const CHECK_BYTES: usize = 4;
 
-/// What a flow between these nodes asks for, with defaults in place.
+/// The plan of a flow between these nodes, with defaults applied.
 fn plan(
     args: &PerfArgs,
     config: &RackConfig,
@@ -85,29 +85,28 @@ fn plan(
 
 type Ran = (FlowMeasured, Option<CaptureReport>);
 
-/// A test, and where it runs.
+/// A test, and the rack that it runs on.
 struct Subject<'a> {
     test: TestRun<'a>,
     mode: Mode,
 }
 
-/// A flow and what it is compared with: the best round of each.
+/// A flow and its comparisons: the best round of each.
 struct Compared {
     ran: Ran,
-    /// What this machine copies as the flow does, in gigabytes per second; nothing if time is
-    /// virtual.
+    /// Gigabytes per second of an equivalent copy on this machine; none if time is virtual.
     memcpy: Option<f64>,
     /// The same flow on an embedded rack, if this one is hosted.
     embedded: Option<FlowMeasured>,
 }
 
-/// Items per second from the first taken to the last, which is what a hosted rack can tell: its
-/// producers and consumers have clocks of their own.
+/// Items per second from the first taken to the last. A hosted rack cannot measure more, because
+/// its producers and consumers have their own clocks.
 fn rate(measured: &FlowMeasured) -> f64 {
     per_second(measured.items, measured.nanos_taking)
 }
 
-/// The faster of the rounds so far and another, verified if all are.
+/// The faster of the best round so far and another, verified if all are.
 fn better(best: Option<FlowMeasured>, other: FlowMeasured) -> FlowMeasured {
     match best {
         Some(best) => {
@@ -150,7 +149,7 @@ impl<'a> Subject<'a> {
         )
     }
 
-    /// The flow and what it is compared with, in turn, so many rounds.
+    /// The flow and its comparisons, in turn, for this many rounds.
     fn compare(&self, plan: &FlowPlan, rounds: usize) -> Result<Compared, CliError> {
         let (config, globals, args) = (&self.test.config, self.test.globals, self.test.args);
         let copy = || {
@@ -178,8 +177,8 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// How often a flow runs, and what it is compared with beside it. One round is enough where
-    /// nothing disturbs it or the user says how long.
+    /// Number of rounds of a flow, and its comparisons. One round suffices where nothing disturbs
+    /// it or the user sets the duration.
     fn rounds(&self, plan: &FlowPlan) -> usize {
         let args = self.test.args;
         match plan.amount {
@@ -188,7 +187,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether all is as it should be, and what there is to say. `more` is what the test adds.
+    /// Prints the results and returns the verdict. `more` has the results specific to the test.
     fn finish(
         mut self,
         plan: &FlowPlan,
@@ -196,7 +195,7 @@ impl<'a> Subject<'a> {
         more: Value,
     ) -> Result<Verdict, CliError> {
         let cpu = communication(plan, &measured);
-        // A flow costs its ends no communication at all; that is what zero-sided means.
+        // A flow costs its ends no communication at all: this is the meaning of zero-sided.
         let is_zero_sided = cpu.is_none_or(|(producers, consumers)| producers + consumers == 0.0);
         self.test.verified &= measured.verified && is_zero_sided;
         let parameters = json!({
@@ -224,7 +223,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What flowed, and how fast.
+/// The amount of data moved, and its rate.
 fn moved(measured: &FlowMeasured, item_size: u32) -> Value {
     let bytes = json!({
         "bytes": measured.items * u64::from(item_size),
@@ -243,7 +242,7 @@ fn bytes_default(args: &PerfArgs) -> u64 {
     if args.simulated { 256 << 20 } else { 2 << 30 }
 }
 
-/// The share of the payload rate that is possible on the consumers' links.
+/// The share of the possible payload rate of the consumers' links.
 fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Option<Value> {
     let model = LinkModel {
         bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
@@ -288,7 +287,7 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<(f64, f64)>
 /// Runs `flow_bw`: node 0 to the last node.
 ///
 /// # Errors
-/// If an argument makes no sense or the rack cannot do it.
+/// If an argument is invalid or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut subject = Subject::new(args, globals)?;
     let ends = (vec![NodeId(0)], vec![subject.test.last()]);
@@ -315,7 +314,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     subject.finish(&plan, ran, more)
 }
 
-/// Runs `shuffle_bw`: every node to every node, and before it the 1:1 flow on the same rack.
+/// Runs `shuffle_bw`: every node to every node, preceded by the 1:1 flow on the same rack.
 ///
 /// # Errors
 /// As for [`run`].
@@ -344,9 +343,10 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     subject.finish(&many, ran, more)
 }
 
-/// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, beside memcpy. All copies of
-/// an item count, so what is compared with memcpy is what the machine moved, and the ratio is that
-/// of one consumer to its share of memcpy as well. Both are the best of some rounds in turn.
+/// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, compared with memcpy. All
+/// copies of an item count, so memcpy is compared with what the machine moved, and the ratio is
+/// also that of one consumer to its share of memcpy. Both are the best of several alternating
+/// rounds.
 ///
 /// # Errors
 /// As for [`run`].

@@ -12,7 +12,7 @@ use std::time::Instant;
 /// Runs the flow on the hosted rack of `config`.
 ///
 /// # Errors
-/// Names what happened if it could not be brought to its end.
+/// Why it could not be completed.
 pub fn run(
     config: &RackConfig,
     plan: &FlowPlan,
@@ -25,7 +25,7 @@ pub fn run(
     let contents = Contents::Measured(plan.manner);
     let (sinks, sources) = crew.start_flow(nodes, bytes, contents, plan.amount)?;
     let start = Instant::now();
-    // Only the sources are asked to stop: then the streams end, and so do the sinks.
+    // Only the sources are stopped: then the streams end, and so do the sinks.
     crew.spare(&sinks);
     let ends = [&sources[..], &sinks].concat();
     crew.wait(&ends, |crew| {

@@ -1,4 +1,4 @@
-//! The test `idle`: what a rack costs in which a flow stands open and nothing flows: left alone,
+//! The test `idle`: the CPU time of a rack with an open flow in which nothing flows: left alone,
 //! and while a consumer waits for an item.
 
 use super::idle_hosted;
@@ -15,28 +15,28 @@ use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// The rack comes to rest before it is measured.
+/// Time for the rack to settle before it is measured.
 const SETTLING: Duration = Duration::from_millis(500);
 
 /// How long this thread sleeps while the rack is left alone.
 const NAP: Duration = Duration::from_millis(100);
 
-/// The silent flow.
+/// The parameters of the silent flow.
 pub const ITEM_BYTES: u32 = 1024;
 pub const RING_BYTES: u32 = 1 << 20;
 
-/// What a rack took of a core, all its processes together.
+/// The CPU time of a rack, of all its processes together.
 #[derive(Clone, Debug)]
 pub struct Idle {
-    /// Left alone: its own threads are all there is.
+    /// Left alone: only its own threads run.
     pub percent_of_a_core: f64,
     /// While a consumer waits.
     pub percent_of_a_core_waiting: f64,
-    /// Whether nothing came out of the flow.
+    /// Whether the flow delivered nothing.
     pub is_silent: bool,
 }
 
-/// CPU time of all threads so far of a process, by its folder in /proc, in nanoseconds.
+/// CPU time so far of all threads of a process, by its folder in /proc, in nanoseconds.
 fn cpu_nanos(process: &str) -> Result<u64, CliError> {
     let tasks = format!("/proc/{process}/task");
     let unreadable = |error: std::io::Error| {
@@ -66,7 +66,7 @@ fn cpu_nanos(process: &str) -> Result<u64, CliError> {
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built, or the system does not tell the time spent.
+/// If the rack cannot be built, or the system does not report CPU time.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
     let span = test.part(2.0, 1);
@@ -120,7 +120,7 @@ fn embedded(
     })
 }
 
-/// Sleeps until then.
+/// Sleeps until `until`.
 pub fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
     while Instant::now() < until && !globals.interrupt.is_set() {
         std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
@@ -128,11 +128,11 @@ pub fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
     }
 }
 
-/// Lets `pass` pass the time, first to settle, then for `span`; returns the percentage of a core
-/// that the processes, folders in /proc, took in the latter.
+/// Calls `pass` to pass time, first to settle, then for `span`; returns the percentage of a core
+/// that the processes (folders in /proc) used in `span`.
 ///
 /// # Errors
-/// If the system does not tell the time that they spent.
+/// If the system does not report their CPU time.
 pub fn measure(
     processes: &[String],
     span: Duration,

@@ -1,4 +1,4 @@
-//! The test `idle` on a hosted rack: what all its processes take together.
+//! The test `idle` on a hosted rack: the CPU time of all its processes together.
 
 use super::idle::{ITEM_BYTES, Idle, RING_BYTES, measure, nap};
 use crate::globals::Globals;

@@ -1,9 +1,9 @@
 //! The test `index_shift`: an index in the network that adapts by itself, and how soon its switches
-//! have another plan when other keys are asked for most.
+//! have a new plan when the set of popular keys changes.
 //!
-//! A client asks for keys by a Zipfian distribution whose popular keys are anywhere. When the
-//! switches have learnt which, the set of popular keys changes at once. Measured are the time until
-//! a new plan serves and the share of queries that the switches lead to a leaf.
+//! A client requests keys by a Zipfian distribution whose popular keys are scattered. When the
+//! switches have adapted to them, the set of popular keys changes at once. The test measures the
+//! time until a new plan is in use and the share of queries that the switches lead to a leaf.
 
 use super::report::ratio;
 use super::test_run::TestRun;
@@ -24,38 +24,38 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// Records if the user does not say.
+/// Default number of records.
 const RECORDS: u64 = 100_000;
 
 /// The skew of YCSB.
 const THETA: f64 = 0.99;
 
-/// Lookups under way if the user does not say.
+/// Default number of lookups in flight.
 const WINDOW: u16 = 32;
 
-/// Bytes of a tree node: one that a switch's regular nodes fit.
+/// Bytes of a tree node: it fits a switch's regular nodes.
 const NODE_BYTES: u32 = 512;
 
-/// Intervals of the adapter without another plan, after which the switches have settled.
+/// Intervals of the adapter without a new plan, after which the switches have settled.
 const SETTLED: u64 = 4;
 
-/// Intervals that a share of hits is measured over.
+/// Number of intervals over which a hit share is measured.
 const MEASURED: u64 = 4;
 
-/// Intervals after which a plan that has not come never will.
+/// Number of intervals after which a missing plan is an error.
 const PATIENCE: u64 = 200;
 
-/// What came of it. Times are virtual in a simulated rack.
+/// The measurements. Times are virtual in a simulated rack.
 #[derive(Serialize, Default)]
 struct Shift {
-    /// From the shift until a new plan served.
+    /// From the shift until a new plan was in use.
     replanned_s: f64,
-    /// From the shift until the last plan that it caused served.
+    /// From the shift until the last plan that it caused was in use.
     settled_s: f64,
-    /// How many plans it caused.
+    /// Number of plans that it caused.
     plans: u64,
-    /// Of all queries, those led to a leaf: before the shift; from then until the first new plan
-    /// served; after the last.
+    /// Shares of queries led to a leaf: before the shift; from then until the first new plan was in
+    /// use; after the last.
     hit_share_before: f64,
     hit_share_shifted: f64,
     hit_share_after: f64,
@@ -84,7 +84,8 @@ impl Asker<'_> {
         self.connection.service().rack()
     }
 
-    /// Asks until `done` says so, given the time and how many plans have served.
+    /// Sends requests until `done` returns true, given the time and the number of plans put into
+    /// use.
     fn ask(&mut self, mut done: impl FnMut(Instant, u64) -> bool) -> Result<(), CliError> {
         let node = self.connection.node().clone();
         let mut patience = Patience::new(&node);
@@ -111,26 +112,26 @@ impl Asker<'_> {
         }
     }
 
-    /// Plans that came to serve.
+    /// Number of plans put into use.
     fn plans(&self) -> u64 {
         let index = self.connection.service().index();
         index.network().map_or(0, |it| it.summary().loads)
     }
 
-    /// Queries so far, and those of them that were led to a leaf.
+    /// Queries so far, and those of them led to a leaf.
     fn led(&self) -> (u64, u64) {
         let seen = self.connection.reader_statistics();
         (seen.network_queries, seen.network_levels[0])
     }
 
-    /// The part of queries led to a leaf since `before`.
+    /// The share of queries led to a leaf since `before`.
     fn hit_share(&self, before: (u64, u64)) -> f64 {
         let now = self.led();
         ratio((now.1 - before.1) as f64, (now.0 - before.0) as f64)
     }
 
-    /// Asks until the switches have had no other plan for a while, given when the last one came to
-    /// serve that is known of, and how many there were. The same of the last one.
+    /// Sends requests until the switches have had no new plan for a while, given the time of the
+    /// last known plan and the number of plans. Returns the same for the last plan.
     fn settle(
         &mut self,
         last: (Instant, u64),
@@ -146,14 +147,14 @@ impl Asker<'_> {
         Ok(last)
     }
 
-    /// Measures the part of queries led to a leaf.
+    /// Measures the share of queries led to a leaf.
     fn measure(&mut self, every: Duration) -> Result<f64, CliError> {
         let (before, end) = (self.led(), self.rack().now() + every * MEASURED);
         self.ask(|now, _| now >= end)?;
         Ok(self.hit_share(before))
     }
 
-    /// Other keys become popular.
+    /// Makes other keys popular.
     fn shift(&mut self, keys: Scatter, every: Duration) -> Result<Shift, CliError> {
         let began = self.settle((self.rack().now(), 0), every)?;
         let hit_share_before = self.measure(every)?;
@@ -185,7 +186,7 @@ impl Asker<'_> {
     }
 }
 
-/// Two nodes, and a switch that has room for a part of the tree.
+/// Two nodes, and a switch that can hold a part of the tree.
 fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
     config.node = vec![
         NodeConfig::new("client", Role::Compute),
@@ -196,15 +197,15 @@ fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
     (switch.index_servers, switch.index_queries) = (2, 16);
     switch.index_layers = 2;
-    // A leaf has some 25 keys, and a tree node above it some 14 leaves.
+    // A leaf has about 25 keys, and a tree node above it about 14 leaves.
     let above_leaves = records.div_ceil(25 * 14);
     switch.index_nodes = (above_leaves / 4).clamp(4, 4096) as u16;
     switch.index_fat_ranges = switch.index_nodes;
     config
 }
 
-/// A loaded index in the network of a rack of this test; its adapter looks `every` so often at what
-/// is asked for.
+/// A loaded index in the network of a rack of this test; its adapter evaluates the load at
+/// intervals of `every`.
 fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<IndexService, CliError> {
     let options = IndexOptions {
         nodes: vec![NodeId(1)],
@@ -243,7 +244,7 @@ fn loaded(test: &mut TestRun<'_>, records: u64, every: Duration) -> Result<Index
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built, or the switches are given no other plan.
+/// If the rack cannot be built, or the switches get no new plan.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let records = args.records.unwrap_or(RECORDS);
     let window = args.window.unwrap_or(WINDOW);

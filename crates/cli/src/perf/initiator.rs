@@ -15,13 +15,13 @@ use rackweave_verbs::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Completions taken at a time.
+/// Maximum number of completions taken at once.
 const POLL: usize = 256;
 
-/// A completion's id: the queue pair's index above, the message's number below.
+/// A completion's id: the queue pair's index in the upper bits, the message's number in the lower.
 const NUMBER_BITS: u32 = 48;
 
-/// What is posted.
+/// What to post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -48,7 +48,7 @@ struct Sender {
     qpn: Qpn,
     posted: u64,
     done: u64,
-    /// When each message under way was posted, by its number modulo the depth.
+    /// When each message in flight was posted, by its number modulo the depth.
     posted_at: Vec<u64>,
 }
 
@@ -71,8 +71,8 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Ready to post to the buffers at `remote`, an address and its key. Times are nanoseconds
-    /// since the start.
+    /// An initiator that posts to the buffers at `remote`, an address and its key. Times are
+    /// nanoseconds since the start.
     pub fn new(kind: Kind, shape: Shape, near: &Side, remote: (u64, Rkey), amount: Amount) -> Self {
         let depth = shape.depth as usize;
         let sender = |&qpn: &Qpn| Sender {
@@ -99,7 +99,7 @@ impl Initiator {
         }
     }
 
-    /// Posts what may be posted; returns how many.
+    /// Posts as much as possible; returns the number of posted messages.
     fn post(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let most = match self.amount {
             _ if self.closed => return Ok(0),
@@ -136,7 +136,7 @@ impl Initiator {
         Ok(fresh)
     }
 
-    /// Takes completions; returns how many.
+    /// Takes completions; returns their number.
     fn poll(&mut self, now: u64, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         if self.under_way == 0 {
             return Ok(0);
@@ -169,19 +169,19 @@ impl Initiator {
         let since = sender.posted_at[(number % u64::from(self.shape.depth)) as usize];
         self.histogram.saturating_record(now.saturating_sub(since));
         if self.kind.is_atomic() {
-            // One word per queue pair, raised by one every time: what was there is the number.
+            // There is one word per queue pair, incremented each time: its old value is the number.
             let offset = self.shape.offset(index, number);
             self.is_sound &= load(&self.local.block, offset) == number;
         }
         Ok(())
     }
 
-    /// Whether all that was to be done is.
+    /// Whether everything is done.
     fn is_done(&self) -> bool {
         self.closed && self.under_way == 0
     }
 
-    /// What it found, its buffers at `near`.
+    /// Its results, with its buffers at `near`.
     pub fn found(&self, near: &Side) -> NearFound {
         let completed: Vec<u64> = self.senders.iter().map(|sender| sender.done).collect();
         NearFound {
@@ -251,7 +251,7 @@ impl Responder {
         Ok(responder)
     }
 
-    /// Takes what has come and posts receives in its place; returns how many came.
+    /// Takes arrived messages and posts receives in their place; returns the number of messages.
     fn run(&mut self, queue: &mut Queue<'_, '_>) -> Result<u64, CliError> {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
@@ -291,7 +291,7 @@ impl Program for Initiator {
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         let clock = port.clock();
         let moved = port.act(|queue| {
-            // Now that the NIC is ours: to get it may have taken a while.
+            // Read after acquiring the NIC, which may have taken a while.
             let now = clock.now();
             let completed = self.poll(now, queue)?;
             Ok(self.post(now, queue)? + completed > 0)

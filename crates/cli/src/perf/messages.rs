@@ -1,4 +1,4 @@
-//! READ, WRITE, SEND and atomics from node to node through the forwarding switch.
+//! READ, WRITE, SEND and atomics between two nodes through the forwarding switch.
 
 use super::amount::Amount;
 use super::args::{Atomic, PerfArgs};
@@ -22,57 +22,56 @@ use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What a test asks for, with its defaults in place.
+/// The parameters of a test, with defaults applied.
 pub struct Plan {
-    /// What is posted.
+    /// What to post.
     pub kind: Kind,
-    /// How many of what.
+    /// Sizes and numbers.
     pub shape: Shape,
-    /// How much of it.
+    /// How much to post.
     pub amount: Amount,
-    /// The nodes: the one that posts, and the other.
+    /// The posting node, and the other node.
     pub nodes: (NodeId, NodeId),
 }
 
-/// What the node that posts found.
+/// Results of the posting node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NearFound {
     /// Messages completed on each queue pair.
     pub completed: Vec<u64>,
     /// When the last message completed, in nanoseconds since the start.
     pub last: u64,
-    /// Whether completions came in order and atomics returned what they should.
+    /// Whether completions were in order and atomics returned the right values.
     pub is_sound: bool,
-    /// How long messages took.
+    /// Latencies of messages.
     pub latency_ns: Value,
-    /// Of the buffers that the messages used.
+    /// Digest of the buffers that the messages used.
     pub digest: u64,
 }
 
-/// What the other node found.
+/// Results of the other node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FarFound {
     /// Messages received, if it posts receives.
     pub received: Option<u64>,
-    /// Of the buffers that the messages used.
+    /// Digest of the buffers that the messages used.
     pub digest: u64,
-    /// Whether each word that atomics go to was raised as often as there were messages.
+    /// Whether each target word of atomics was incremented once per message.
     pub words_are_right: bool,
 }
 
-/// What was measured.
+/// The measurements.
 pub struct Measured {
-    /// At the node that posted.
+    /// Results of the posting node.
     pub near: NearFound,
-    /// At the other one.
+    /// Results of the other node.
     pub far: FarFound,
-    /// Which part of the time the wire to the node that got the data was busy.
+    /// Utilization of the link to the node that received the data.
     pub link_utilisation: Option<f64>,
 }
 
 impl FarFound {
-    /// What is to be said at the end of a measurement that `completed` so many messages on each
-    /// queue pair.
+    /// The results after a measurement that `completed` this many messages on each queue pair.
     pub fn new(
         responder: Option<&Responder>,
         shape: &Shape,
@@ -99,10 +98,10 @@ pub fn run_atomic(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliErro
     run(args, globals, kind, true)
 }
 
-/// Runs one of the tests: of latency one message at a time, else as many as go.
+/// Runs one of the tests: latency tests send one message at a time, others as many as possible.
 ///
 /// # Errors
-/// If an argument makes no sense or the rack cannot do it.
+/// If an argument is invalid or the rack cannot do it.
 pub fn run(
     args: &PerfArgs,
     globals: &Globals,
@@ -158,7 +157,7 @@ impl Plan {
         })
     }
 
-    /// Refuses queues that no NIC of this configuration makes.
+    /// Refuses queues that the NICs of this configuration cannot create.
     fn check(&self, config: &RackConfig) -> Result<(), CliError> {
         let Shape {
             depth,
@@ -199,10 +198,10 @@ impl Plan {
         }
     }
 
-    /// Makes the pair of nodes and fills the buffers.
+    /// Sets up the pair of nodes and fills the buffers.
     ///
     /// # Errors
-    /// If a node lacks room.
+    /// If a node lacks resources.
     pub fn pair(&self, rack: &Rack, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
         let attributes = self.attributes(config, sim);
         let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
@@ -227,7 +226,7 @@ impl Plan {
         Ok(ends)
     }
 
-    /// Whether everything is where it should be.
+    /// Whether all data is in its place.
     fn verify(&self, measured: &Measured) -> bool {
         let Measured { near, far, .. } = measured;
         let completed: u64 = near.completed.iter().sum();
@@ -274,7 +273,7 @@ impl Plan {
     }
 }
 
-/// Measures on a rack of its own, embedded or simulated.
+/// Measures on its own rack, embedded or simulated.
 fn on_own_rack(
     plan: &Plan,
     test: &mut TestRun<'_>,

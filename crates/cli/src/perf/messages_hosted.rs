@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Runs the test on the hosted rack of `rack`.
 ///
 /// # Errors
-/// Names what happened if it could not be brought to its end.
+/// Why it could not be completed.
 pub fn run(rack: &RackConfig, plan: &Plan, test: &mut TestRun<'_>) -> Result<Measured, CliError> {
     let mut crew = Crew::gather(rack, test.globals)?;
     let (config, progress) = (&test.config, &mut test.progress);

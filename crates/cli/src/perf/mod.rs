@@ -1,11 +1,11 @@
 //! The command `perf`: measures the rack, embedded, simulated or hosted, and parts of it.
 //!
 //! `args` has the table of tests. `messages` are perftest's tests, `flow_bw` those of flows;
-//! `rewrite` and `idle` measure the machine. Numbers of real time are given beside something
-//! measured in the same run wherever they depend on the machine.
+//! `rewrite` and `idle` measure the machine. Real-time results that depend on the machine are
+//! reported beside something measured in the same run.
 //!
-//! What nodes of a hosted rack share (`hosted::jobs`) are the ends: `crate::items`, `initiator`,
-//! `pair`. `demo` uses those of `messaging` and `sequencer`.
+//! Nodes of a hosted rack (`hosted::jobs`) share the ends: `crate::items`, `initiator`, `pair`.
+//! `demo` uses those of `messaging` and `sequencer`.
 
 pub mod amount;
 pub mod args;
@@ -36,13 +36,13 @@ use std::fmt;
 /// Runs the command.
 ///
 /// # Errors
-/// If an argument makes no sense or the rack cannot do it.
+/// If an argument is invalid or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     args.check()?;
     args.test.run(args, globals)
 }
 
-/// Every test but the list itself, with a line about it.
+/// Every test except the list itself, with one line about it.
 #[derive(Serialize)]
 struct List {
     tests: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! Two nodes with connected queue pairs and buffers: what the verbs' tests run on.
+//! Two nodes with connected queue pairs and buffers: the setup of the verbs' tests.
 
 use super::initiator::Kind;
 use crate::outcome::CliError;
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 /// Bytes of buffers per queue pair, unless a single message is longer.
 const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Buffers are filled and looked at in pieces of this size.
+/// Buffers are filled and checked in pieces of this size.
 const PIECE: usize = 64 << 10;
 
-/// The most queue pairs, and messages under way on each; what a command line may say as well.
+/// Maximum number of queue pairs, and of messages in flight on each, also on the command line.
 const QUEUE_PAIRS_MAX: u32 = 4096;
 const DEPTH_MAX: u32 = 1 << 16;
 
-/// The longest message.
+/// Maximum bytes of a message.
 const SIZE_MAX: u32 = 1 << 30;
 
-/// How many of what.
+/// Sizes and numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -30,14 +30,14 @@ pub struct Shape {
     pub size: u32,
     /// Queue pairs.
     pub queue_pairs: u32,
-    /// Messages under way per queue pair.
+    /// Messages in flight per queue pair.
     pub depth: u32,
     /// Receive requests per queue pair of the far side.
     pub receives: u32,
 }
 
 impl Shape {
-    /// Refuses what no command asks for.
+    /// Refuses values that no command uses.
     ///
     /// # Errors
     /// The first number out of range.
@@ -67,7 +67,7 @@ impl Shape {
         (BUFFER_BYTES / self.stride()).clamp(1, u64::from(self.depth.max(self.receives)))
     }
 
-    /// Where the buffer of a message begins in the region.
+    /// The offset of a message's buffer in the region.
     #[inline]
     pub fn offset(&self, queue_pair: usize, message: u64) -> u64 {
         let slots = self.slots();
@@ -95,17 +95,17 @@ pub struct Side {
 /// Both nodes.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// The node that posts.
+    /// The posting node.
     pub near: Side,
     /// The other one.
     pub far: Side,
 }
 
 impl Pair {
-    /// Makes buffers and connected queue pairs on `nodes`.
+    /// Creates buffers and connected queue pairs on `nodes`.
     ///
     /// # Errors
-    /// If a node lacks room.
+    /// If a node lacks resources.
     pub fn new(
         rack: &Rack,
         shape: &Shape,
@@ -126,10 +126,10 @@ impl Pair {
 }
 
 impl Side {
-    /// Makes buffers and queue pairs, which nobody has connected yet.
+    /// Creates buffers and queue pairs that are not connected.
     ///
     /// # Errors
-    /// If the node lacks room.
+    /// If the node lacks resources.
     pub fn open(
         node: NodeId,
         nic: &mut dyn Verbs,
@@ -166,9 +166,9 @@ impl Side {
         Ok(side)
     }
 
-    /// Gives everything back.
+    /// Releases all resources.
     pub fn close(&self, nic: &mut dyn Verbs) {
-        // What the NIC no longer knows needs no giving back.
+        // What the NIC no longer knows needs no release.
         for &qpn in &self.qpns {
             let _ = nic.destroy_qp(qpn);
         }
@@ -176,8 +176,8 @@ impl Side {
         nic.deregister(&self.region);
     }
 
-    /// Fills the buffers: with bytes that differ everywhere where the messages of `kind` come from,
-    /// with zeros elsewhere.
+    /// Fills the buffers: the source buffers of messages of `kind` with bytes that differ at all
+    /// positions, other buffers with zeros.
     pub fn fill(&self, kind: Kind, end: Whose, seed: u64) {
         let is_source = match kind {
             Kind::Read => end == Whose::Far,
@@ -198,8 +198,8 @@ impl Side {
         }
     }
 
-    /// A number that is the same for the same bytes in every buffer that the messages of each queue
-    /// pair have used; `messages` says how many those were.
+    /// A digest of all buffers that the messages of each queue pair have used; `messages` is the
+    /// number of messages per queue pair.
     pub fn digest(&self, shape: &Shape, messages: &[u64]) -> u64 {
         let mut piece = vec![0; PIECE];
         let size = shape.size as usize;
@@ -217,7 +217,7 @@ impl Side {
         digest
     }
 
-    /// Whether the word of each queue pair has been raised as often as there were messages.
+    /// Whether the word of each queue pair has been incremented once per message.
     pub fn words_are(&self, shape: &Shape, messages: &[u64]) -> bool {
         let word = |queue_pair| self.region.block.word(shape.offset(queue_pair, 0) as usize);
         let counts = messages.iter().enumerate().take(self.qpns.len());
@@ -226,12 +226,12 @@ impl Side {
     }
 }
 
-/// Which of the two nodes.
+/// One of the two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// The one that posts.
+    /// The posting node.
     Near,
-    /// The other one.
+    /// The other node.
     Far,
 }
 
@@ -243,7 +243,7 @@ fn digested(digest: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(digest, |digest, chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        // Turned, so that high bits of a word change low bits of the digest as well.
+        // Rotated, so that high bits of a word also change low bits of the digest.
         (digest ^ u64::from_le_bytes(word))
             .wrapping_mul(DIGEST_PRIME)
             .rotate_left(29)

@@ -1,4 +1,4 @@
-//! What a measurement says. The fields are described in docs/JSON.md.
+//! The report of a measurement. The fields are described in docs/JSON.md.
 
 use super::args::Test;
 use crate::globals::Globals;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What was measured, on what, and what was found.
+/// The test, its rack, and its results.
 #[derive(Serialize)]
 struct PerfReport<'a> {
     test: &'static str,
@@ -31,15 +31,15 @@ struct PerfReport<'a> {
     found: &'a Value,
 }
 
-/// Nanoseconds beyond which latencies are not told apart: an hour.
+/// Latencies above this many nanoseconds, an hour, are not distinguished.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
 
-/// For latencies in nanoseconds, of three digits.
+/// A histogram of latencies in nanoseconds, with three significant digits.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound")
 }
 
-/// How long messages took, in nanoseconds.
+/// Latencies of messages, in nanoseconds.
 pub fn latency(histogram: &Histogram<u64>) -> Value {
     let at = |quantile| histogram.value_at_quantile(quantile);
     json!({
@@ -54,7 +54,7 @@ pub fn latency(histogram: &Histogram<u64>) -> Value {
     })
 }
 
-/// Prints what `test` found, an object, on a rack of `config` that runs as `rack` says.
+/// Prints the results of `test`, an object, on a rack of `config` of the kind `rack`.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -84,12 +84,12 @@ pub fn finish(
     Ok(Verdict::of(verified))
 }
 
-/// `count` per second, when it took `nanos`.
+/// The rate of `count` in `nanos`.
 pub fn per_second(count: u64, nanos: u64) -> f64 {
     count as f64 * 1e9 / nanos.max(1) as f64
 }
 
-/// So many of `what` in so many nanoseconds.
+/// The rate of `count` of `what` in `nanos`.
 pub fn rate(what: &str, count: u64, nanos: u64) -> Value {
     json!({
         what: count,
@@ -98,7 +98,7 @@ pub fn rate(what: &str, count: u64, nanos: u64) -> Value {
     })
 }
 
-/// The share of `part` in `whole`; nothing of nothing is zero.
+/// The share of `part` in `whole`; zero if both are zero.
 pub fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -106,7 +106,7 @@ pub fn ratio(part: f64, whole: f64) -> f64 {
 impl fmt::Display for PerfReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.links {
-            // A hosted rack draws its numbers from the system: there is no seed to name.
+            // A hosted rack takes its random numbers from the system: it has no seed to report.
             Some(links) => {
                 let kinds: BTreeSet<_> = links.values().copied().collect();
                 let kinds: Vec<_> = kinds.into_iter().collect();

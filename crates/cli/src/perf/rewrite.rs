@@ -1,5 +1,5 @@
-//! The test `rewrite`: READ responses go into the whole pipeline of a switch and come out as
-//! WRITEs, ICRC included, without a rack around it.
+//! The test `rewrite`: READ responses go through the whole pipeline of a switch, without a rack,
+//! and come out as WRITEs with a valid ICRC.
 
 use super::report::{per_second, ratio};
 use super::test_run::TestRun;
@@ -21,13 +21,14 @@ use serde_json::json;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 
-/// Fragments of the transfer whose responses are rewritten over and over.
+/// Fragments of the transfer, whose responses are rewritten repeatedly.
 const FRAGMENTS: u32 = 64;
 
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BATCH: u64 = 64 * FRAGMENTS as u64;
 
-/// Measurements of each size, in turn; the best of each counts, for what disturbs only slows down.
+/// Measurements of each size, in turn; the best of each counts, because disturbances only slow
+/// down.
 const TURNS: u32 = 8;
 
 const SWITCH_IP: Ipv4Addr = Address::SWITCH.ip;
@@ -38,7 +39,7 @@ struct Bench {
     switch: Switch<Pipeline>,
     memory: Memory,
     responses: Vec<Packet>,
-    /// What the responses refer to; they are void without it.
+    /// Memory that the responses refer to; they are void without it.
     source: Option<Block>,
 }
 
@@ -62,7 +63,7 @@ fn lane(node: u8, kind: LaneKind, mtu: u32) -> Lane {
     }
 }
 
-/// The fragment `index` of the answer to `read`.
+/// The fragment `index` of the reply to `read`.
 fn response(read: &Headers, index: u32, payload: Payload) -> Packet {
     let opcode = match index {
         0 => Opcode::ReadResponseFirst,
@@ -107,7 +108,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Starts the transfer and makes the answers to the READ that comes out.
+    /// Starts the transfer and builds the replies to the resulting READ.
     fn start(&mut self, mtu: u32) -> Result<(), CliError> {
         let block = self.memory.allocate((mtu * FRAGMENTS) as usize)?;
         block.write(
@@ -155,7 +156,8 @@ impl Bench {
         Ok(())
     }
 
-    /// One packet through the switch. Nothing is ever acknowledged, so the transfer goes on.
+    /// Passes one packet through the switch. Nothing is ever acknowledged, so the transfer
+    /// continues.
     fn pass(&mut self, at: u64) -> Option<Packet> {
         let packet = self.responses[(at % u64::from(FRAGMENTS)) as usize].clone();
         self.switch
@@ -163,7 +165,7 @@ impl Bench {
         self.switch.poll_transmit(PortId(1))
     }
 
-    /// Whether every response comes out as the WRITE that it should be, with the right ICRC.
+    /// Whether every response comes out as the expected WRITE, with the right ICRC.
     fn verify(&mut self) -> bool {
         (0..u64::from(FRAGMENTS)).all(|at| {
             let Some(packet) = self.pass(at) else {
@@ -203,7 +205,7 @@ impl Bench {
 /// Runs the test.
 ///
 /// # Errors
-/// If the configuration makes no sense.
+/// If the configuration is invalid.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, NO_RACK, TURNS)?;
     let span = test.part(2.0, 2 * TURNS);

@@ -1,8 +1,8 @@
 //! The test `rpc`: calls from clients on one node to a server on another, embedded.
 //!
-//! Three measurements, one after the other: calls that travel together, calls that each have a
-//! message of their own, and one call at a time. Requests carry a number, if they have room for
-//! one, and the answer is the request.
+//! Three measurements, one after another: calls that are batched, calls that each have their own
+//! message, and one call at a time. Requests carry a number, if they are large enough for one, and
+//! the reply is the request.
 
 use super::args::PerfArgs;
 use super::report::{self, latency, per_second, ratio};
@@ -31,19 +31,19 @@ const MEASUREMENTS: u32 = 3;
 /// The only method.
 const ECHO: u16 = 1;
 
-/// What was asked for, with its defaults in place.
+/// The parameters, with defaults applied.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Parameters {
-    /// Bytes of a request and of its answer.
+    /// Bytes of a request and of its reply.
     size_bytes: u32,
     clients: u16,
-    /// Requests under way per client.
+    /// Requests in flight per client.
     window: u16,
-    /// One thread has both ends, or each has its own.
+    /// One thread runs both ends, or each end has its own.
     threads: u8,
 }
 
-/// Answers with the request.
+/// Replies with the request.
 struct Echo;
 
 impl Service for Echo {
@@ -67,22 +67,22 @@ impl Service for Echo {
 struct Caller {
     client: Client,
     size: usize,
-    /// Nanoseconds for which it calls.
+    /// Nanoseconds for which it sends calls.
     span: u64,
-    /// What the next request carries.
+    /// The content of the next request.
     next: u64,
-    /// What each request under way carries, and when it was begun, by slot.
+    /// The content of each request in flight, and its start time, by slot.
     under_way: Vec<(u64, u64)>,
     calls: u64,
     is_sound: bool,
     /// Nanoseconds since the start, at its last turn.
     now: u64,
-    /// How long calls took, if that is of interest.
+    /// Latencies of calls, if recorded.
     histogram: Option<Histogram<u64>>,
 }
 
 impl Caller {
-    /// Begins what the window holds.
+    /// Begins requests until the window is full.
     fn begin(&mut self) -> Result<(), RpcError> {
         for _ in 0..self.client.free() {
             let number = self.next;
@@ -98,7 +98,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends, and takes what came. True if anything happened.
+    /// Sends, and takes replies. True if anything happened.
     fn advance(&mut self, node: &Node, clock: Clock) -> Result<bool, RpcError> {
         let (client, now) = (&mut self.client, node.now());
         let happened = node.with(|nic| client.advance(now, nic));
@@ -147,7 +147,7 @@ impl Program for Serving {
     }
 }
 
-/// What a measurement found.
+/// The results of a measurement.
 struct Found {
     calls_per_s: f64,
     rate: Value,
@@ -207,7 +207,7 @@ fn ends(
     };
     let mut callers = Group::new();
     for at in 0..parameters.clients {
-        // On all nodes but the server's, if there are others.
+        // On all nodes but the server's, if other nodes exist.
         let near = NodeId(at % far.0.max(1));
         let caller = Caller {
             client: connected_client(rack, (near, far), &mut server, client_config)?,
@@ -226,7 +226,7 @@ fn ends(
     Ok([vec![(far, server)], callers])
 }
 
-/// Calls for a while on a rack of its own; each call is timed if the window is one.
+/// Sends calls for a while on its own rack; each call is timed if the window is one.
 fn measure(
     test: &mut TestRun<'_>,
     parameters: &Parameters,
@@ -278,7 +278,7 @@ fn measure(
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built or a connection breaks.
+/// If the rack cannot be built or a connection fails.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
     let parameters = Parameters {

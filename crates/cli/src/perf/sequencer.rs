@@ -1,9 +1,9 @@
 //! The test `sequencer`: ranges of numbers per second from a sequencer of each kind: a register of
 //! the switch, a word in another node's memory, a counter in a server.
 //!
-//! One client, one thread that drives the rack and, for the server, the server: many calls under
-//! way at a time, combined in few requests; the same calls with a request for each; one call at a
-//! time, for its latency. Every range must begin where the one before it ends.
+//! One client, one thread that drives the rack and, for the server, the server: many calls in
+//! flight, combined in few requests; the same calls with a request for each; one call at a time,
+//! for its latency. Every range must begin where the preceding one ends.
 
 use super::report::{self, latency, per_second, ratio};
 use super::test_run::TestRun;
@@ -24,10 +24,10 @@ use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
-/// Requests under way where calls are not combined: as many atomics as a queue pair may have.
+/// Requests in flight if calls are not combined: the maximum number of atomics of a queue pair.
 const REQUESTS_MAX: u32 = 16;
 
-/// Polls between two looks at the clock.
+/// Polls between two readings of the clock.
 const ROUNDS_PER_LOOK: u32 = 64;
 
 /// Measurements: three of each kind.
@@ -47,16 +47,16 @@ const KINDS: [Kind; 3] = [Kind::Switch, Kind::OneSided, Kind::Rpc];
 /// A client that draws numbers, as a program.
 pub struct Drawer {
     client: AttachedSequencer,
-    /// Calls under way.
+    /// Calls in flight.
     calls: u32,
     left: u32,
     /// Nanoseconds for which it draws.
     span: u64,
     is_over: bool,
     rounds: u32,
-    /// What was drawn; ranges that follow one another are one.
+    /// The drawn ranges; consecutive ranges are merged.
     drawn: Vec<Range<u64>>,
-    /// When the call began, and how long calls took, if there is one at a time.
+    /// When the call began, and the latencies of calls, if there is one at a time.
     begun: u64,
     histogram: Histogram<u64>,
     /// When it ended, in nanoseconds since the start.
@@ -64,7 +64,7 @@ pub struct Drawer {
 }
 
 impl Drawer {
-    /// Keeps so many calls under way for a while.
+    /// A client that keeps this many calls in flight for a while.
     pub fn new(client: AttachedSequencer, calls: u32, span: Duration) -> Self {
         Self {
             client,
@@ -80,7 +80,7 @@ impl Drawer {
         }
     }
 
-    /// Its client, what was drawn, and when it ended.
+    /// Its client, the drawn ranges, and when it ended.
     pub fn into_parts(self) -> (AttachedSequencer, Vec<Range<u64>>, u64) {
         (self.client, self.drawn, self.ended)
     }
@@ -103,7 +103,7 @@ impl Program for Drawer {
         let before = self.left;
         let (client, drawn, left) = (&mut self.client, &mut self.drawn, &mut self.left);
         node.with(|nic| {
-            // Time stands still: nothing is to time out.
+            // Time stands still, so that nothing times out.
             while let Some(done) = client.poll(rackweave_base::Instant::ZERO, nic) {
                 *left += 1;
                 let range = done.result.map_err(CliError::run)?;
@@ -131,7 +131,7 @@ impl Program for Drawer {
     }
 }
 
-/// The server, where there is one.
+/// The server, if there is one.
 struct Serving(SequencerService);
 
 impl Program for Serving {
@@ -145,10 +145,10 @@ impl Program for Serving {
     }
 }
 
-/// Sees whether all numbers from zero on were drawn, each once. How many, or what is wrong.
+/// Checks that all numbers from zero on were drawn, each once. Returns their number.
 ///
 /// # Errors
-/// The first number that is missing or came twice, in words.
+/// The first number that is missing or duplicated, in words.
 pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, String> {
     let mut all: Vec<_> = drawn.into_iter().collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -165,14 +165,14 @@ pub fn each_once(drawn: impl IntoIterator<Item = Range<u64>>) -> Result<u64, Str
     Ok(next)
 }
 
-/// What a measurement found.
+/// The results of a measurement.
 struct Found {
     ranges: u64,
     nanos: u64,
     histogram: Histogram<u64>,
 }
 
-/// Keeps `calls` calls to a sequencer on a rack of its own under way for a while.
+/// Keeps `calls` calls to a sequencer in flight for a while, on its own rack.
 fn draw(
     test: &mut TestRun<'_>,
     kind: Kind,
@@ -206,10 +206,10 @@ fn draw(
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built or a connection breaks.
+/// If the rack cannot be built or a connection fails.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, EMBEDDED, MEASUREMENTS)?;
-    // On a hardware switch they fit beside the engine alone.
+    // On a hardware switch only the engine fits beside them.
     let switch = &mut test.config.switch;
     switch.consumer_rings = 0;
     switch.producer_rings = 0;
@@ -244,7 +244,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 mod tests {
     use super::*;
 
-    /// Judges what clients drew, each some ranges given by their ends.
+    /// Checks what clients drew, each several ranges given by their ends.
     fn judged(drawn: &[&[(u64, u64)]]) -> Result<u64, String> {
         let ranges = drawn.iter().copied().flatten();
         each_once(ranges.map(|&(first, end)| first..end))

@@ -14,26 +14,26 @@ use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A test that runs.
+/// A running test.
 pub struct TestRun<'a> {
     pub args: &'a PerfArgs,
     pub globals: &'a Globals,
-    /// The kind of rack, as reports call it.
+    /// The kind of rack, as named in reports.
     pub rack: &'static str,
     pub config: RackConfig,
     pub progress: Progress,
-    /// Whether everything has been as it should be so far.
+    /// Whether everything has been correct so far.
     pub verified: bool,
     steps_done: u32,
-    /// Measurements, one after another.
+    /// Number of measurements, one after another.
     steps: u32,
 }
 
 impl<'a> TestRun<'a> {
-    /// A test of so many measurements on racks of its own of this kind.
+    /// A test of this many measurements on its own racks of this kind.
     ///
     /// # Errors
-    /// If the configuration cannot be read or makes no sense.
+    /// If the configuration cannot be read or is invalid.
     pub fn new(
         args: &'a PerfArgs,
         globals: &'a Globals,
@@ -80,7 +80,7 @@ impl<'a> TestRun<'a> {
         Ok((run, mode))
     }
 
-    /// The time of each of `parts`, of the user's or of so many seconds.
+    /// The duration of each of `parts`, of the user's seconds or of `seconds`.
     pub fn part(&self, seconds: f64, parts: u32) -> Duration {
         let seconds = self.args.duration.unwrap_or(seconds);
         Duration::from_secs_f64(seconds / f64::from(parts))
@@ -91,7 +91,7 @@ impl<'a> TestRun<'a> {
         NodeId(self.config.node.len() as u16 - 1)
     }
 
-    /// An embedded rack, which others may look at from now on.
+    /// An embedded rack, which `top` and `stat` can observe from now on.
     ///
     /// # Errors
     /// If it does not fit.
@@ -101,7 +101,7 @@ impl<'a> TestRun<'a> {
         Ok(rack)
     }
 
-    /// Runs groups of programs on a rack of this test, each group on a thread of its own.
+    /// Runs groups of programs on a rack of this test, each group on its own thread.
     ///
     /// # Errors
     /// Those of the programs.
@@ -123,7 +123,7 @@ impl<'a> TestRun<'a> {
         self.globals.interrupt.is_set()
     }
 
-    /// A measurement is done, and everything was as it should be or not.
+    /// Records that a measurement is done, and whether everything was correct.
     pub fn step(&mut self, verified: bool) {
         self.verified &= verified;
         self.steps_done += 1;
@@ -131,7 +131,7 @@ impl<'a> TestRun<'a> {
         self.progress.set(|| f64::from(done) / f64::from(all));
     }
 
-    /// Prints what was found, an object.
+    /// Prints the results, an object.
     ///
     /// # Errors
     /// If standard output cannot be written.

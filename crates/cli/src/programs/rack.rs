@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A rack of this process.
 pub enum OwnRack {
-    /// In real time, with the way to drive it.
+    /// In real time, with the handle that drives it.
     Embedded(EmbeddedRack, Arc<dyn Drive>),
     /// In virtual time.
     Simulated(SimulatedRack),
@@ -37,10 +37,10 @@ impl From<EmbeddedRack> for OwnRack {
 }
 
 impl OwnRack {
-    /// Builds one; others may look at an embedded one from now on.
+    /// Builds a rack; `top` and `stat` can observe an embedded one from now on.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the programs do not fit the switch.
+    /// If the configuration is invalid or the programs do not fit the switch.
     pub fn new(
         config: &RackConfig,
         is_simulated: bool,
@@ -54,7 +54,7 @@ impl OwnRack {
         Ok(rack.into())
     }
 
-    /// The simulated one.
+    /// The simulated rack, if it is one.
     pub fn simulated(&self) -> Option<&SimulatedRack> {
         match self {
             Self::Embedded(..) => None,
@@ -62,10 +62,10 @@ impl OwnRack {
         }
     }
 
-    /// Starts a capture at the switch, if one is wanted; it goes into a new file at `path`.
+    /// Starts a capture at the switch, if one is requested, in a new file at `path`.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub fn record(&self, path: Option<&Path>) -> Result<Option<Recording>, CliError> {
         let recording = path
             .map(|path| Recording::start(path, self.config(), self.memory()))

@@ -1,5 +1,5 @@
 //! The loop of one thread in real time: it takes the turns of its programs in rounds, and drives
-//! the rack while nothing moves.
+//! the rack while nothing progresses.
 
 use super::{Port, Program, RoundClock, Turn};
 use crate::outcome::CliError;
@@ -8,13 +8,13 @@ use rackweave_rack::Node;
 use rackweave_rack::hosted::Job;
 use rackweave_verbs::Progress;
 
-/// Nothing moved, and nothing will before something arrives.
+/// Nothing progressed, and nothing will before something arrives.
 const WAITS: Turn = Turn::Waits { moved: false };
 
-/// Rounds between two looks at how far a run has come.
+/// Rounds between two progress reports.
 const ROUNDS: u32 = 256;
 
-/// Where a program of this thread runs.
+/// How a program of this thread accesses its node.
 enum Access<'a> {
     Node(Node),
     Job(&'a Job),
@@ -33,14 +33,14 @@ pub struct RealTime<'a, P> {
     patience: Patience<'a>,
     is_alone: bool,
     rounds: u32,
-    /// Programs that have not ended, without those that serve others.
+    /// Running programs, without those that serve others.
     running: usize,
 }
 
 impl<'a, P: Program> RealTime<'a, P> {
-    /// No program yet. A thread that has all programs of a rack drives it in every round; one that
-    /// is not alone drives it when there is no more to do at once: what has come may be all there
-    /// is space for.
+    /// A loop without programs. If the thread has all programs of a rack, it drives the rack in
+    /// every round; otherwise only when nothing else is to be done at once, because arrived data
+    /// may fill all available space.
     pub fn new(driver: &'a dyn Progress, is_alone: bool) -> Self {
         Self {
             slots: Vec::new(),
@@ -57,7 +57,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.enter(Access::Node(node), program);
     }
 
-    /// The one program of a job.
+    /// A loop with the one program of a job.
     pub fn of_job(job: &'a Job, is_alone: bool, program: P) -> Self {
         let mut this = Self::new(job.progress(), is_alone);
         this.enter(Access::Job(job), program);
@@ -78,7 +78,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.clock.now()
     }
 
-    /// A turn of each program; what became of all together.
+    /// Takes a turn of each program; returns the combined result.
     ///
     /// # Errors
     /// Those of the programs.
@@ -105,12 +105,12 @@ impl<'a, P: Program> RealTime<'a, P> {
         })
     }
 
-    /// Whether all programs have ended that do not serve others.
+    /// Whether all programs that do not serve others have ended.
     pub fn is_over(&self) -> bool {
         self.running == 0
     }
 
-    /// Drives the rack after such a round, and rests if nothing moved.
+    /// Drives the rack after such a round, and rests if nothing progressed.
     pub fn rest(&mut self, round: Turn) {
         match round {
             Turn::Moved if !self.is_alone => self.patience.reset(),
@@ -118,7 +118,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         }
     }
 
-    /// True in one round of many, for what takes time.
+    /// True in one of many rounds, for work that takes time.
     pub fn is_due(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
         self.rounds.is_multiple_of(ROUNDS)
@@ -129,7 +129,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.slots.iter().map(|slot| &slot.program)
     }
 
-    /// The same, to be changed.
+    /// All programs, mutable.
     pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut P> {
         self.slots.iter_mut().map(|slot| &mut slot.program)
     }
@@ -145,8 +145,8 @@ impl<'a, P: Program> RealTime<'a, P> {
         programs.pop().expect("there is one program")
     }
 
-    /// Takes turns until all programs have ended, those that serve others until a stop is wished.
-    /// `watch` is called now and then with how much they have done and when.
+    /// Takes turns until all programs have ended, or, for those that serve others, until a stop is
+    /// requested. `watch` is called periodically with the progress and the time.
     ///
     /// # Errors
     /// Those of the programs.
@@ -174,7 +174,7 @@ impl<'a, P: Program> RealTime<'a, P> {
         self.drain()
     }
 
-    /// Has programs that serve others take what is still there.
+    /// Makes programs that serve others take what is left.
     ///
     /// # Errors
     /// Those of the programs.

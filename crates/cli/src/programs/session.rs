@@ -11,22 +11,22 @@ use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What a run does beside its programs.
+/// What a run does besides its programs.
 pub struct Watch<'a> {
-    /// Has the wish of the user to stop.
+    /// Has the user's interrupt flag.
     pub globals: &'a Globals,
-    /// What follows from that wish.
+    /// What to do on an interrupt.
     pub if_interrupted: Wish,
-    /// Virtual time between two looks at the programs.
+    /// Virtual time between two checks of the programs.
     pub slice: Duration,
-    /// Virtual time in which programs must do something; without it they may wait for ever.
+    /// Virtual time in which programs must make progress; without it they may wait for ever.
     pub idle_max: Option<Duration>,
-    /// Is called now and then with how much the programs have done, and the time.
+    /// Called periodically with the progress of the programs, and the time.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl<'a> Watch<'a> {
-    /// Looks at programs that may wait for ever.
+    /// A watch of programs that may wait for ever.
     pub fn new(
         globals: &'a Globals,
         if_interrupted: Wish,
@@ -51,10 +51,10 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What there is to see after an advance.
+/// The result of an advance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advance {
-    /// It goes on; whether it is time to look at how far it has come.
+    /// The run continues; whether a progress report is due.
     Went { is_due: bool },
     /// The time of the next alarm has come.
     Alarm,
@@ -67,7 +67,7 @@ pub enum Advance {
 /// A program in virtual time.
 struct Slot<P> {
     node: NodeId,
-    /// Taken back at the end of the session.
+    /// Taken out at the end of the session.
     program: Option<P>,
     has_ended: bool,
 }
@@ -117,12 +117,13 @@ enum Kind<'r, P> {
 pub struct Session<'r, P> {
     kind: Kind<'r, P>,
     slice: Duration,
-    /// Of real time the times, in nanoseconds since the start.
+    /// Times of alarms in real time, in nanoseconds since the start.
     alarms: VecDeque<u64>,
 }
 
 impl<'r, P: Program + 'static> Session<'r, P> {
-    /// No program yet. Of a simulated rack an advance is `slice` of virtual time, else a round.
+    /// A session without programs. An advance is `slice` of virtual time if simulated, otherwise a
+    /// round.
     pub fn new(rack: &'r mut OwnRack, slice: Duration) -> Self {
         let kind = match rack {
             OwnRack::Embedded(rack, driver) => Kind::Real(rack, RealTime::new(&**driver, true)),
@@ -186,7 +187,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// Has [`Session::advance`] come back at a time, in nanoseconds since the start. Alarms are
+    /// Makes [`Session::advance`] return at a time, in nanoseconds since the start. Alarms must be
     /// given in the order of their times.
     pub fn alarm(&mut self, at: u64) {
         if let Kind::Virtual { rack, .. } = &mut self.kind {
@@ -203,7 +204,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         have_ended && self.alarms.is_empty()
     }
 
-    /// Goes on for a round in real time, or a slice of virtual time.
+    /// Advances by a round in real time, or a slice of virtual time.
     ///
     /// # Errors
     /// Those of the programs.
@@ -230,7 +231,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
                     return Err(error);
                 }
                 if let RunEnd::Control(_) = end {
-                    // Those that were dropped come, too.
+                    // Dropped alarms also fire.
                     let is_alarm = self.alarms.pop_front().is_some();
                     return Ok(match is_alarm {
                         true => Advance::Alarm,
@@ -245,7 +246,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// The same whether or not programs have ended: passes time for the rack alone.
+    /// As `advance`, whether or not programs have ended: passes time for the rack only.
     pub fn pass(&mut self) {
         match &mut self.kind {
             Kind::Real(_, programs) => programs.rest(Turn::Waits { moved: false }),
@@ -255,13 +256,13 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         }
     }
 
-    /// Drops the alarms that are left and has all programs begin nothing new.
+    /// Drops the remaining alarms and makes all programs begin nothing new.
     pub fn finish(&mut self) {
         self.alarms.clear();
         self.each(Program::finish);
     }
 
-    /// How much all programs have done.
+    /// The total progress of all programs.
     pub fn done(&mut self) -> u64 {
         let mut done = 0;
         self.each(|program| done += program.done());
@@ -282,7 +283,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
     /// Runs all programs to their ends.
     ///
     /// # Errors
-    /// Those of the programs, or nothing moves any more.
+    /// Those of the programs, or if nothing progresses any more.
     pub fn run(&mut self, watch: &mut Watch<'_>) -> Result<(), CliError> {
         let (mut most, mut since) = (0, self.now());
         loop {
@@ -318,7 +319,7 @@ impl<'r, P: Program + 'static> Session<'r, P> {
         self.drain()
     }
 
-    /// Has programs that serve others take what is still there.
+    /// Makes programs that serve others take what is left.
     fn drain(&mut self) -> Result<(), CliError> {
         match &mut self.kind {
             Kind::Real(_, programs) => programs.drain(),

@@ -1,4 +1,4 @@
-//! Groups of programs, in real time each on a thread of its own.
+//! Groups of programs, in real time each on its own thread.
 
 use super::{OwnRack, Program, RealTime, Session, Watch};
 use crate::outcome::CliError;
@@ -11,8 +11,8 @@ use rackweave_verbs::Progress as Drive;
 /// Programs with their nodes.
 pub type Group<P> = Vec<(NodeId, P)>;
 
-/// Runs groups of programs: in real time each on a thread of its own, the last one on this, in
-/// virtual time all alike. The programs come back in any case, in their order.
+/// Runs groups of programs: in real time each on its own thread, the last one on this thread; in
+/// virtual time all together. The programs are returned in any case, in order.
 pub fn run<P: Program + Send + 'static>(
     rack: &mut OwnRack,
     groups: Vec<Group<P>>,
@@ -33,7 +33,7 @@ pub fn run<P: Program + Send + 'static>(
     }
 }
 
-/// One program that fails ends all others; a group that only serves ends with the last one.
+/// A program that fails ends all others; a group that only serves ends with the last other group.
 fn in_threads<P: Program + Send>(
     rack: &EmbeddedRack,
     driver: &dyn Drive,

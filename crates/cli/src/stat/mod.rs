@@ -1,4 +1,4 @@
-//! The command `stat`: what a command that runs here, or a hosted rack, has counted.
+//! The command `stat`: the counters of a command on this machine, or of a hosted rack.
 
 mod report;
 #[cfg(test)]
@@ -11,13 +11,13 @@ use crate::outcome::{CliError, Verdict};
 use report::StatReport;
 use std::time::{Duration, Instant};
 
-/// The shortest time between two looks: a command looks at itself no more often.
+/// Minimum interval between two snapshots: a command takes them no more often.
 pub const INTERVAL_MIN: f64 = 0.25;
 
 /// Runs the command.
 ///
 /// # Errors
-/// If nobody is there to be asked, or he does not answer.
+/// If there is no process to observe, or it does not reply.
 pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let interval = args.interval.map(interval).transpose()?;
     let mut source = Source::of(args.pid, args.hosted, globals)?;
@@ -34,7 +34,7 @@ pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
         let now = match source.look() {
             Ok(now) => now,
-            // It was there, and is done.
+            // It existed, and has ended.
             Err(LookError::Ask(AskError::Ended(_))) => return Ok(Verdict::Passed),
             Err(error) => return Err(error.into()),
         };
@@ -48,10 +48,10 @@ pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::Passed)
 }
 
-/// Seconds between two looks, as a time.
+/// The interval between two snapshots.
 ///
 /// # Errors
-/// If that is too short, or no time at all.
+/// If it is too short, or not a valid duration.
 pub fn interval(seconds: f64) -> Result<Duration, CliError> {
     let fits = (INTERVAL_MIN..=86_400.0).contains(&seconds);
     let time = fits.then(|| Duration::from_secs_f64(seconds));
@@ -62,7 +62,7 @@ pub fn interval(seconds: f64) -> Result<Duration, CliError> {
     })
 }
 
-/// Waits; false if the user wants an end.
+/// Sleeps; false if the user wants to stop.
 fn rest(interval: Duration, globals: &Globals) -> bool {
     let until = Instant::now() + interval;
     loop {

@@ -1,4 +1,4 @@
-//! What `stat` prints.
+//! The report of `stat`.
 
 use crate::live::words::ANSWERS;
 use crate::live::{Change, Snapshot};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What a command has counted, and what happened since the look before.
+/// The counters of a command, and the activity since the preceding snapshot.
 #[derive(Serialize, Clone, Debug)]
 pub struct StatReport {
     pub pid: u32,
@@ -18,15 +18,15 @@ pub struct StatReport {
     pub phase_seconds: f64,
     pub up_seconds: f64,
     pub rack: Option<RackStatistics>,
-    /// Nothing at the first look.
+    /// None at the first snapshot.
     pub change: Option<Change>,
-    /// As it was told, for the next report.
+    /// The snapshot itself, for the next report.
     #[serde(skip)]
     pub snapshot: Snapshot,
 }
 
 impl StatReport {
-    /// Of a look, and the one before; without counters that are zero, unless `all`.
+    /// A report of two snapshots; without counters that are zero, unless `all`.
     pub fn new(before: Option<&Snapshot>, now: Snapshot, all: bool) -> Self {
         let change = before.and_then(|before| Change::between(Some(before), &now));
         let mut rack = now.rack.clone();
@@ -75,7 +75,7 @@ impl fmt::Display for StatReport {
     }
 }
 
-/// The answers of the page directory, with their shares of all requests and what they mean.
+/// The replies of the page directory, with their shares of all requests and what they mean.
 fn answers(answers: &Counters) -> Value {
     let count = |kind: &str| answers.get(kind).copied();
     let one_each = ANSWERS.iter().filter(|(.., one)| *one);

@@ -1,4 +1,4 @@
-//! What `stat` prints of racks made by hand.
+//! Reports of `stat` on hand-made racks.
 
 use super::interval;
 use super::report::StatReport;

@@ -1,4 +1,4 @@
-//! The thread that asks, so that one who answers slowly keeps no key waiting.
+//! The thread that requests snapshots, so that a slow reply does not delay keys.
 
 use crate::live::Snapshot;
 use crate::live::source::{LookError, Source};
@@ -6,18 +6,19 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Asks until this goes.
+/// Requests snapshots until this is dropped.
 pub struct Asking {
     news: Receiver<Result<Snapshot, LookError>>,
-    /// Closes when this goes.
+    /// Closes when this is dropped.
     _stop: Sender<()>,
 }
 
 impl Asking {
-    /// Begins to ask. With `wait` an end is not the end: another may begin.
+    /// Starts to request snapshots. With `wait` the end of a process is not the end: another may
+    /// start.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If a thread cannot be started.
     pub fn start(source: Source, interval: Duration, wait: bool) -> io::Result<Self> {
         let (tell, news) = channel();
         let (_stop, over) = channel();
@@ -27,7 +28,7 @@ impl Asking {
         Ok(Self { news, _stop })
     }
 
-    /// The next answer, if there is one.
+    /// The next reply, if there is one.
     pub fn news(&self) -> Option<Result<Snapshot, LookError>> {
         self.news.try_recv().ok()
     }
@@ -46,7 +47,7 @@ fn ask(
         if failed && wait {
             source.forget();
         }
-        // One who only does not answer in time is asked again; nobody else comes back.
+        // A process that is only slow is asked again; after other errors it does not come back.
         let is_end = look.as_ref().err().is_some_and(LookError::is_end);
         if tell.send(look).is_err() || (is_end && !wait) {
             return;

@@ -1,8 +1,8 @@
-//! The command `top`: watches a command that runs here, or a hosted rack, in a terminal.
+//! The command `top`: observes a command on this machine, or a hosted rack, in a terminal.
 //!
-//! One thread asks, another draws and listens to keys. `state` is what is on the screen and how
-//! keys and news change it, `view` how it is drawn: a function of state and size alone. `sections`
-//! are the tables, `ask` is the thread that asks.
+//! One thread requests snapshots, another draws and reads keys. `state` is the content of the
+//! screen and its changes by keys and snapshots, `view` draws it: a function of state and size
+//! alone. `sections` are the tables, `ask` is the requesting thread.
 
 mod ask;
 mod sections;
@@ -23,13 +23,13 @@ use state::{State, Wish};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// How long keys are listened to before news are looked for.
+/// How long to wait for a key before checking for a new snapshot.
 const LISTEN: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 ///
 /// # Errors
-/// If there is nobody to be watched, or standard output is no terminal.
+/// If there is no process to observe, or standard output is not a terminal.
 pub fn run(args: &TopArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let interval = stat::interval(args.interval)?;
     if !std::io::stdout().is_terminal() {
@@ -40,7 +40,7 @@ pub fn run(args: &TopArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
     let mut source = Source::of(args.pid, args.hosted, globals)?;
     let mut state = State::new(args.interval, args.wait);
-    // Who is not there is told in one line, without a screen.
+    // A missing process is reported in one line, without a screen.
     match source.look() {
         Ok(snapshot) => state.handle_look(Ok(snapshot)),
         Err(_) if args.wait => {}
@@ -58,7 +58,7 @@ pub fn run(args: &TopArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::Ended)
 }
 
-/// Draws and listens until the user wants an end.
+/// Draws and reads keys until the user quits.
 fn watch(
     terminal: &mut DefaultTerminal,
     state: &mut State,
@@ -76,7 +76,7 @@ fn watch(
         }
         if event::poll(LISTEN)? {
             is_drawn = false;
-            // Of a new size nothing need be known: it is that of the next draw.
+            // A resize needs no handling: the next draw has the new size.
             if let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
                 && state.handle_key(key) == Wish::End

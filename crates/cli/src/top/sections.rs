@@ -13,7 +13,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use serde_json::{Map, Value, json};
 
-/// From this width on there is room for pictures beside the nodes.
+/// Minimum width at which small charts are shown beside the nodes.
 const WIDE: usize = 100;
 
 /// A table.
@@ -24,15 +24,15 @@ pub struct Section {
     pub head: Vec<Line<'static>>,
     /// All rows.
     pub rows: Vec<Line<'static>>,
-    /// How many of them are worth a place where everything is shown.
+    /// Number of rows worth showing in the overview.
     pub brief: usize,
 }
 
-/// A row: its cells by the names of columns, and how it looks.
+/// A row: its cells by column name, and its style.
 type Row = (Map<String, Value>, Style);
 
 impl Section {
-    /// A table all of which is worth a place.
+    /// A table all of whose rows are worth showing.
     fn new(view: View, (name, rest): (&'static str, String), rows: &[Row]) -> Self {
         let cells: Vec<_> = rows.iter().map(|(cells, _)| cells).collect();
         let text = table(&cells, None);
@@ -52,13 +52,13 @@ impl Section {
         }
     }
 
-    /// The same with a place for its title alone, if it is at rest.
+    /// Reduces the table to its title in the overview, if it is at rest.
     fn unless(self, rests: bool) -> Self {
         let brief = if rests { 0 } else { self.brief };
         Self { brief, ..self }
     }
 
-    /// The head where everything is shown: no columns without rows.
+    /// The head in the overview: no column names without rows.
     pub fn brief_head(&self) -> &[Line<'static>] {
         let lines = if self.brief == 0 { 1 } else { self.head.len() };
         &self.head[..lines]
@@ -86,7 +86,7 @@ pub fn sections(state: &State, width: usize) -> Vec<Section> {
     all
 }
 
-/// `text` in so many characters, cut if need be.
+/// `text` in this many characters, cut if necessary.
 fn cell(text: &str, width: usize) -> String {
     match text.chars().count() > width {
         true => text.chars().take(width - 1).chain(['…']).collect(),
@@ -94,7 +94,7 @@ fn cell(text: &str, width: usize) -> String {
     }
 }
 
-/// How a row looks in which something happens that should not.
+/// The style of a row in which something unexpected happens.
 fn warning(is_so: bool) -> Style {
     match is_so {
         true => Style::new().fg(Color::Yellow).bold(),
@@ -136,7 +136,7 @@ fn flows(rack: &RackStatistics, change: &Change, width: usize) -> Section {
     let row = |flow: &FlowStatistics| {
         let rates = change.flows.iter().find(|rates| rates.id == flow.id);
         let (items, bytes) = rates.map_or((0.0, 0.0), |it| (it.items_per_s, it.bytes_per_s));
-        // What is left of the line, in two.
+        // The rest of the line, divided into two.
         let each = width.saturating_sub(53) / 2;
         let (from, to) = (ends(&flow.producers, each), ends(&flow.consumers, each));
         let (words, style) = match (flow.runs(), flow.state == FlowStatistics::ENDED) {
@@ -155,7 +155,7 @@ fn flows(rack: &RackStatistics, change: &Change, width: usize) -> Section {
         }));
         (cells, style)
     };
-    // The newest are the most interesting, and those that run.
+    // The newest flows are the most interesting, and the running ones.
     let (mut runs, rest): (Vec<_>, Vec<_>) = rack.flows.iter().rev().partition(|it| it.runs());
     runs.reverse();
     let brief = runs.len();
@@ -212,7 +212,7 @@ fn index(index: &IndexStatistics, change: &Change, width: usize) -> Section {
         (count > 0).then(|| (object(cells), Style::new()))
     };
     let told = index.by_depth.iter().zip(&change.index_by_depth);
-    // The deepest first: that is where most are led, if all is well.
+    // The deepest first: most queries are led there, if all is well.
     let mut rows: Vec<_> = told.enumerate().filter_map(row).collect();
     rows.reverse();
     let rest = format!("  in the network; {} queries/s", si(change.index_queries));

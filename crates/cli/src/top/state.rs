@@ -1,20 +1,20 @@
-//! What is on the screen, and how keys and news change it.
+//! The content of the screen, and its changes by keys and snapshots.
 
 use crate::live::source::{AskError, LookError};
 use crate::live::{Change, Snapshot};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 
-/// Rates that are kept for small pictures.
+/// Number of rates that are kept for small charts.
 const HISTORY_MAX: usize = 120;
 
-/// What is said while nobody is there.
+/// The text shown while no process is found.
 const WAITING: &str = "waiting for a command with a rack of its own";
 
-/// What is shown.
+/// The view shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
-    /// Something of everything.
+    /// Some of everything.
     All,
     Nodes,
     Flows,
@@ -24,7 +24,7 @@ pub enum View {
 }
 
 impl View {
-    /// Every view, as the keys 1 to 5 choose them.
+    /// Every view, in the order of the keys 1 to 5.
     pub const ALL: [View; 5] = [
         View::All,
         View::Nodes,
@@ -64,18 +64,18 @@ pub struct State {
     pub help: bool,
     pub interval: f64,
     waits: bool,
-    /// The last look, and what happened before it.
+    /// The last snapshot, and the activity before it.
     pub shown: Option<(Snapshot, Option<Change>)>,
-    /// Why there is nothing newer.
+    /// Why there is no newer snapshot.
     pub trouble: Option<String>,
-    /// What all nodes sent.
+    /// Rates sent by all nodes together.
     pub total: History,
-    /// What each sent.
+    /// Rates sent by each node.
     pub nodes: HashMap<String, History>,
 }
 
 impl State {
-    /// Nothing has been seen yet.
+    /// The state before the first snapshot.
     pub fn new(interval: f64, waits: bool) -> Self {
         Self {
             view: View::All,
@@ -91,14 +91,14 @@ impl State {
         }
     }
 
-    /// Somebody has looked.
+    /// Handles a snapshot or an error.
     pub fn handle_look(&mut self, look: Result<Snapshot, LookError>) {
         let now = match look {
             Ok(now) => now,
             Err(error) => {
                 let nobody = matches!(error, LookError::Ask(AskError::Nobody));
                 match (error.is_end(), self.waits) {
-                    // Since when is told already.
+                    // The start of the absence is already shown.
                     (true, true) if nobody && self.trouble.is_some() => {}
                     (true, true) if nobody => self.trouble = Some(WAITING.to_owned()),
                     (true, true) => self.trouble = Some(format!("{error}; {WAITING}")),
@@ -131,13 +131,13 @@ impl State {
         self.shown = Some((now, change));
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn handle_key(&mut self, key: KeyEvent) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Wish::End;
         }
         if self.help {
-            // Any key leads back, but those that end end.
+            // Any key leaves the help, except for those that quit.
             self.help = false;
             return match key.code {
                 KeyCode::Char('q') => Wish::End,
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-/// Whether two answers come from one look: somebody else may have asked just before.
+/// Whether two replies have the same snapshot: another client may have requested it just before.
 fn is_same_look(before: &Snapshot, now: &Snapshot) -> bool {
     let at = |snapshot: &Snapshot| (snapshot.pid, snapshot.up_seconds.to_bits());
     at(before) == at(now)

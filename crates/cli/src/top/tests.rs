@@ -1,4 +1,4 @@
-//! Screens of racks made by hand.
+//! Screens of hand-made racks.
 
 use super::state::{State, View, Wish};
 use super::view::draw;
@@ -23,7 +23,7 @@ fn screen(state: &State, (width, height): (u16, u16)) -> String {
     (0..height).map(row).collect::<Vec<_>>().join("\n")
 }
 
-/// What is on the screen after these looks.
+/// The state after these snapshots.
 fn after(looks: impl IntoIterator<Item = Snapshot>) -> State {
     let mut state = State::new(1.0, false);
     looks
@@ -61,7 +61,7 @@ fn more_than_fits() {
     insta::assert_snapshot!("crowded_nodes", screen(&state, (80, 24)));
     press(&mut state, KeyCode::Char('3'));
     insta::assert_snapshot!("crowded_flows", screen(&state, (80, 24)));
-    // However far one scrolls, the last row stays.
+    // However far the user scrolls, the last row remains visible.
     for _ in 0..100 {
         press(&mut state, KeyCode::PageDown);
     }

@@ -1,4 +1,4 @@
-//! How the screen is drawn, from state and size alone.
+//! Draws the screen, from state and size alone.
 
 use super::sections::{Section, sections};
 use super::state::{History, State, View};
@@ -30,7 +30,7 @@ const MEANINGS: [&str; 6] = [
     "          `rackweave stat` has every counter by its name",
 ];
 
-/// Draws all.
+/// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
@@ -52,7 +52,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// What runs, and how it is.
+/// The observed command, and its state.
 fn header(state: &State, width: usize) -> Vec<Line<'static>> {
     let bar = Style::new().reversed();
     let Some((snapshot, change)) = &state.shown else {
@@ -99,7 +99,7 @@ fn trouble(state: &State) -> Line<'static> {
     Line::from(text).fg(Color::Yellow).bold()
 }
 
-/// `left` and `right` at the ends of a line; what does not fit is cut from `left`.
+/// `left` and `right` at the ends of a line; `left` is cut if necessary.
 fn fill(left: &str, right: &str, width: usize) -> String {
     let room = width.saturating_sub(right.chars().count() + 2);
     let cut: String = match left.chars().count() > room {
@@ -113,7 +113,7 @@ fn fill(left: &str, right: &str, width: usize) -> String {
     format!("{cut:<room$}  {right}")
 }
 
-/// The last rates, as many as fit.
+/// The most recent rates, as many as fit.
 pub(super) fn sparkline(history: &History, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let skipped = history.len().saturating_sub(width);
@@ -141,7 +141,7 @@ fn body(state: &State, width: usize, room: usize) -> Vec<Line<'static>> {
     }
 }
 
-/// Something of each section, those that come first above all.
+/// Some of each section; the first sections have priority.
 fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
     let mut fixed = 0;
     let fitting: Vec<&&Section> = sections
@@ -158,7 +158,7 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
         .sum();
     let wanted: Vec<usize> = fitting.iter().map(|section| section.brief).collect();
     let all: usize = wanted.iter().sum();
-    // Blank lines between sections, if there is room for all that there is.
+    // Blank lines between sections, if everything fits.
     let gaps = fitting.len().saturating_sub(1);
     let airy = heads + all + gaps <= room;
     let granted = allot(&wanted, room.saturating_sub(heads));
@@ -169,7 +169,7 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
         }
         lines.extend(section.brief_head().iter().cloned());
         let (rows, cut) = (section.brief, granted < section.brief);
-        // The last of them says how many more there are.
+        // The last row is used for the number of omitted rows.
         let shown = granted.min(rows) - usize::from(cut && granted > 0);
         lines.extend(section.rows.iter().take(shown).cloned());
         if cut && granted > 0 {
@@ -182,7 +182,7 @@ fn overview(sections: &[&Section], room: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// Rows for each: some for all, then what they want for those that come first.
+/// Distributes rows: some for each section, then as many as wanted for the first ones.
 fn allot(wanted: &[usize], mut room: usize) -> Vec<usize> {
     const FEW: usize = 2;
     const SOME: usize = 8;
@@ -197,7 +197,7 @@ fn allot(wanted: &[usize], mut room: usize) -> Vec<usize> {
     granted
 }
 
-/// All of some sections, from a row on.
+/// All rows of some sections, starting at a row.
 fn scrolled(sections: &[&Section], scroll: usize, room: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = Vec::new();
     for section in sections {
@@ -227,7 +227,7 @@ fn help() -> Vec<Line<'static>> {
     gap().chain(keys).chain(gap()).chain(meanings).collect()
 }
 
-/// Which keys there are, the view marked.
+/// The available keys, with the current view marked.
 fn keys(state: &State, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     for (at, view) in View::ALL.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What went wrong, in the words of the command line, with what to do.
+//! Errors of a run in the words of the command line, with remedies.
 
 use super::args::YcsbArgs;
 use crate::outcome::CliError;

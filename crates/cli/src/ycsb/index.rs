@@ -1,4 +1,4 @@
-//! YCSB over the index: what is asked for, and what there is to say of it.
+//! YCSB over the index: its options and its report.
 
 use super::args::{AccessArg, YcsbArgs};
 use super::report::finish;
@@ -10,10 +10,10 @@ use rackweave_bench::ycsb::Nodes;
 use rackweave_rack::config::{Role, TopologyName};
 use serde_json::json;
 
-/// Runs over the index.
+/// Runs YCSB over the index.
 ///
 /// # Errors
-/// If the arguments or the configuration make no sense, or the rack cannot do what is asked.
+/// If the arguments or the configuration are invalid, or the rack cannot do what is requested.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
     let explain = |error| errors::explain(&error, args);
@@ -67,7 +67,7 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
     })
 }
 
-/// How threads come to the tree. What has no meaning for that is refused.
+/// How threads access the tree. Options without a meaning for that access are refused.
 fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     let access = match args.access {
         Some(AccessArg::Local) => Access::Local,
@@ -101,7 +101,7 @@ fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     Ok(access)
 }
 
-/// Prints what was found.
+/// Prints the results.
 fn report(
     args: &YcsbArgs,
     globals: &Globals,

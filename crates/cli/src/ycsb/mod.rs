@@ -1,7 +1,7 @@
-//! The command `ycsb`: the core workloads over the page store or the index, every record that is
-//! read verified.
+//! The command `ycsb`: the core workloads over the page store or the index, with every read record
+//! verified.
 //!
-//! `bench::ycsb` runs them; here is what can be asked for, and the reports.
+//! `bench::ycsb` runs them; this module has the options and the reports.
 
 pub mod args;
 mod errors;
@@ -18,14 +18,14 @@ use rackweave_bench::ycsb::{self as bench, Load, Nodes, Phase, YcsbError};
 use rackweave_rack::RackConfig;
 use rackweave_workload::ycsb::YcsbOptions;
 
-/// Operations of a thread under way at a time if the user does not say.
+/// Default number of a thread's operations in flight.
 const DEPTH: u16 = 8;
 
 /// Runs the command.
 ///
 /// # Errors
-/// If the arguments or the configuration make no sense, the rack cannot do what is asked, or what
-/// records are to lie in cannot be made or opened.
+/// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the
+/// storage of the records cannot be created or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     refuse_foreign(args)?;
     match args.target {
@@ -34,7 +34,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
 }
 
-/// Refuses options of the other target: they would be taken for something they are not.
+/// Refuses options of the other target, which would be misunderstood.
 fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
     let of_pages = [
         (args.page_size.is_some(), "--page-size"),
@@ -67,7 +67,7 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
     }
 }
 
-/// The rack that the user means, on which `what` records lie in is to be had.
+/// The configuration of the requested rack, which must support `what`.
 fn config(args: &YcsbArgs, globals: &Globals, what: &str) -> Result<RackConfig, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
     if let Mode::Hosted(_) = mode {
@@ -79,7 +79,7 @@ fn config(args: &YcsbArgs, globals: &Globals, what: &str) -> Result<RackConfig, 
     mode.config(&args.rack, globals)
 }
 
-/// The nodes that the user means.
+/// The requested nodes.
 fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
     let mut nodes = Nodes::of(config).ok_or_else(|| {
         CliError::usage(
@@ -99,7 +99,7 @@ fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
     Ok(nodes)
 }
 
-/// The operations that the user means.
+/// The requested operations.
 fn load(args: &YcsbArgs, seed: u64) -> Load {
     let operations = simulated_or(args, 20_000, 100_000);
     Load {
@@ -119,7 +119,7 @@ fn load(args: &YcsbArgs, seed: u64) -> Load {
     }
 }
 
-/// What is done in a phase.
+/// A phase in words.
 pub fn doing(phase: Phase) -> &'static str {
     match phase {
         Phase::Load => "loading records",
@@ -128,8 +128,7 @@ pub fn doing(phase: Phase) -> &'static str {
     }
 }
 
-/// Does `work` with progress bars. Nothing if the user wanted an end before there was anything to
-/// report.
+/// Runs `work` with progress bars. None if the user stopped it before there were results.
 fn with_progress<T>(
     globals: &Globals,
     work: impl FnOnce(bench::Progress<'_>) -> Result<T, YcsbError>,
@@ -152,7 +151,7 @@ fn with_progress<T>(
     }
 }
 
-/// What is the default of a simulated rack, or that of an embedded one.
+/// The default of a simulated rack, or that of an embedded one.
 fn simulated_or(args: &YcsbArgs, simulated: u64, embedded: u64) -> u64 {
     if args.simulated { simulated } else { embedded }
 }

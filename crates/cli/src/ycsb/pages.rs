@@ -1,5 +1,4 @@
-//! YCSB over the page store: what is asked for, where the store lies, and what there is to say of
-//! pages.
+//! YCSB over the page store: its options, the location of the store, and its report.
 
 use super::args::YcsbArgs;
 use super::report::finish;
@@ -12,16 +11,16 @@ use rackweave_bench::ycsb::{Nodes, YcsbError};
 use rackweave_rack::config::Role;
 use serde_json::json;
 
-/// Bytes of a node's buffer frames if the user does not say: the default store is six times larger
-/// than those of both nodes.
+/// Default bytes of a node's buffer frames: the default store is six times larger than those of
+/// both nodes.
 const BUFFER: u64 = 16 << 20;
 const BUFFER_SIMULATED: u64 = 2 << 20;
 
-/// Runs over pages.
+/// Runs YCSB over the page store.
 ///
 /// # Errors
-/// If the arguments or the configuration make no sense, the rack cannot do what is asked, or the
-/// store cannot be made or opened.
+/// If the arguments or the configuration are invalid, the rack cannot do what is requested, or the
+/// store cannot be created or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
     let explain = |error| errors::explain(&error, args);
@@ -36,7 +35,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
     });
     let Ok(Some(outcome)) = outcome else {
-        // A store that was being made is of no use. If it stays, it will be found to be unfinished.
+        // A partially created store is useless. If it remains, it will be found to be incomplete.
         if let (Some(path), false) = (&args.file, args.reuse) {
             let _stays = std::fs::remove_file(path);
         }
@@ -85,7 +84,7 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
     })
 }
 
-/// Prints what was found.
+/// Prints the results.
 fn report(
     args: &YcsbArgs,
     globals: &Globals,
@@ -116,7 +115,7 @@ fn report(
     finish((args, globals), "pages", of, parameters, derived)
 }
 
-/// What the store lies in, and what that is called.
+/// The medium of the store, and its name.
 fn medium(args: &YcsbArgs, job: &Job) -> Result<(Medium, String), YcsbError> {
     let options = &job.options;
     let workers = job.nodes.compute.len() as u64 * u64::from(options.load.threads);

@@ -1,4 +1,4 @@
-//! What a run of YCSB found.
+//! The report of a YCSB run.
 
 use super::args::YcsbArgs;
 use crate::globals::Globals;

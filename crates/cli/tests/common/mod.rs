@@ -1,4 +1,4 @@
-//! What several tests of the command need.
+//! Code shared by several tests of the command.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;

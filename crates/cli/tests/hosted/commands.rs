@@ -1,4 +1,4 @@
-//! The demo and the measurements on racks of processes, and what ends them early.
+//! The demo and the measurements on racks of processes, and causes of their early end.
 
 use crate::rack::{LIMIT, Place, Process, command, kill, refused};
 use rustix::process::Signal;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A rack that runs.
+/// Starts a rack.
 fn up(place: &Place) -> Process {
     let up = Process::start(&["up", place.config()]);
     up.await_line("all 4 nodes have joined");
     up
 }
 
-/// What a command prints that ends well.
+/// The output of a command that succeeds.
 #[track_caller]
 fn json(place: &Place, args: &[&str]) -> Value {
     let output = place.run(&[args, &["--format", "json"]].concat());
@@ -22,7 +22,7 @@ fn json(place: &Place, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A demo that takes a while, `millis` after it began.
+/// A demo that takes a while, `millis` after its start.
 fn begun(place: &Place, millis: u64) -> Child {
     let factor = ["demo", "--scale-factor", "0.5"];
     let demo = command(
@@ -51,7 +51,7 @@ fn demo_over(link: &str) {
         assert_eq!(node["link"], link);
         assert!(node["rows"].as_u64() > Some(0), "{node}");
     }
-    // The same rows have the same answers wherever they are computed.
+    // The same rows give the same answers wherever they are computed.
     let embedded = command(&[
         "demo",
         "--systems",
@@ -90,7 +90,7 @@ fn a_node_killed_under_the_demo_is_named() {
         let demo = begun(&place, millis);
         kill(up.child(node), Signal::KILL);
         let output = demo.wait_with_output().unwrap();
-        // On a fast machine it may have been done.
+        // On a fast machine the demo may have finished before.
         if output.status.code() == Some(0) {
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(report["verified"], true);
@@ -116,7 +116,7 @@ fn an_interrupted_demo_says_so_and_leaves_nothing_behind() {
     assert_eq!(report["verified"], false);
     assert_eq!(report["problems"][0], "interrupted");
     silent("the end of an interrupted demo's flows");
-    // The same without any farewell.
+    // As above, but the demo is killed.
     let mut demo = begun(&place, 300);
     demo.kill().unwrap();
     demo.wait().unwrap();
@@ -180,7 +180,7 @@ fn an_interrupted_flow_reports_what_it_moved() {
 
 #[test]
 fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
-    // No process is needed to be refused.
+    // A refusal needs no process.
     let place = Place::plain("");
     for (args, says) in [
         (

@@ -1,11 +1,11 @@
-//! Racks that come up, lose processes, and end.
+//! Racks that start, lose processes, and end.
 
 use crate::rack::{LIMIT, Place, Process, await_gone, command, is_whole, kill, lives};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Instant;
 
-/// A rack that runs.
+/// Starts a rack.
 fn up(place: &Place) -> Process {
     let up = Process::start(&["up", place.config()]);
     up.await_line("all 4 nodes have joined");
@@ -80,7 +80,7 @@ fn when_up_is_killed_its_children_end() {
     first.signal(Signal::KILL);
     first.await_end();
     await_gone(&children);
-    // What was left over hinders nobody.
+    // Leftover files do not prevent a new start.
     let again = up(&place);
     place.demo_verifies();
     drop(again);

@@ -1,6 +1,6 @@
-//! Racks of processes from outside: what they show, what dies how, who is not let in.
+//! Racks of processes from outside: their output, failures of processes, refused peers.
 //!
-//! Every test has a folder and ports of its own, so that they run side by side.
+//! Every test has its own folder and ports, so that tests can run concurrently.
 
 mod commands;
 mod lifecycle;

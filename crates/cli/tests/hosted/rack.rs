@@ -1,4 +1,4 @@
-//! Processes under test: started in a folder of their own, heard, and ended with the test.
+//! Processes under test: started in their own folder, observed, and ended with the test.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What takes longer than this has failed. It is no measure of speed: machines that run tests are
-/// busy.
+/// Time limit after which an operation has failed. It does not measure speed, because machines that
+/// run tests are busy.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -48,7 +48,7 @@ impl Place {
         Self::new(&format!("security = \"plain\"\n{hosted}"), "")
     }
 
-    /// Writes the configuration anew.
+    /// Overwrites the configuration.
     pub fn write(&self, hosted: &str, rest: &str) {
         let text = format!(
             "[hosted]\ncontrol = \"{}\"\ndirectory = \"run\"\nheartbeat_ms = 50\n\
@@ -69,19 +69,19 @@ impl Place {
             .unwrap()
     }
 
-    /// Starts a command that goes on.
+    /// Starts a command that keeps running.
     pub fn start(&self, args: &[&str]) -> Process {
         Process::start(&[args, &["--config", self.config()]].concat())
     }
 
-    /// What `info` says of the rack; null if it cannot be asked.
+    /// The rack's state as reported by `info`; null if it cannot be asked.
     pub fn info(&self) -> Value {
         let output = self.run(&["info", "--format", "json"]);
         let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         all["rack"].clone()
     }
 
-    /// Waits until `info` says what `wanted` wants.
+    /// Waits until `wanted` accepts the report of `info`.
     #[track_caller]
     pub fn await_info(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + LIMIT;
@@ -95,13 +95,13 @@ impl Place {
         }
     }
 
-    /// Waits until the switch and all nodes belong together.
+    /// Waits until all nodes have joined the switch.
     #[track_caller]
     pub fn await_whole(&self) -> Value {
         self.await_info("the whole rack", is_whole)
     }
 
-    /// Demands that the demo verifies.
+    /// Asserts that the demo verifies.
     #[track_caller]
     pub fn demo_verifies(&self) {
         let output = self.run(&["demo", "--scale-factor", "0.005", "--format", "json"]);
@@ -124,7 +124,7 @@ pub fn is_whole(info: &Value) -> bool {
     info["running"] == true && nodes.is_some_and(|nodes| nodes.iter().all(|n| n["joined"] == true))
 }
 
-/// An address that nobody uses, outside the ports that the system gives to outgoing connections.
+/// An unused address, outside the ephemeral ports of the system.
 fn free_port(salt: u16) -> SocketAddr {
     let start = (std::process::id() as u16)
         .wrapping_mul(61)
@@ -148,7 +148,7 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
-/// A command that goes on.
+/// A command that keeps running.
 pub struct Process {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -167,7 +167,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// All that it has said.
+    /// All lines that it has printed.
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
@@ -207,7 +207,7 @@ impl Process {
         }
     }
 
-    /// The processes that `up` has started, by what it said: the last of each name.
+    /// The processes that `up` has started, according to its output: the last of each name.
     pub fn children(&self) -> Vec<(String, u32)> {
         let mut children: Vec<(String, u32)> = Vec::new();
         for line in self.lines() {
@@ -253,12 +253,13 @@ pub fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
-/// Whether a process is there that has not ended.
+/// Whether a process exists and has not ended.
 pub fn lives(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
-    // The state follows the name in brackets. One that nobody has waited for is dead all the same.
+    // The state follows the name in brackets. A process that has not been waited for counts as
+    // dead.
     let state = stat
         .rsplit(')')
         .next()
@@ -278,7 +279,7 @@ pub fn await_gone(children: &[(String, u32)]) {
     }
 }
 
-/// Demands exit status 2 and one line on standard error with `expected`.
+/// Asserts exit status 2 and one line on standard error with `expected`.
 #[track_caller]
 pub fn refused(output: &Output, expected: &str) {
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Those who should not come in, and arguments that make no sense: one line, and nobody else is
+//! Unauthorized peers and invalid arguments: each gets a one-line error, and others are not
 //! disturbed.
 
 use crate::rack::{Place, command, refused};
@@ -41,7 +41,7 @@ fn a_wrong_key_is_refused() {
     assert_eq!(stranger.run(&["keygen"]).status.code(), Some(0));
     refused(&stranger.run(&["node", "storage1"]), "rackweave keygen");
     refused(&stranger.run(&["info"]), "rackweave keygen");
-    // A node's key does not open the door to another's name.
+    // A node's key does not authorize another node's name.
     let keys = place.folder.join("run/keys");
     for end in ["key", "crt"] {
         let (from, to) = (
@@ -74,7 +74,8 @@ fn strangers_on_the_control_port_disturb_nobody() {
                 let mut held = Vec::new();
                 for round in 0..30u32 {
                     let mut stream = TcpStream::connect(place.control).unwrap();
-                    // A plain pattern that is neither TLS nor a hello; some say nothing at all.
+                    // A plain pattern that is neither TLS nor a hello; some peers send nothing at
+                    // all.
                     let bytes: Vec<u8> =
                         (0..round * 40).map(|at| (at * 37 + round) as u8).collect();
                     let _ = stream.write_all(&bytes);
@@ -231,7 +232,7 @@ fn keygen_makes_what_is_missing_and_keeps_the_rest() {
     assert_eq!(again["authority"], "kept");
     assert_eq!(outcomes(&again), expect);
     assert_eq!(std::fs::read(&key).unwrap(), before);
-    // A key that others can read is no key.
+    // A key that other users can read is refused.
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     refused(&place.run(&args), "chmod 600");
     let help = command(&["keygen", "--help"]).output().unwrap();
@@ -239,8 +240,8 @@ fn keygen_makes_what_is_missing_and_keeps_the_rest() {
     assert!(help.contains("authority.key stays here"), "{help}");
 }
 
-/// A key is taken back while the rack runs: who is in with it is cut off, who has a copy of it
-/// stays out, the others notice nothing, and the new key opens.
+/// A key is revoked while the rack runs: its node is disconnected, a holder of a copy is refused,
+/// other nodes are not affected, and the new key is accepted.
 #[test]
 fn a_revoked_key_is_out_from_the_next_hangup_on() {
     let place = Place::new("", "");
@@ -251,7 +252,7 @@ fn a_revoked_key_is_out_from_the_next_hangup_on() {
     for node in &nodes {
         node.await_line("joined over");
     }
-    // Somebody has copied a key.
+    // A thief has copied a key.
     let keys = place.folder.join("run/keys");
     let thief = Place::new("", "");
     std::fs::copy(&place.config, &thief.config).unwrap();

@@ -1,4 +1,4 @@
-//! A thread of the compute node that asks the index, so many operations at a time.
+//! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
 use crate::experiment::metered::{Metered, Outbox, after};
@@ -11,12 +11,12 @@ use rackweave_sim::{Category, devices};
 use rackweave_workload::ycsb::Zipf;
 use std::collections::HashMap;
 
-/// Which keys a client asks for.
+/// The keys that a client requests.
 #[derive(Clone, Debug)]
 pub enum Keys {
-    /// Any of so many, alike.
+    /// Uniformly distributed over this many keys.
     Uniform(u64),
-    /// The first ones more often than others, in their order.
+    /// Zipfian, with the lowest keys the most popular.
     Ordered(Zipf),
 }
 
@@ -29,31 +29,31 @@ impl Keys {
     }
 }
 
-/// What is asked of the index.
+/// The requested operations.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// Which keys.
+    /// The distribution of keys.
     pub keys: Keys,
-    /// Which part of all operations are updates.
+    /// The share of updates in all operations.
     pub updates: f64,
 }
 
 impl Mix {
-    /// Any of so many keys alike, of which this part are updates.
+    /// Uniform over this many keys, with this share of updates.
     pub fn uniform(keys: u64, updates: f64) -> Self {
         let keys = Keys::Uniform(keys);
         Self { keys, updates }
     }
 }
 
-/// The thread.
+/// A client thread.
 pub struct ClientActor {
-    /// Its links are made.
+    /// The client, with its connections.
     pub(super) client: Attached<IndexClient>,
     pub(super) core: Core,
     pub(super) mix: Mix,
     pub(super) rng: Rng,
-    /// Operations under way: since when, and their keys.
+    /// Operations in flight: their start times and keys.
     pub(super) going: HashMap<Ticket, (Instant, u64)>,
     pub(super) outbox: Outbox,
     pub(super) tally: Shared,
@@ -63,7 +63,7 @@ impl ClientActor {
     fn begin(&mut self, now: Instant) -> Result<(), String> {
         let key = self.mix.keys.draw(&mut self.rng);
         let value = tree::value_of(key).to_le_bytes();
-        // An update writes what is there: so every answer can be checked.
+        // An update writes the existing value, so every reply can be checked.
         let op = match self.rng.chance(self.mix.updates) {
             true => Op::Update { key, value: &value },
             false => Op::Get { key },
@@ -83,7 +83,7 @@ impl ClientActor {
         }
     }
 
-    /// One turn; what it has cost beside the verbs.
+    /// One turn. Returns its cost apart from the verbs.
     fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<Duration, String> {
         let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;

@@ -20,28 +20,28 @@ use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 use std::collections::HashMap;
 
-/// The endpoints: what the host has and what the DPU has.
+/// The endpoints: the host's and the DPU's.
 pub const ENDPOINTS: [(EndpointId, Server); 2] =
     [(EndpointId(0), Server::Host), (EndpointId(1), Server::Dpu)];
 
-/// Completions that a server thread takes at a time. Assumed; replies of a batch to one client
-/// share a doorbell.
+/// Maximum number of completions that a server thread takes at once. Assumed; replies of a batch to
+/// one client share a doorbell.
 const SERVER_BATCH: u16 = 16;
 
-/// Bytes of a request or reply at most: a key and a value.
+/// Maximum bytes of a request or reply: a key and a value.
 const PAYLOAD_MAX: u32 = 64;
 
-/// Patience of clients: nothing is lost.
+/// Timeout of clients; nothing is lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Keys that really are in the trees, from 0 on.
+    /// Keys in the real trees, from 0 on.
     pub keys: u64,
-    /// Keys that each of them stands for in the cost of operations.
+    /// Keys that each real key stands for in the cost of operations.
     pub scale: u64,
-    /// Which part of the keys the DPU has, the greatest ones.
+    /// The share of the keys on the DPU, the greatest ones.
     pub offload: f64,
     /// Bytes of a tree node.
     pub node_bytes: u32,
@@ -49,22 +49,22 @@ pub struct Plan {
     pub access: Access,
     /// Threads of the compute node.
     pub clients: u16,
-    /// Operations of each under way.
+    /// Operations in flight of each client.
     pub operations: u16,
-    /// What they ask for.
+    /// The requested operations.
     pub mix: Mix,
-    /// When the DPU's cores get slower, if they do.
+    /// When the DPU's cores become slower, if they do.
     pub slowdown: Option<Slowdown>,
     /// The longest request or reply.
     pub payload_max: u32,
-    /// Keys that each tree can hold at least, if keys are to move.
+    /// Minimum capacity of each tree in keys, if keys are to move.
     pub capacity: u64,
-    /// How long it is run.
+    /// The length of the run.
     pub span: Span,
 }
 
 impl Plan {
-    /// The paper's threads with requests, and reads only, over `keys` real keys.
+    /// The paper's threads, with requests and reads only, over `keys` real keys.
     pub fn new(keys: u64, scale: u64, mix: Mix) -> Self {
         Self {
             keys,
@@ -82,13 +82,13 @@ impl Plan {
         }
     }
 
-    /// The same, counted for so long.
+    /// Sets the measured time.
     pub fn counted(mut self, counted: Duration) -> Self {
         self.span.counted = counted;
         self
     }
 
-    /// What a server thread is like.
+    /// Configuration of a server thread.
     fn server(&self) -> rpc::ServerConfig {
         rpc::ServerConfig {
             clients_max: self.clients + 4,
@@ -101,7 +101,7 @@ impl Plan {
         }
     }
 
-    /// What a client is like.
+    /// Configuration of a client.
     fn client(&self) -> IndexClientConfig {
         IndexClientConfig {
             operations: self.operations,
@@ -121,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// The map at the beginning.
+    /// The initial map.
     fn map(&self) -> Result<PartitionMap> {
         let first = self.keys - (self.keys as f64 * self.offload).round() as u64;
         let map = match first {
@@ -132,7 +132,7 @@ impl Plan {
     }
 }
 
-/// The index, its threads not started yet.
+/// The index, before its threads start.
 pub struct Index {
     /// The testbed.
     pub rack: SimulatedRack,
@@ -143,9 +143,9 @@ pub struct Index {
 }
 
 impl Index {
-    /// Loads the trees and makes the server threads.
+    /// Loads the trees and creates the server threads.
     pub fn new(seed: u64, plan: &Plan) -> Result<Self> {
-        // Trees are a half to nine tenths full; the rest is buffers of connections.
+        // Trees are a half to nine tenths full; the rest is connection buffers.
         let keys = plan.keys + 2 * plan.capacity;
         let memory_bytes = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
         let rack = testbed(seed, memory_bytes)?;
@@ -216,7 +216,7 @@ impl Index {
     }
 }
 
-/// Builds the index, runs it, and says what was seen.
+/// Builds the index and measures it.
 pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Seen> {
     let mut index = Index::new(run.seed, plan)?;
     let tally = Tally::new(index.rack.now(), plan.span);

@@ -14,33 +14,33 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, TreeCost, devices};
 use std::rc::Rc;
 
-/// How much slower cores of a server get, from when on.
+/// A slowdown of a server's cores.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slowdown {
-    /// From then on.
+    /// When it starts.
     pub from: Instant,
-    /// Everything takes so many times as long.
+    /// Everything takes this many times as long.
     pub factor: u64,
 }
 
-/// What operations on a shard cost: all its threads share it.
+/// Costs of operations on a shard, shared by all its threads.
 #[derive(Debug)]
 pub struct Prices {
     server: Server,
     core: Core,
     /// Keys that one key of the real tree stands for.
     scale: u64,
-    /// Keys of the whole index, really.
+    /// Real keys of the whole index.
     keys: u64,
     node_bytes: u32,
-    /// The map version that `cost` is for.
+    /// The map version that `cost` belongs to.
     version: Cell<Option<u64>>,
     cost: Cell<TreeCost>,
 }
 
 impl Prices {
-    /// For a shard on `server` of an index that really has `keys` keys and stands for `scale` times
-    /// as many.
+    /// Prices for a shard on `server` of an index that has `keys` real keys and represents `scale`
+    /// times as many.
     pub fn new(server: Server, keys: u64, scale: u64, node_bytes: u32) -> Rc<Self> {
         Rc::new(Self {
             server,
@@ -53,7 +53,7 @@ impl Prices {
         })
     }
 
-    /// What the shard's tree costs with the keys that it has now.
+    /// The cost of the shard's tree with its current keys.
     fn cost(&self, shard: &Shard) -> TreeCost {
         let version = Some(shard.version());
         if self.version.replace(version) != version {
@@ -70,14 +70,14 @@ impl Prices {
     }
 }
 
-/// What a request costs beside its dispatch on a tree like this.
+/// The cost of a request apart from its dispatch, on a tree of this cost.
 fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64) -> Duration {
     match Method::from_number(method) {
         Some(Method::Get) => cost.lookup,
         Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => cost.update,
-        // A page of entries in order, each copied.
+        // A page of entries in order, each of them copied.
         Some(Method::Scan | Method::Export) => cost.lookup + core.verified(answered),
-        // Entries that come, each a search of its own.
+        // Received entries, each of them searched separately.
         Some(Method::Load | Method::Install) => {
             let entries = request.len() as u64 / tree::ENTRY_BYTES;
             cost.update * entries
@@ -86,15 +86,15 @@ fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64)
     }
 }
 
-/// The thread.
+/// A server thread.
 pub struct ServerActor {
-    /// Its connections and its way to the shard.
+    /// Its connections and its access to the shard.
     pub server: SharedServer,
     /// What it has posted in this turn.
     pub outbox: Outbox,
-    /// What it pays for trees.
+    /// The cost of tree operations.
     pub prices: Rc<Prices>,
-    /// When its core gets slower, if it does.
+    /// When its core becomes slower, if it does.
     pub slowdown: Option<Slowdown>,
     /// Where failures are reported.
     pub tally: Shared,

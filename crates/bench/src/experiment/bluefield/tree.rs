@@ -1,4 +1,4 @@
-//! Trees of the experiments: which keys they have, and what they cost at the paper's sizes.
+//! Trees of the experiments: their keys, and their cost at the paper's sizes.
 
 use crate::experiment::Result;
 use crate::experiment::drive::OrFailed;
@@ -10,20 +10,20 @@ use rackweave_wire::fabric::tree::Layout;
 
 pub use crate::experiment::work::TREE_ENTRY_BYTES as ENTRY_BYTES;
 
-/// Bytes of a tree node for requests. The paper's text does not say what it had; this is what it
-/// finds best for one-sided reads.
+/// Bytes of a tree node for requests. The paper does not state them; this is the size that it finds
+/// best for one-sided reads.
 pub const NODE_BYTES: u32 = 2048;
 
 /// Keys of the paper's trees.
 pub const PAPER_KEYS: [u64; 3] = [1_000_000, 16_000_000, 256_000_000];
 
-/// The value of a key, for checking answers.
+/// The value of a key, for checking replies.
 pub fn value_of(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key
 }
 
-/// A tree with the bounds `low..=last` and the keys from `low` on, up to `end` exclusive, which can
-/// hold at least `capacity` keys.
+/// A tree with the bounds `low..=last` and the keys from `low` up to `end` exclusive, with capacity
+/// for at least `capacity` keys.
 pub fn load(
     memory: &Memory,
     node_bytes: u32,
@@ -45,7 +45,7 @@ pub fn load(
     Ok(tree)
 }
 
-/// What operations on a tree of `keys` keys that grew at random cost a core of `server`.
+/// The cost for a core of `server` of operations on a tree of `keys` keys inserted at random.
 pub fn cost(server: Server, keys: u64, node_bytes: u32) -> TreeCost {
     let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as u64;
     let shape = TreeShape {

@@ -1,27 +1,27 @@
-//! A cache line that goes from core to core.
+//! A cache line that moves between cores.
 
 use rackweave_base::{Duration, Instant};
 
-/// Who has the line when.
+/// The schedule of a line's owners.
 ///
-/// Threads tell of their accesses a batch at a time, and so not in the order of time; an access
-/// gets the first time at which the line is free for long enough.
+/// Threads report their accesses in batches, so not in the order of time; an access gets the first
+/// interval in which the line is free for long enough.
 #[derive(Debug, Default)]
 pub struct Line {
-    /// From when to when, and by whom; in order, none overlapping another.
+    /// Start and end of each access, and its thread; in order, without overlaps.
     taken: Vec<(Instant, Instant, u16)>,
 }
 
 impl Line {
-    /// Nobody will ask for a time before `now` any more.
+    /// No access before `now` will be requested any more.
     pub fn pass(&mut self, now: Instant) {
-        // The last holder before then is still wanted: it has the line.
+        // The last access before then is kept: its thread holds the line.
         let past = self.taken.partition_point(|&(_, until, _)| until <= now);
         self.taken.drain(..past.saturating_sub(1));
     }
 
-    /// `thread` does an operation on the line, not before `at`; returns when it is done. If another
-    /// had the line last, it has to come first.
+    /// Performs an operation of `thread` on the line, not before `at`; returns when it is done. If
+    /// another thread had the line last, the line is transferred first.
     pub fn take(
         &mut self,
         at: Instant,

@@ -1,5 +1,5 @@
-//! The rebalancer on the testbed: it begins with all keys on the host, and what it reaches is set
-//! beside the best split that stays as it is.
+//! The rebalancer on the testbed: it starts with all keys on the host, and the throughput that it
+//! reaches is compared with the best fixed split.
 
 use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
@@ -21,43 +21,43 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_workload::ycsb::Zipf;
 use std::rc::Rc;
 
-/// Keys that the trees really have: what moves is as many times less than the paper's 1 M keys.
+/// Keys in the real trees: the moved data shrinks by the same ratio to the paper's 1 M keys.
 pub const REAL_KEYS: u64 = 5_000;
 
-/// Skew of the skewed keys, the least ones being the hottest.
+/// Skew of the skewed workload; the lowest keys are the hottest.
 const SKEW: f64 = 0.8;
 
-/// Bytes of a page of entries that changes hands.
+/// Bytes of a page of entries that is moved.
 const PAGE_BYTES: u32 = 2048;
 
-/// Entries that change hands at a time.
+/// Entries moved at a time.
 const CHUNK: u32 = 512;
 
-/// How often the endpoints are asked how they are doing.
+/// How often the endpoints are asked for their load.
 const SAMPLE: Duration = Duration::from_micros(100);
 
-/// A part of the time series.
+/// Length of a part of the time series.
 const PART: Duration = Duration::from_micros(250);
 
-/// How much slower the DPU gets.
+/// Factor by which the DPU becomes slower.
 const SLOWER: u64 = 2;
 
-/// What the rebalancer has to deal with.
+/// The load that the rebalancer must handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scenario {
-    /// Keys are asked for alike.
+    /// Keys are requested uniformly.
     Uniform,
-    /// The least keys are asked for most.
+    /// The lowest keys are requested most.
     Skewed,
-    /// The DPU gets slower in the middle of the run.
+    /// The DPU becomes slower in the middle of the run.
     SlowDpu,
 }
 
 impl Scenario {
-    /// All.
+    /// All scenarios.
     pub const ALL: [Self; 3] = [Self::Uniform, Self::Skewed, Self::SlowDpu];
 
-    /// What figures call it.
+    /// Its name in figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform keys",
@@ -66,11 +66,11 @@ impl Scenario {
         }
     }
 
-    /// Time after which it is to have settled, in a short run.
+    /// Time after which a short run must have settled.
     fn settle(self) -> Duration {
         match self {
             Self::Uniform | Self::SlowDpu => Duration::from_millis(5),
-            // Keys that few ask for are many for their share of the work.
+            // Ranges of unpopular keys have many keys for their share of the work.
             Self::Skewed => Duration::from_millis(9),
         }
     }
@@ -88,27 +88,26 @@ impl Scenario {
     }
 }
 
-/// What the rebalancer has made of a scenario.
+/// The result of the rebalancer in a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Course {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Operations per second, by seconds.
+    /// Operations per second, by time in seconds.
     pub points: Vec<(f64, f64)>,
-    /// From when on the best split is the best, in seconds.
+    /// When the final best split becomes the best, in seconds.
     pub best_from: f64,
     /// Operations per second at the end.
     pub reached: f64,
-    /// The part of the keys that the DPU has at the end.
+    /// The share of the keys on the DPU at the end.
     pub offload: f64,
-    /// Moves, and entries of all.
+    /// Number of moves, and of entries moved in total.
     pub moves: (usize, u64),
-    /// The best split that stays as it is, at the end of the scenario: part on the DPU and
-    /// operations per second.
+    /// The best fixed split at the end of the scenario: share on the DPU and operations per second.
     pub best: (f64, f64),
 }
 
-/// How much slower the DPU gets in a scenario, if it does.
+/// The slowdown of the DPU in a scenario, if there is one.
 fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
     let slowdown = Slowdown {
         from: Instant::ZERO + from,
@@ -117,7 +116,7 @@ fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
     (scenario == Scenario::SlowDpu).then_some(slowdown)
 }
 
-/// Runs a scenario with the rebalancer and with splits that stay.
+/// Runs a scenario with the rebalancer and with fixed splits.
 pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
     let (times, micros) = run.scale.pick((1, 500), (2, 1_000));
     let settle = scenario.settle() * times;
@@ -163,7 +162,7 @@ pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>> {
     courses.collect()
 }
 
-/// Starts a coordinator that rebalances; what it does is in the log.
+/// Starts a coordinator that rebalances and logs its actions.
 fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
     let config = CoordinatorConfig {
         rpc: rpc::ClientConfig {
@@ -193,7 +192,7 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
     Ok(log)
 }
 
-/// The best split that stays as it is: a search over all parts, then about the best of them.
+/// The best fixed split: searches the whole range of shares, then around the best.
 fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
     let plan = Plan {
         slowdown: slowdown(scenario, Duration::ZERO),
@@ -222,24 +221,24 @@ fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
     Ok(best)
 }
 
-/// What a coordinator has done.
+/// The actions of a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 struct Log {
     /// The newest map.
     map: PartitionMap,
-    /// When ranges changed hands, and how many entries each had.
+    /// When ranges were moved, and their numbers of entries.
     moves: Vec<(Instant, u64)>,
 }
 
 /// The coordinator.
 struct CoordinatorActor {
-    /// The machine, with its links.
+    /// The state machine, with its connections.
     coordinator: Attached<Coordinator>,
-    /// Whose core it runs on.
+    /// The core that it runs on.
     core: Core,
     /// What it has posted in this turn.
     outbox: Outbox,
-    /// What it does.
+    /// The log of its actions.
     log: Rc<RefCell<Log>>,
     /// Where failures are reported.
     tally: Shared,

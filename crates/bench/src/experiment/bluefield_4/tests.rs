@@ -3,7 +3,7 @@
 use super::*;
 use rackweave_base::Duration;
 
-/// Virtual time that is enough.
+/// Virtual time that suffices.
 const SHORT: Duration = Duration::from_micros(800);
 
 fn rate(keys: u64, updates: f64, offload: f64) -> f64 {

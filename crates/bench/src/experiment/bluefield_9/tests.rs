@@ -31,7 +31,7 @@ fn more_threads_do_more_until_the_cables_are_full() {
 #[test]
 fn host_and_dpu_share_the_cables() {
     let both = f64::from(devices::CARD_PORTS) * devices::DPU_LINK_BITS_PER_SECOND as f64;
-    // Half of the keys need a level less.
+    // Half of the keys need one level less.
     for (offload, levels) in [(0.0, 3.0), (0.5, 2.0), (1.0, 3.0)] {
         // A response has 58 bytes of headers, and Ethernet puts 24 around it.
         let bits = levels * (2048.0 + 58.0 + 24.0) * 8.0;

@@ -1,7 +1,7 @@
-//! The threads of a measurement in virtual time, each on a core of its own.
+//! The threads of a measurement in virtual time, each on its own core.
 //!
 //! A step uses the verbs or copies a package, and its time passes afterwards: what it posts reaches
-//! the NIC at the beginning of the next.
+//! the NIC at the beginning of the next step.
 
 use super::data::Data;
 use super::testbed::Core;
@@ -14,30 +14,30 @@ use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// What the threads of a measurement have to tell.
+/// The results that the threads of a measurement report.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// When the last byte was where it should be.
+    /// When the last byte was in its final place.
     pub ended: Instant,
-    /// When the sender knew that its last WRITE had ended.
+    /// When the sender learned that its last WRITE had ended.
     pub written: Instant,
-    /// The bytes that are there.
+    /// The number of bytes in their final place.
     pub bytes: u64,
-    /// What went wrong first.
+    /// The first error.
     pub failure: Option<String>,
 }
 
-/// What every thread has.
+/// State that every thread has.
 pub struct Thread {
-    /// What it pays.
+    /// Its core, which is charged.
     pub core: Core,
     /// The data that is sent.
     pub data: Data,
-    /// Its part of it that is still to be sent or taken.
+    /// Its part of the data that is still to be sent or taken.
     pub part: Range<u64>,
-    /// Where that began.
+    /// Where its part began.
     pub begin: u64,
-    /// Bytes of the buffers that it uses over and over.
+    /// Bytes of the buffers that it reuses.
     pub area: u64,
     /// Where it reports.
     pub report: Rc<RefCell<Report>>,
@@ -50,7 +50,7 @@ impl Thread {
         self.part.end - self.part.start
     }
 
-    /// So many bytes more are where they should be.
+    /// Records that `bytes` more bytes are in their final place.
     fn arrived(&self, at: Instant, bytes: u64) {
         let mut report = self.report.borrow_mut();
         report.ended = report.ended.max(at);
@@ -63,7 +63,7 @@ impl Thread {
         report.written = report.written.max(at);
     }
 
-    /// The step, unless something went wrong.
+    /// The step, unless an error occurred.
     fn step(&self, step: Result<Step, String>) -> Step {
         step.unwrap_or_else(|error| {
             self.report.borrow_mut().failure.get_or_insert(error);
@@ -71,8 +71,8 @@ impl Thread {
         })
     }
 
-    /// Hands to the NIC what the step before has posted, and has `act` use the verbs; what that
-    /// costs.
+    /// Passes the work posted in the preceding step to the NIC, and runs `act` on the verbs.
+    /// Returns the cost.
     fn act<R>(
         &mut self,
         context: &mut Context<'_>,
@@ -90,7 +90,7 @@ fn spend(context: &mut Context<'_>, time: Duration) -> Step {
     Step::Compute(Duration::ZERO)
 }
 
-/// Waits for a packet after a look at so many words in vain.
+/// Waits for a packet after polling this many words without news.
 fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
     context.charge(Category::Communication, core.look(words));
     Step::WaitForPacket
@@ -98,17 +98,17 @@ fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
 
 /// Sends its part of the data.
 pub struct Sending<O> {
-    /// What every thread has.
+    /// State that every thread has.
     pub thread: Thread,
     /// Its end.
     pub end: Rc<RefCell<O>>,
     /// When it begins to run.
     pub start: Duration,
-    /// Words that it looks at for what the receiver has done.
+    /// Number of words that it polls for the receiver's progress.
     pub words: u64,
     /// Whether the transfer has begun.
     pub begun: bool,
-    /// Whether a package is filled in and is to be posted.
+    /// Whether a package is filled and ready to post.
     pub filled: bool,
     /// Whether the last WRITE has ended.
     pub written: bool,
@@ -131,7 +131,7 @@ impl<O: Outlet> Sending<O> {
             thread.written(now + spent);
         }
         if spent > Duration::ZERO {
-            // What was posted is to go before the next package is copied.
+            // The posted package must leave before the next one is copied.
             return Ok(spend(context, spent));
         }
         if !core::mem::replace(&mut self.begun, true) && rest > 0 {
@@ -169,11 +169,11 @@ impl<O: Outlet> Actor for Sending<O> {
 
 /// Takes its part of the data.
 pub struct Taking<I> {
-    /// What every thread has.
+    /// State that every thread has.
     pub thread: Thread,
     /// Its end.
     pub end: Rc<RefCell<I>>,
-    /// What was copied out in the step before.
+    /// The bytes copied out in the preceding step.
     pub taken: Vec<u8>,
 }
 

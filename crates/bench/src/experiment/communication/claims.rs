@@ -1,18 +1,18 @@
-//! What the paper says, beside what we see.
+//! The paper's claims beside our results.
 
 use super::figures::Row;
 use super::shape::Bytes;
 use super::sweep::{self, Curve, best};
 use crate::figure::{Figure, claim};
 
-/// What a figure's claims are made from: its row, its curves, and the curves of one thread that
+/// The basis of a figure's claims: its row, its curves, and the single-thread curves that several
 /// threads are compared with.
 pub struct Seen<'a> {
-    /// What was gone through.
+    /// The row that was measured.
     pub row: &'a Row,
-    /// What came out.
+    /// The resulting curves.
     pub curves: &'a [Curve],
-    /// One thread, by the size of its buffers.
+    /// Curves of one thread, by the size of its buffers.
     pub beside: &'a [Curve],
 }
 
@@ -22,19 +22,19 @@ impl Seen<'_> {
         peak(&self.row.papers(self.curves))
     }
 
-    /// The best bandwidth of the three drawn with so much data.
+    /// The best bandwidth of the three drawn curves with this much data.
     fn best_at(&self, data: u64) -> f64 {
         let drawn = self.row.best_of_paper(self.curves);
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
-    /// The best of one thread with so much data, of its three best sizes.
+    /// The best bandwidth of one thread with this much data, over its three best sizes.
     fn beside_at(&self, data: u64) -> f64 {
         let drawn = best(self.beside.iter().collect(), 3);
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
-    /// How much still changes at the end of the sweep.
+    /// How much the bandwidth still changes at the end of the sweep.
     pub fn steadiness(&self) -> String {
         let drawn = match self.row.is_single {
             true => best(self.curves.iter().collect(), 3),
@@ -51,7 +51,7 @@ impl Seen<'_> {
         )
     }
 
-    /// Which sizes are best, and which layouts.
+    /// The best sizes, and the best layouts.
     fn chosen(&self) -> String {
         let names = |curves: Vec<&Curve>| {
             let names = curves.into_iter().map(|curve| self.row.name(&curve.shape));
@@ -110,7 +110,8 @@ pub fn claims_4a(figure: &mut Figure, seen: &Seen<'_>) {
 }
 
 pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
-    // By which part a curve falls with its last doubling before the data is half the buffer.
+    // The fraction by which a curve falls with its last doubling before the data is half the
+    // buffer.
     let falls = |of: fn(&Curve) -> &[(f64, f64)]| -> Vec<(u64, f64)> {
         let fall = |curve: &Curve| {
             let at = |data: u64| of(curve).iter().find(|point| point.0 == data as f64);
@@ -179,7 +180,7 @@ pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
     let (_, rate, _) = seen.peak();
     let data = seen.curves.first().map_or(&[][..], |curve| &curve.points);
     let data = data.iter().map(|point| point.0 as u64);
-    // From where on threads are better, for good.
+    // The point from which threads are permanently better.
     let worse = data
         .clone()
         .filter(|&at| seen.best_at(at) <= seen.beside_at(at));

@@ -1,13 +1,13 @@
-//! The data that is sent: bytes that differ everywhere, from a short row of them, so that data of
-//! any size takes little memory.
+//! The data that is sent: bytes that differ at all positions, generated from a short row of them,
+//! so that data of any size takes little memory.
 
 use rackweave_base::Rng;
 use std::sync::Arc;
 
-/// Bytes of the row. No multiple of any buffer's size, so that packages differ.
+/// Bytes of the row. Not a multiple of any buffer's size, so that packages differ.
 const ROW: usize = (1 << 20) + 8 * 1031;
 
-/// Some data: byte `i` is byte `i + shift` of the row, which begins anew at its end.
+/// Data whose byte `i` is byte `i + shift` of the row, which repeats.
 #[derive(Clone, Debug)]
 pub struct Data {
     row: Arc<[u8]>,
@@ -16,7 +16,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// No data, and a row for some.
+    /// Empty data, with the row for later data.
     pub fn none(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork("data");
         let words = (0..ROW / 8).flat_map(|_| rng.next_u64().to_le_bytes());
@@ -27,8 +27,8 @@ impl Data {
         }
     }
 
-    /// The `number`-th data of a series, of `bytes` bytes. Another number gives other bytes at
-    /// every place.
+    /// The `number`-th data of a series, of `bytes` bytes. Another number changes the byte at every
+    /// position.
     pub fn series(&self, number: usize, bytes: u64) -> Self {
         Self {
             row: self.row.clone(),
@@ -37,7 +37,7 @@ impl Data {
         }
     }
 
-    /// Just these bytes.
+    /// Exactly these bytes.
     pub fn whole(bytes: &[u8]) -> Self {
         Self {
             row: bytes.into(),
@@ -46,15 +46,15 @@ impl Data {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Part of the data, as pieces that follow each other.
+    /// Part of the data, as consecutive pieces.
     ///
     /// # Panics
-    /// If it reaches beyond the data.
+    /// If it extends beyond the data.
     pub fn pieces(&self, offset: u64, len: usize) -> impl Iterator<Item = &[u8]> {
         assert!(offset + len as u64 <= self.bytes, "beyond the data");
         let row = self.row.len().max(1);
@@ -68,7 +68,7 @@ impl Data {
         })
     }
 
-    /// Whether these are the bytes from `offset` on.
+    /// Whether `bytes` equals the data from `offset` on.
     pub fn is(&self, offset: u64, bytes: &[u8]) -> bool {
         if offset + bytes.len() as u64 > self.bytes {
             return false;

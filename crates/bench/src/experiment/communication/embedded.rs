@@ -1,12 +1,13 @@
-//! The same on an embedded rack: real threads, real time, beside this machine's memcpy.
+//! The same measurements on an embedded rack: real threads, real time, beside this machine's
+//! memcpy.
 //!
-//! The ways, the plans and what is drawn are those of the figures; sizes are fewer and smaller. A
-//! thread of the sender and one of the receiver drive the rack while they wait; there is no other.
-//! A point is the median of several transfers after one that is not counted, from the first
-//! sender's begin to the last receiver's end. What arrived last is compared with what was sent.
+//! The ways, plans and drawings are those of the figures; sizes are fewer and smaller. The threads
+//! of the sender and the receiver drive the rack while they wait; there is no driver thread. A
+//! point is the median of several transfers after one that is not counted, from the first sender's
+//! start to the last receiver's end. The data of the last transfer is compared with what was sent.
 //!
-//! Otherwise than in the simulator, threads run before the time is taken, and the receiver of the
-//! real protocol clears nothing, since it need not; that of the single buffer does.
+//! Unlike in the simulator, threads run before the measurement starts, and the receiver of the real
+//! protocol does not clear, since it need not; that of the single buffer does.
 
 mod threads;
 
@@ -28,11 +29,11 @@ use std::thread;
 use std::time::Instant;
 use threads::{Point, Times, send, send_multi, take_multi, take_single, write};
 
-/// Transfers of a point, of which the first is not counted; more of small data.
+/// Transfers per point, of which the first is not counted; small data has more.
 const ROUNDS: usize = 5;
 const ROUNDS_SMALL: usize = 15;
 
-/// Data up to which there are more.
+/// Maximum size of small data.
 const SMALL: u64 = 1 << 20;
 
 /// A figure's row, if it can be measured in real time.
@@ -54,7 +55,7 @@ fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
 /// Measures a figure's curves on an embedded rack.
 ///
 /// # Errors
-/// If a rack cannot be built, something wrong arrives, or the user wishes to stop.
+/// If a rack cannot be built, wrong data arrives, or the user wishes to stop.
 pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure> {
     let (data, buffers) = sizes(run.scale);
     let most = data.last().copied().unwrap_or(0);
@@ -134,7 +135,7 @@ fn source(seed: u64, bytes: usize) -> Vec<u8> {
     source
 }
 
-/// MiB per second that one thread copies from memory to memory: the best of several rounds.
+/// MiB per second of one thread's memory-to-memory copy: the best of several rounds.
 fn memcpy(source: &[u8]) -> f64 {
     let mut target = vec![1; source.len()];
     let mut best: f64 = 0.0;
@@ -149,7 +150,7 @@ fn memcpy(source: &[u8]) -> f64 {
 
 fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f64, f64)>> {
     let mut config = testbed::config(seed, ends::memory_of(&shape));
-    // Whoever waits drives the rack.
+    // A waiting thread drives the rack.
     config.driver_threads = 0;
     let rack = EmbeddedRack::new(&config)?;
     let nodes = [STORAGE, COMPUTE].map(|node| rack.node_at(node));
@@ -174,11 +175,11 @@ fn curve(shape: Shape, seed: u64, source: &[u8], data: &[u64]) -> Result<Vec<(f6
     Ok(points)
 }
 
-/// What a thread does.
+/// The work of a thread.
 type Job<'a> = Box<dyn FnOnce() -> Result<Times, String> + Send + 'a>;
 
 impl Ends<(MessageSender, MessageReceiver)> {
-    /// The median of some transfers in seconds.
+    /// The median time of several transfers in seconds.
     fn measure(&mut self, nodes: &[Node; 2], shape: &Shape, source: &[u8]) -> Result<f64, String> {
         let bytes = source.len() as u64;
         let share = |thread: usize| shape.share(thread as u8, bytes);

@@ -25,13 +25,13 @@ pub enum Ends<C = (Sender, Receiver)> {
     Multi(Vec<C>),
 }
 
-/// Bytes of memory that the regions of a shape take, generously.
+/// Upper estimate of the bytes of memory that the regions of a shape take.
 pub fn memory_of(shape: &Shape) -> u64 {
     2 * shape.receive_bytes() + (1 << 20)
 }
 
 impl Ends {
-    /// Makes and connects them at `now`.
+    /// Creates and connects the ends at `now`.
     pub fn new(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Self> {
         match shape.way {
             Way::Raw => raw(rack, shape),
@@ -117,7 +117,7 @@ fn single(rack: &Rack, half: u64) -> Result<Ends> {
     Ok(Ends::Single(Box::new(ends)))
 }
 
-/// How a unit wants its connection: data goes from the storage to the compute unit.
+/// A unit's connection parameters: data flows from the storage unit to the compute unit.
 fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
     let common = MessagingConfig {
         message_max: 16 << 30,

@@ -1,4 +1,4 @@
-//! The figures, each a row of numbers ([`Row`]), in virtual and in real time alike.
+//! The figures, each a row of parameters ([`Row`]), shared by virtual and real time.
 
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
@@ -6,28 +6,28 @@ use super::sweep::{self, Curve, Sizes, best};
 use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series};
 
-/// Threads at each end, and receive buffers of all of them.
+/// Threads at each end, and the total number of receive buffers.
 pub type Layout = (u8, u8);
 
-/// What a figure is.
+/// The parameters of a figure.
 pub struct Row {
     /// Its name on the command line.
     pub name: &'static str,
     /// A title in words.
     pub title: &'static str,
-    /// Where the paper says it.
+    /// Where the paper makes the claims.
     source: &'static str,
-    /// How data goes: if raw, nobody consumes it.
+    /// How data is transferred; raw data is not consumed.
     pub way: Way,
-    /// Whether there is a single buffer, which is halved.
+    /// Whether it is a single buffer, which is halved.
     pub is_single: bool,
-    /// What is gone through in the quick form and in the others.
+    /// The layouts of the quick form and of the other forms.
     layouts: [&'static [Layout]; 2],
-    /// The paper's, which is among them.
+    /// The paper's layout, which is among them.
     paper: Layout,
-    /// Receive buffers of one thread that threads are compared with: the paper's best.
+    /// Receive buffers of one thread, to compare threads with: the paper's best.
     beside: Option<u8>,
-    /// What the paper says: panel, bytes of data or a level, and MiB per second.
+    /// The paper's values: panel, bytes of data or a level, and MiB per second.
     marks: &'static [(&'static str, Option<f64>, f64)],
     claims: fn(&mut Figure, &Seen<'_>),
 }
@@ -38,7 +38,7 @@ const ONE_THREAD: &[Layout] = &[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), 
 /// Each thread has one receive buffer (section 4.1.1).
 const THREADS: &[Layout] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)];
 
-/// Each thread has two (section 4.2.1), and there are seven at most.
+/// Each thread has two (section 4.2.1), and there are at most seven.
 const THREADS_CONSUMING: &[Layout] = &[(1, 2), (2, 4), (3, 6)];
 
 /// The panel of the paper's layout in figure 5b.
@@ -124,7 +124,7 @@ pub const ROWS: [Row; 6] = [
 ];
 
 impl Row {
-    /// Threads and buffers, those of the paper's figure among them.
+    /// Threads and buffers, including those of the paper's figure.
     pub fn layouts(&self, scale: Scale) -> &'static [Layout] {
         scale.pick(self.layouts[0], self.layouts[1])
     }
@@ -154,8 +154,8 @@ impl Row {
         best(self.papers(curves), 3)
     }
 
-    /// What is drawn: for the single buffer every size, or every second one if there are many,
-    /// until all is consumed and until all is written; otherwise the three best sizes of the
+    /// The curves to draw. For the single buffer: every size, or every second one if there are
+    /// many, until all is consumed and until all is written. Otherwise: the three best sizes of the
     /// paper's layout, and the three best of all layouts.
     pub fn drawn(&self, curves: &[Curve]) -> Vec<Series> {
         let mut drawn = Vec::new();
@@ -165,10 +165,10 @@ impl Row {
         };
         if self.is_single {
             let step = curves.len().div_ceil(9).max(1);
-            // The largest is always there.
+            // The largest size is always included.
             let first = curves.len().saturating_sub(1) % step;
             let few: Vec<&Curve> = curves.iter().skip(first).step_by(step).collect();
-            // In the throughput test it is the same.
+            // In the throughput test both are equal.
             let both = self.way != Way::Raw && few.iter().all(|curve| !curve.written.is_empty());
             let panels = if both {
                 ["until consumed | ", "until written | "]
@@ -254,7 +254,7 @@ fn plural(count: u8, what: &str) -> String {
     }
 }
 
-/// What all figures have in common.
+/// The note that all figures share.
 const MODEL: &str = "Virtual time: ConnectX-4 at 100 Gbit/s without a switch; a core moves 12 GB/s \
     to and from memory (published STREAM of one thread), more where caches hold the buffers; \
     nothing was fitted to the paper's figures. Each point is one measurement, as a second one \

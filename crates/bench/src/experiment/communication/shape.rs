@@ -1,14 +1,14 @@
-//! What is measured: which protocol, with how many threads and buffers of which size.
+//! What is measured: the protocol, the number of threads, and the number and size of buffers.
 
 use crate::baseline::single_buffer::HEADER_BYTES;
 use core::fmt;
 use core::ops::Range;
 use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
 
-/// How data gets from one unit to the other.
+/// How data is transferred from one unit to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Written to receive buffers in turn, which nobody reads: the throughput test.
+    /// Written to receive buffers in turn, which are never read: the throughput test.
     Raw,
     /// Through the single buffer, consumed.
     Single,
@@ -16,21 +16,21 @@ pub enum Way {
     Multi,
 }
 
-/// A measurement, but for the size of the data.
+/// A measurement without the size of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// How it goes.
+    /// How data is transferred.
     pub way: Way,
     /// Threads of the sender, and as many of the receiver if the data is consumed.
     pub threads: u8,
     /// Receive buffers of all threads together.
     pub buffers: u8,
-    /// Bytes of each of them; for the single buffer, of a half.
+    /// Bytes of each buffer; for the single buffer, of a half.
     pub bytes: u64,
 }
 
 impl Shape {
-    /// Parts of a thread's send buffer, one for each package under way. With one thread the send
+    /// Parts of a thread's send buffer, one for each package in flight. With one thread the send
     /// buffer is as large as all receive buffers (section 3.1), with several it has a part for each
     /// (sections 4.1.1 and 4.2.1).
     pub fn parts(&self) -> u64 {
@@ -45,7 +45,7 @@ impl Shape {
         u64::from(self.buffers) * self.bytes
     }
 
-    /// Bytes of the data that go in one package.
+    /// Bytes of data in one package.
     pub fn payload(&self) -> u64 {
         let header = match self.way {
             Way::Raw | Way::Single => HEADER_BYTES,
@@ -54,8 +54,8 @@ impl Shape {
         self.bytes - header as u64
     }
 
-    /// Which part of `data` bytes a thread sends: packages go to threads as evenly as there are
-    /// packages. Data that fits one package is the first thread's.
+    /// The part of `data` bytes that a thread sends: packages are distributed over threads as
+    /// evenly as possible. Data that fits one package is the first thread's.
     pub fn share(&self, thread: u8, data: u64) -> Range<u64> {
         let packages = data.div_ceil(self.payload()).max(1);
         let cut = |thread: u8| {
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-/// Bytes in words, as figures have them.
+/// A number of bytes, displayed as in figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 

@@ -1,18 +1,18 @@
-//! Sizes of data and buffers, and which buffers are best.
+//! Sizes of data and buffers, and the choice of the best buffers.
 
 use super::shape::{Bytes, Shape};
 use super::units::Units;
 use crate::experiment::{Result, Run, Scale};
 
-/// Bytes of a MiB, in which the paper counts.
+/// Bytes of a MiB, the paper's unit.
 pub const MIB: f64 = 1_048_576.0;
 
-/// What is gone through.
+/// The sizes of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sizes {
     /// Bytes of the data, ascending.
     pub data: Vec<u64>,
-    /// Bytes of a buffer, ascending: of the whole of the single one, of each of several.
+    /// Bytes of a buffer, ascending: of the whole single buffer, or of each of several.
     pub buffers: Vec<u64>,
 }
 
@@ -21,7 +21,7 @@ pub struct Sizes {
 pub struct Curve {
     /// What was measured.
     pub shape: Shape,
-    /// Bytes of data, and MiB per second until all of it was where it should be.
+    /// Bytes of data, and MiB per second until all of it was in its final place.
     pub points: Vec<(f64, f64)>,
     /// The same until the last WRITE had ended.
     pub written: Vec<(f64, f64)>,
@@ -43,7 +43,7 @@ impl Sizes {
                     buffers: powers(11..=25, 2),
                 }
             }
-            // What is moved doubles with each size of data; at 128 MiB all curves are level.
+            // The moved bytes double with each size of data; at 128 MiB all curves are level.
             Scale::Full => Self {
                 data: powers(3..=27, 1),
                 buffers: powers(10..=26, 1),
@@ -55,7 +55,7 @@ impl Sizes {
         }
     }
 
-    /// What of the paper's sweep this is.
+    /// The part of the paper's sweep that this covers.
     pub fn note(&self) -> String {
         let ends = |sizes: &[u64]| match (sizes.first(), sizes.last()) {
             (Some(&first), Some(&last)) => format!("{} to {}", Bytes(first), Bytes(last)),
@@ -74,7 +74,7 @@ impl Sizes {
 }
 
 impl Curve {
-    /// The area under the curve over a logarithmic axis, as the figures have it.
+    /// The area under the curve over a logarithmic axis, as in the figures.
     pub fn area(&self) -> f64 {
         let slice = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0).log2() * (pair[0].1 + pair[1].1);
         self.points.windows(2).map(slice).sum::<f64>() / 2.0
@@ -88,13 +88,13 @@ impl Curve {
             .unwrap_or((f64::NAN, f64::NAN))
     }
 
-    /// MiB per second with so many bytes of data, if that was measured.
+    /// MiB per second with this many bytes of data, if measured.
     pub fn at(&self, bytes: u64) -> Option<f64> {
         let found = self.points.iter().find(|point| point.0 == bytes as f64);
         found.map(|point| point.1)
     }
 
-    /// By which part the bandwidth changed with the last doubling, or other step, of the data.
+    /// Relative change of the bandwidth with the last doubling, or other step, of the data.
     pub fn last_change(&self) -> f64 {
         match self.points.as_slice() {
             [.., before, last] => last.1 / before.1 - 1.0,
@@ -112,7 +112,7 @@ pub fn best(mut curves: Vec<&Curve>, count: usize) -> Vec<&Curve> {
 
 /// Measures all shapes with all sizes of data.
 pub fn measure(run: &mut Run<'_>, shapes: &[Shape], data: &[u64]) -> Result<Vec<Curve>> {
-    // Progress goes by bytes, and each measurement takes some time of its own.
+    // Progress is measured in bytes, plus a constant for each measurement.
     let weight = |bytes: u64| (bytes + (1 << 20)) as f64;
     let all = shapes.len() as f64 * data.iter().map(|&bytes| weight(bytes)).sum::<f64>();
     let mut done = 0.0;

@@ -1,4 +1,4 @@
-//! The testbed as a simulated rack, and what its cores pay.
+//! The testbed as a simulated rack, and the costs of its cores.
 
 use crate::experiment::Result;
 use crate::experiment::metered::Toll;
@@ -10,8 +10,7 @@ use rackweave_sim::testbed_communication::{self as testbed, CopyModel, Place};
 use rackweave_sim::{CpuModel, devices};
 use rackweave_verbs::{Access, Completion};
 
-/// How long a NIC waits for an acknowledgement: far longer than the longest WRITE takes, and
-/// nothing is lost.
+/// Acknowledgement timeout of a NIC: far longer than the longest WRITE takes, and nothing is lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The configuration of two units with `memory` bytes for regions.
@@ -40,7 +39,7 @@ pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack> {
     Ok(rack)
 }
 
-/// How the baselines' queue pairs are connected.
+/// Attributes of the baselines' queue pairs.
 pub fn attributes() -> PairAttributes {
     PairAttributes {
         access: Access::REMOTE_WRITE,
@@ -49,7 +48,7 @@ pub fn attributes() -> PairAttributes {
     }
 }
 
-/// What a core of a unit pays.
+/// The costs of a unit's core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
     cpu: CpuModel,
@@ -65,28 +64,28 @@ impl Core {
         }
     }
 
-    /// Copying from memory into an area of `area` bytes that is used over and over.
+    /// Time to copy from memory into an area of `area` bytes that is reused.
     pub fn copy_in(&self, bytes: u64, area: u64) -> Duration {
         self.copies.copy(bytes, Place::Memory, Place::Reused(area))
     }
 
-    /// Copying to memory out of an area of `area` bytes that a device fills over and over.
+    /// Time to copy to memory out of an area of `area` bytes that a device refills.
     pub fn copy_out(&self, bytes: u64, area: u64) -> Duration {
         let from = Place::FromDevice(area);
         self.copies.copy(bytes, from, Place::Memory)
     }
 
-    /// Clearing what has just been copied out.
+    /// Time to clear what has just been copied out.
     pub fn clear(&self, bytes: u64) -> Duration {
         self.copies.set(bytes, Place::Reused(bytes))
     }
 
-    /// Looking at words that are as they were.
+    /// Time to poll words that have not changed.
     pub fn look(&self, words: u64) -> Duration {
         self.cpu.cycles(devices::HOST_UNCHANGED_CYCLES * words)
     }
 
-    /// Looking at a word that a NIC has written.
+    /// Time to read a word that a NIC has written.
     pub fn news(&self) -> Duration {
         self.cpu.cache_latency
     }

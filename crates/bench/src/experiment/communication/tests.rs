@@ -26,7 +26,7 @@ fn seconds(shape: Shape, data: &[u64]) -> Vec<f64> {
     measured.unwrap_or_else(|error| panic!("{shape:?}: {error}"))
 }
 
-/// Six ways, a size of buffers, and some data: the shapes of all figures in virtual time.
+/// Six ways, one size of buffers, and some data: the shapes of all figures in virtual time.
 #[test]
 fn bandwidths_in_virtual_time() {
     let data = [8, 4096, 30_000, 65_536, 131_072, 1 << 20];
@@ -79,7 +79,7 @@ fn the_single_buffer_falls_where_a_second_package_is_needed() {
     let half = 64 << 10;
     let last = half - 32;
     let times = seconds(shape(Way::Single, 1, 1, half), &[last, last + 1]);
-    // One byte more costs the receiver's notice, at least twice the way through two NICs.
+    // One more byte costs the receiver's notice, at least twice the latency of two NICs.
     assert!(times[1] > times[0] + 1.4e-6, "{times:?}");
     // With two buffers of the same size the second package need not wait for a notice.
     let several = seconds(shape(Way::Multi, 1, 2, half), &[last, last + 1]);
@@ -102,7 +102,7 @@ fn threads_cost_their_start_and_gain_with_more_data() {
     let data = [1000, 8 << 20];
     let one = seconds(shape(Way::Raw, 1, 1, 64 << 10), &data);
     let three = seconds(shape(Way::Raw, 3, 3, 64 << 10), &data);
-    // The first thread has all of it, and the others have to end as well.
+    // The first thread has all of the data, and the others must also end.
     assert!(three[0] > one[0] + 17e-6, "{three:?} {one:?}");
     assert!(three[1] < 0.6 * one[1], "{three:?} {one:?}");
 }

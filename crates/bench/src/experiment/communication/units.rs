@@ -1,4 +1,4 @@
-//! Both units with their ends, and the measurements that are made on them one after the other.
+//! Both units with their ends, and successive measurements on them.
 
 use super::actors::{Report, Sending, Taking, Thread};
 use super::data::Data;
@@ -21,10 +21,10 @@ use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::Region;
 use std::rc::Rc;
 
-/// After which a measurement has failed: 4 GiB at 10 MB/s.
+/// Time after which a measurement has failed: 4 GiB at 10 MB/s.
 const TIME_MAX: Duration = Duration::from_secs(400);
 
-/// Between two measurements, so that what is under way ends: acknowledgements.
+/// Pause between two measurements, in which pending acknowledgements arrive.
 const REST: Duration = Duration::from_micros(20);
 
 /// A rack with the ends of a shape.
@@ -36,23 +36,23 @@ pub struct Units {
     measured: usize,
 }
 
-/// Seconds from when the storage unit had the data.
+/// Seconds since the storage unit had the data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Took {
-    /// Until all bytes were where they should be: consumed, if anybody consumes.
+    /// Until all bytes were in their final place: consumed, if they are consumed.
     pub all: f64,
-    /// Until the storage unit knew that the last WRITE had ended.
+    /// Until the storage unit learned that the last WRITE had ended.
     pub writing: f64,
 }
 
-/// The ends, which threads of each measurement use anew.
+/// The ends, which are reused by the threads of each measurement.
 enum Threads {
     Raw(Vec<Shared<RawWriter>>, Region),
     Single([Shared<SingleBuffer>; 2]),
     Multi(Vec<(Shared<Sender>, Shared<Receiver>)>),
 }
 
-/// What the threads of one measurement after the other have.
+/// State passed from the threads of one measurement to those of the next.
 type Shared<T> = Rc<RefCell<T>>;
 
 fn shared<T>(value: T) -> Shared<T> {
@@ -60,7 +60,7 @@ fn shared<T>(value: T) -> Shared<T> {
 }
 
 impl Units {
-    /// Builds the testbed; everything random comes from `seed`.
+    /// Builds the testbed; `seed` determines everything random.
     pub fn new(shape: Shape, seed: u64) -> Result<Self> {
         let rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
@@ -83,7 +83,7 @@ impl Units {
         })
     }
 
-    /// Sends `bytes` bytes once and returns what that took.
+    /// Sends `bytes` bytes once and returns the times it took.
     pub fn measure(&mut self, run: &mut Run<'_>, bytes: u64) -> Result<Took> {
         let data = self.data.series(self.measured, bytes);
         self.measured += 1;
@@ -131,8 +131,8 @@ impl Units {
         }
     }
 
-    /// Demands that the receive buffers hold what raw writers wrote there last. In the other ways
-    /// every byte was looked at when it was consumed.
+    /// Asserts that the receive buffers hold what raw writers wrote there last. In the other ways
+    /// every byte was checked when it was consumed.
     fn check(&self, data: &Data) -> Result<()> {
         let Threads::Raw(writers, region) = &self.threads else {
             return Ok(());
@@ -148,7 +148,7 @@ impl Units {
     }
 }
 
-/// What all threads of a measurement are made from.
+/// The input of all threads of a measurement.
 struct Measurement<'a> {
     shape: Shape,
     data: &'a Data,
@@ -196,7 +196,7 @@ impl Measurement<'_> {
     }
 }
 
-/// When a thread of several begins to run: they are started one after the other.
+/// When one of several threads starts to run: they are started one after another.
 fn start(threads: u8, thread: usize) -> Duration {
     match threads {
         1 => Duration::ZERO,

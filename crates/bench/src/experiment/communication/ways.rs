@@ -14,28 +14,28 @@ pub trait Outlet {
     /// Bytes of a package's header.
     const HEADER: usize;
 
-    /// Whether somebody consumes what is sent.
+    /// Whether the data is consumed.
     const IS_CONSUMED: bool;
 
-    /// A transfer of so many bytes begins.
+    /// Begins a transfer of `_bytes` bytes.
     fn begin(&mut self, _bytes: u64) -> Result<(), String> {
         Ok(())
     }
 
-    /// Posts the package that is `filled` in, if there is one, and sees what has become of those
-    /// before. True if there was news.
+    /// Posts the package that is `filled`, if there is one, and checks the progress of preceding
+    /// ones. True if there was any.
     fn act(&mut self, now: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String>;
 
-    /// The most bytes of data in the next package; none if there is no room for one.
+    /// Maximum bytes of data in the next package; 0 if no buffer part is free.
     fn room(&mut self) -> usize;
 
-    /// Fills a package in with the bytes `at` of `data`, the last ones of the thread or not.
+    /// Fills a package with the bytes `at` of `data`; `is_last` if they are the thread's last.
     fn fill(&mut self, data: &Data, at: Range<u64>, is_last: bool);
 
     /// Whether every WRITE has ended.
     fn is_written(&self) -> bool;
 
-    /// Whether the other end has done its part, too, if there is one.
+    /// Whether the other end, if there is one, has also done its part.
     fn is_over(&self) -> bool;
 }
 
@@ -44,15 +44,15 @@ pub trait Inlet {
     /// Bytes of a package's header.
     const HEADER: usize;
 
-    /// Copies the bytes of the next package into `target`, if one has come. Where they begin in
-    /// what the thread receives, and how many bytes that has.
+    /// Copies the bytes of the next package into `target`, if one has arrived. Returns their offset
+    /// in the received data, and its total bytes.
     fn take(
         &mut self,
         verbs: &mut dyn Verbs,
         target: &mut Vec<u8>,
     ) -> Result<Option<(u64, u64)>, String>;
 
-    /// Gives the buffer of the package taken last back.
+    /// Returns the buffer of the package taken last.
     fn release(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String>;
 }
 
@@ -60,7 +60,7 @@ fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What a package begins with that has the bytes `at` of `data`.
+/// The header of a package with the bytes `at` of `data`.
 fn header(data: &Data, at: &Range<u64>) -> PackageHeader {
     PackageHeader {
         code: 1,
@@ -70,7 +70,7 @@ fn header(data: &Data, at: &Range<u64>) -> PackageHeader {
     }
 }
 
-/// The bytes `at` of `data`, as pieces that follow each other.
+/// The bytes `at` of `data`, as consecutive pieces.
 fn pieces<'a>(data: &'a Data, at: &Range<u64>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     data.pieces(at.start, (at.end - at.start) as usize)
 }

@@ -1,4 +1,4 @@
-//! A thread that looks records up, one after the other.
+//! A thread that looks records up, one after another.
 
 use super::database::Database;
 use super::seen::Seen;
@@ -15,10 +15,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What a thread pays that reads by READs.
+/// Costs of a thread that reads by READs.
 #[derive(Clone, Copy, Debug)]
 pub struct Reads {
-    /// Whose core it runs on.
+    /// The core that it runs on.
     pub core: Core,
     /// Bytes of a tree node.
     pub node_bytes: u32,
@@ -47,24 +47,24 @@ impl Toll for Reads {
     }
 }
 
-/// A lookup under way.
+/// A pending lookup.
 pub struct Going {
     ticket: Ticket,
     number: u64,
     since: Instant,
-    /// READs before it.
+    /// Number of READs before it.
     reads: u64,
 }
 
-/// The thread.
+/// A client thread.
 pub struct ClientActor {
     pub(super) client: Attached<IndexClient>,
     pub(super) toll: Reads,
     pub(super) database: Database,
-    /// Those that are still to be looked up.
+    /// Records that are still to be looked up.
     pub(super) asked: VecDeque<u64>,
     pub(super) going: Option<Going>,
-    /// When the first began.
+    /// When the first lookup began.
     pub(super) began: Option<Instant>,
     pub(super) outbox: Outbox,
     pub(super) log: Rc<RefCell<Seen>>,
@@ -95,7 +95,7 @@ impl ClientActor {
         Ok(())
     }
 
-    /// One turn; what it has cost beside the verbs, or nothing if all is done.
+    /// One turn. Returns its cost apart from the verbs, or none if all lookups are done.
     fn turn(
         &mut self,
         now: Instant,
@@ -151,8 +151,8 @@ impl Actor for ClientActor {
 }
 
 impl Core {
-    /// Loading a record that a NIC has just written, so many lines at a time as a core has under
-    /// way, and verifying it word by word.
+    /// Time to load a record that a NIC has just written, with as many lines in flight as a core
+    /// allows, and to verify it word by word.
     fn record(&self, bytes: u64) -> Duration {
         let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
         let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);

@@ -1,25 +1,25 @@
-//! The experiments' database: which keys there are, what their values are, which are asked for.
+//! The experiments' database: its keys, their values, and their popularity.
 
 use rackweave_base::Rng;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_wire::fabric::tree::Layout;
 use rackweave_workload::ycsb::{Scatter, Zipf, ZipfError};
 
-/// Records of a database: so many keys, spread evenly over all 64-bit numbers.
+/// Records of a database, with keys spread evenly over all 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Database {
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
     /// Bytes of a value.
     pub value_bytes: u32,
 }
 
-/// A value as a tree is loaded with it.
+/// A value that a tree is loaded with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loaded {
-    /// That of a key that nobody asks for: eight bytes, which lie in the leaf.
+    /// The value of a key that is never requested: eight bytes, stored in the leaf.
     Word([u8; 8]),
-    /// That of a key that somebody asks for.
+    /// The value of a key that may be requested.
     Whole(Vec<u8>),
 }
 
@@ -33,8 +33,8 @@ impl AsRef<[u8]> for Loaded {
 }
 
 impl Database {
-    /// The key of a record. All four slices of 16 bits differ from record to record, so that every
-    /// stage of a fat root has work.
+    /// The key of a record. All four slices of 16 bits differ between records, so that every stage
+    /// of a fat root has work.
     pub fn key(&self, number: u64) -> u64 {
         number * (u64::MAX / self.keys.max(1))
     }
@@ -49,9 +49,9 @@ impl Database {
         value
     }
 
-    /// Records `from..to`, in the order of their keys. Those in `asked`, which ascends, have their
-    /// whole values. The others have a word each, so that leaves are of the same shape and only
-    /// the values' memory is saved.
+    /// Records `from..to`, in the order of their keys. Those in `asked`, which is ascending, have
+    /// their whole values. The others have one word each, so that leaves have the same shape and
+    /// only the values' memory is saved.
     pub fn entries(
         &self,
         from: u64,
@@ -74,7 +74,7 @@ impl Database {
     }
 
     /// A tree for `keys` of the records, loaded in order, with whole values for `records` of them
-    /// and room for an eighth of changes.
+    /// and spare capacity of an eighth for changes.
     pub fn tree(&self, keys: u64, records: u64, (node_bytes, fan_out): (u32, u16)) -> TreeConfig {
         let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as u64;
         // Loading fills tree nodes to nine tenths.
@@ -97,7 +97,7 @@ impl Database {
     }
 }
 
-/// How often records are asked for: Zipfian, the popular ones anywhere among all.
+/// The popularity of records: Zipfian, with the popular ones scattered among all.
 #[derive(Clone, Debug)]
 pub struct Popularity {
     zipf: Zipf,
@@ -107,9 +107,9 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    /// Zipfian with skew `theta` over the records of `database`. Of all queries, `variation` are
-    /// drawn from another such distribution than the one that the network is loaded for, with
-    /// other popular records.
+    /// Zipfian with skew `theta` over the records of `database`. The share `variation` of all
+    /// queries is drawn from another such distribution than the one that the network is loaded for,
+    /// with other popular records.
     pub fn new(
         database: &Database,
         theta: f64,
@@ -124,12 +124,12 @@ impl Popularity {
         })
     }
 
-    /// A record as it was asked for when the network was loaded.
+    /// A record drawn from the distribution that the network is loaded for.
     pub fn known(&self, rng: &mut Rng) -> u64 {
         self.known.apply(self.zipf.sample(rng))
     }
 
-    /// A record as it is asked for.
+    /// A record drawn from the distribution of queries.
     pub fn asked(&self, rng: &mut Rng) -> u64 {
         match rng.chance(self.variation) {
             true => self.other.apply(self.zipf.sample(rng)),
@@ -138,7 +138,7 @@ impl Popularity {
     }
 }
 
-/// The numbers, ascending, each once.
+/// The numbers, ascending, without duplicates.
 pub fn distinct<'a>(numbers: impl IntoIterator<Item = &'a u64>) -> Vec<u64> {
     let mut distinct: Vec<u64> = numbers.into_iter().copied().collect();
     distinct.sort_unstable();

@@ -1,5 +1,5 @@
-//! Client–server mode: threads that ask by UDP datagrams, and those of memory servers that
-//! answer.
+//! Client–server mode: client threads that send UDP datagrams, and memory server threads that
+//! reply.
 
 use super::database::Database;
 use super::walk::WalkCost;
@@ -16,39 +16,39 @@ use rackweave_wire::fabric::lookup;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Sending a datagram: a descriptor and a doorbell, as for a work request.
+/// Time to send a datagram: a descriptor and a doorbell, as for a work request.
 fn sending(core: &Core) -> Duration {
     core.work(devices::WORK_REQUEST_CYCLES + devices::DOORBELL_CYCLES)
 }
 
-/// Receiving one of so many bytes: its completion, its lines, another buffer, its meaning.
+/// Time to receive one of `bytes` bytes: completion, lines, a new buffer, parsing.
 fn receiving(core: &Core, bytes: u64) -> Duration {
     let cycles = devices::RECEIVE_REQUEST_CYCLES + devices::RPC_DISPATCH_CYCLES;
     core.cpu.poll_cost + core.arrived(bytes) + core.work(cycles)
 }
 
-/// What clients do.
+/// The operations of clients.
 #[derive(Clone, Debug)]
 pub struct Asks {
     /// The records.
     pub database: Database,
-    /// Which ones, one after the other; all of them are in the trees with their whole values.
+    /// The records, in the order of requests; the trees have their whole values.
     pub asked: Rc<[u64]>,
-    /// Which part of all operations are updates.
+    /// The share of updates in all operations.
     pub updates: f64,
 }
 
-/// A thread of the computing client: it has as many operations under way as its client takes,
+/// A thread of the computing client: it keeps as many operations in flight as its client allows,
 /// until the tally's window is over.
 pub struct AskingActor {
-    /// Gone when the window is over.
+    /// None once the window is over.
     pub(super) client: Option<DatagramClient>,
     pub(super) core: Core,
     pub(super) asks: Asks,
-    /// Which of these is next.
+    /// Index of the next one.
     pub(super) next: usize,
     pub(super) rng: Rng,
-    /// Operations under way: since when, and their records.
+    /// Operations in flight: their start times and records.
     pub(super) going: HashMap<Ticket, (Instant, u64)>,
     pub(super) tally: Shared,
 }
@@ -59,7 +59,7 @@ impl AskingActor {
         let number = asked[self.next % asked.len()];
         self.next += 1;
         let key = self.asks.database.key(number);
-        // An update writes what is there: so every answer can be checked.
+        // An update writes the existing value, so every reply can be checked.
         let begun = if self.rng.chance(self.asks.updates) {
             let value = self.asks.database.value(number);
             let value = &value;
@@ -87,7 +87,7 @@ impl AskingActor {
         Ok(())
     }
 
-    /// One turn; what it has cost, or nothing if the window is over.
+    /// One turn. Returns its cost, or none if the window is over.
     fn turn(
         &mut self,
         client: &mut DatagramClient,
@@ -140,7 +140,7 @@ impl Actor for AskingActor {
     }
 }
 
-/// A thread of a memory server. It is to serve one request at each poll.
+/// A thread of a memory server. Its server must be set to serve one request per poll.
 pub struct ServingActor {
     pub(super) server: SharedDatagramServer,
     pub(super) core: Core,
@@ -160,7 +160,7 @@ impl Actor for ServingActor {
             return Step::WaitForPacket;
         }
         let walked = server.statistics().levels_walked - before.levels_walked;
-        // A request that has walked no levels as a lookup does is an update.
+        // A request that has walked no levels, unlike a lookup, is an update.
         let walk = match walked {
             0 => self.cost.update(),
             levels => self.cost.lookup(levels),

@@ -1,4 +1,4 @@
-//! The Ethernet testbed: clients' threads in one pod of a fat tree, four memory servers in another.
+//! The Ethernet testbed: client threads in one pod of a fat tree, four memory servers in another.
 
 use super::database::Database;
 use super::datagrams::{AskingActor, Asks, ServingActor};
@@ -25,25 +25,25 @@ pub const SERVERS: u64 = 4;
 /// The client's node; servers come after it.
 const CLIENT: NodeId = NodeId(0);
 
-/// The switch at which each node hangs, the client first: the first edge switch of pod 0, and both
-/// of pod 1. Switch 0 is the core switch, 1 to 4 are the aggregation switches.
+/// The switch that each node is attached to, the client first: the first edge switch of pod 0, and
+/// both of pod 1. Switch 0 is the core switch, 1 to 4 are the aggregation switches.
 const SWITCHES: [u16; 5] = [5, 7, 7, 8, 8];
 
-/// Not counted at the beginning.
+/// Time at the beginning that is not measured.
 const WARM_UP: Duration = Duration::from_micros(200);
 
-/// How much is asked.
+/// The load of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Clients' threads.
+    /// Client threads.
     pub clients: u16,
-    /// Operations of each under way.
+    /// Operations in flight of each thread.
     pub operations: u16,
-    /// How long they are counted.
+    /// Measured time.
     pub counted: Duration,
 }
 
-/// How long a client waits before it asks again: nothing is lost, but all may ask one server.
+/// Retry interval of a client: nothing is lost, but all requests may go to one server.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The testbed with loaded trees.
@@ -57,15 +57,15 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// Trees that share the records of `database` in order; those in `asked`, which ascends, may
-    /// be asked for, with this skew. Switches have room for `limits`.
+    /// Trees that share the records of `database` in order; those in `asked`, which is ascending,
+    /// may be requested, with this skew. Switches have capacity for `limits`.
     pub fn new(
         seed: u64,
         database: Database,
         asked: &[u64],
         (skew, limits): (f64, Limits),
     ) -> Result<Self> {
-        // The records of a server begin there; the last has what is left.
+        // The first record of a server; the last server also has the remainder.
         let first = |server: u64| match server {
             SERVERS => database.keys,
             server => database.keys / SERVERS * server,
@@ -78,7 +78,7 @@ impl Ethernet {
                 - asked.partition_point(|&number| number < from);
             database.tree(to - from, asked as u64, REGULAR)
         });
-        // Whoever connects gets no requests through here.
+        // RPC connections carry no requests here.
         let rpc = ServerConfig {
             clients_max: 1,
             receives: 8,
@@ -129,7 +129,7 @@ impl Ethernet {
         })
     }
 
-    /// Operations per second under such a load.
+    /// Operations per second under this load.
     pub fn measure(&mut self, run: &mut Run<'_>, load: Load, asks: &Asks) -> Result<f64> {
         let span = Span::new(WARM_UP, load.counted);
         let tally = Tally::new(self.rack.now(), span);
@@ -157,7 +157,7 @@ impl Ethernet {
             self.rack.spawn(CLIENT, Box::new(actor));
         }
         Tally::run(&tally, run, &mut self.rack)?;
-        // Whoever still waits for answers gets them, ends, and gives its port back.
+        // Clients that still wait for replies get them, end, and release their ports.
         let (until, failure) = (Until::Done(PATIENCE), || tally.borrow().failure());
         drive(&mut run.share(1.0, 1.0), &mut self.rack, until, &failure)?;
         let rate = tally.borrow().per_second();
@@ -165,7 +165,7 @@ impl Ethernet {
     }
 }
 
-/// The testbed, with room for `memory` bytes of regions.
+/// The testbed, with `memory` bytes available for regions.
 fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack> {
     let node = |(at, &switch): (usize, &u16)| {
         let (name, role) = match at {

@@ -1,8 +1,8 @@
-//! Figures 5 to 9 of the Fat-B+Tree paper: lookups by the size of the database, by how much of the
-//! workload the network was not loaded for, by its skew ("fat-btree-7", the distributions as
-//! "fat-btree-7b"), by how many regular nodes a layer of the network has, and by how many layers
-//! below the fat root are loaded. Each is a row of numbers ([`Sweep`]); lookups go in the network,
-//! and one-sided in trees of several shapes.
+//! Figures 5 to 9 of the Fat-B+Tree paper: lookups by the size of the database, by the share of the
+//! workload that the network was not loaded for, by its skew ("fat-btree-7", the distributions as
+//! "fat-btree-7b"), by the number of regular nodes in a layer of the network, and by the number of
+//! loaded layers below the fat root. Each is a row of parameters ([`Sweep`]); lookups are made in
+//! the network, and one-sided in trees of several shapes.
 
 use super::database::{Database, Popularity, distinct};
 use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
@@ -14,15 +14,15 @@ use crate::figure::{Axis, Claim, Figure, Series, claim};
 use rackweave_base::Rng;
 use rackweave_endpoint::index::Access;
 
-/// What is measured at an x, keys and tree nodes before they are shrunk.
+/// The parameters of a measurement; keys and tree nodes are not shrunk yet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
     keys: u64,
     skew: f64,
-    /// Which part of the queries the network was not loaded for.
+    /// The share of the queries that the network was not loaded for.
     variation: f64,
     layers: u8,
-    /// Tree nodes of a layer.
+    /// Tree nodes per layer.
     nodes: u16,
 }
 
@@ -128,10 +128,10 @@ pub const LAYERS: Lookups = Sweep {
     ],
 };
 
-/// Trees with full inner nodes: what the limit of 16 children costs the baseline.
+/// Trees with full inner nodes: the baseline without the limit of 16 children.
 const FULL: [Shape; 2] = [(512, 0), (1024, 0)];
 
-/// What the curves are called: [`FULL`] comes last.
+/// The names of the curves; [`FULL`] comes last.
 const NAMES: [&str; 2 + FULL.len()] = [
     "in the network",
     "one-sided, the same tree",
@@ -139,7 +139,7 @@ const NAMES: [&str; 2 + FULL.len()] = [
     "one-sided, 60 children",
 ];
 
-/// Of what the paper tells.
+/// The metric that a claim is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
     /// The mean latency.
@@ -150,12 +150,12 @@ pub enum Of {
     Throughput,
 }
 
-/// What the paper says of a point: its x and its words, what was measured in the network, in
-/// microseconds or in thousands per second, and the same of the baseline.
+/// The paper's values at a point: metric, x, words, value in the network (in microseconds or
+/// thousands per second), and value of the baseline.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PaperClaim(Of, f64, &'static str, f64, f64);
 
-/// What was measured in one way, by x.
+/// Measurements of one system, by x.
 type Course = Curve<(), f64, Seen>;
 
 impl Lookups {
@@ -164,7 +164,7 @@ impl Lookups {
         let curves = measure(run, &self.points(run.scale, DEFAULT))?;
         let units = "microseconds, thousands per second, READs";
         let mut figure = self.empty_figure(Axis::linear(units, ""));
-        // The panels' names say what each shows.
+        // Each panel's name says what it shows.
         figure.y_per_panel = true;
         let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
             let drawn = grid::series(&curves, |x| x, value).into_iter();
@@ -181,7 +181,7 @@ impl Lookups {
     }
 }
 
-/// The figure.
+/// Measures and draws the figure.
 pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure> {
     let points = SKEWS.points(run.scale, DEFAULT);
     let curves = measure(run, &points)?;
@@ -205,7 +205,7 @@ pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure> {
     Ok(figure)
 }
 
-/// Sets ratios beside the paper's: percent saved, or times as much. The first of `curves` is the
+/// Compares ratios with the paper's: percent saved, or multiples. The first of `curves` is the
 /// network's, the second the baseline's.
 fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
     let one = |&PaperClaim(of, x, point, network, baseline): &PaperClaim| {
@@ -225,10 +225,10 @@ fn claims(claimed: &[PaperClaim], curves: &[Course]) -> Vec<Claim> {
     claimed.iter().map(one).collect()
 }
 
-/// Measures all ways at all points.
+/// Measures all systems at all points.
 fn measure(run: &mut Run<'_>, points: &[(f64, Point)]) -> Result<Vec<Course>> {
     let mut curves = NAMES.map(|name| Course::empty(name, ()));
-    // Points that have a database in common use its trees one after the other.
+    // Points with the same database use its trees one after another.
     let groups: Vec<_> = points.chunk_by(|a, b| a.1.keys == b.1.keys).collect();
     for (at, group) in groups.iter().enumerate() {
         let part = &mut run.part(at, groups.len());
@@ -271,8 +271,7 @@ fn measure_database(
             ..limits(scale)
         };
         let mut rack = LookupRack::new(seed, database, REGULAR, &records, Some(limits))?;
-        // Keys that were asked for before: what the controller knows of how often which tree nodes
-        // are used.
+        // Keys of past requests: from them the controller knows how often each tree node is used.
         let mut rng = Rng::new(seed).fork("known");
         let mut known = || database.key(all[at].0.known(&mut rng));
         let known: Vec<u64> = (0..1_000_000 / shrink(scale)).map(|_| known()).collect();

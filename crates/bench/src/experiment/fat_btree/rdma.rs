@@ -1,4 +1,4 @@
-//! The RDMA testbed: a tree in the memory server's memory, the client's thread, two switches.
+//! The RDMA testbed: a tree in the memory server's memory, a client thread, two switches.
 
 use super::client::{ClientActor, Reads};
 use super::database::Database;
@@ -28,16 +28,16 @@ const CLIENT: NodeId = NodeId(0);
 /// The memory server's.
 const SERVER: NodeId = NodeId(1);
 
-/// How long anybody waits for an answer: nothing is lost, and nobody is to look after anybody.
+/// Timeout for all replies: nothing is lost, and liveness checks must not interfere.
 const PATIENCE: Duration = Duration::from_secs(1_000);
 
-/// Tree nodes: bytes, and children of an inner one at most; 0: as many as fit.
+/// Bytes of a tree node, and maximum number of an inner node's children; 0: as many as fit.
 pub type Shape = (u32, u16);
 
-/// The shape that switches can hold: 16 branches.
+/// The shape that switches support: 16 branches.
 pub const REGULAR: Shape = (512, 16);
 
-/// What the switches hold at most.
+/// Limits on the switches' contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Ranges of the fat root.
@@ -58,8 +58,8 @@ pub struct LookupRack {
 }
 
 impl LookupRack {
-    /// A tree of `shape` with the records of `database`; those in `asked`, which ascends, may be
-    /// looked up. Switches have room for `limits`, if anything is to be loaded into them.
+    /// A tree of `shape` with the records of `database`; those in `asked`, which is ascending, may
+    /// be looked up. Switches have capacity for `limits`, if anything is to be loaded into them.
     pub fn new(
         seed: u64,
         database: Database,
@@ -89,7 +89,7 @@ impl LookupRack {
         })
     }
 
-    /// Looks the records up, one after the other. `share` is what is done of the experiment.
+    /// Looks the records up, one after another. `share` is the completed share of the experiment.
     pub fn look_up(&mut self, run: &mut Run<'_>, access: Access, asked: &[u64]) -> Result<Seen> {
         let config = IndexClientConfig {
             operations: 1,
@@ -129,7 +129,7 @@ impl LookupRack {
     }
 }
 
-/// Switches have room for `limits` and so many servers, and for nothing else.
+/// Gives switches capacity for `limits` and this many servers, and for nothing else.
 pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     let switch = &mut config.switch;
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
@@ -140,8 +140,8 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     switch.index_nodes = if limits.layers > 0 { limits.nodes } else { 0 };
 }
 
-/// Opens the index to the network, loads into the switches what leads to `keys`, as often as they
-/// are among these, and waits until that serves.
+/// Opens the index to the network, loads into the switches the paths to `keys`, weighted by their
+/// frequency, and waits until they are in use.
 pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary> {
     let what = "loading the switches";
     index
@@ -151,7 +151,7 @@ pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary> {
     index.load_network_for(weights, TIME_LIMIT).or_failed(what)
 }
 
-/// The testbed, with room for `memory` bytes of regions.
+/// The testbed, with `memory` bytes available for regions.
 fn testbed(seed: u64, memory: u64, limits: Option<Limits>) -> Result<SimulatedRack> {
     let mut config = RackConfig {
         seed,

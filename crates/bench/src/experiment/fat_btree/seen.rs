@@ -1,18 +1,18 @@
-//! What was seen of a run of lookups.
+//! Results of a run of lookups.
 
 use crate::experiment::tally::{mean, quantile};
 use rackweave_base::Duration;
 
-/// What lookups one after the other took.
+/// Results of lookups made one after another.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Seen {
-    /// How long each took, in nanoseconds.
+    /// Latency of each lookup, in nanoseconds.
     pub latencies_ns: Vec<u64>,
-    /// READs of each, queries of the network included: round trips.
+    /// READs per lookup, including network queries: round trips.
     pub reads: Vec<u64>,
     /// From the first lookup's beginning to the last one's end.
     pub span: Duration,
-    /// What went wrong, if anything did.
+    /// The error, if there was one.
     pub failure: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl Seen {
         mean(&self.latencies_ns) / 1e3
     }
 
-    /// The latency that this part of all does not exceed, in microseconds.
+    /// The latency that this share of all does not exceed, in microseconds.
     pub fn quantile_us(&self, part: f64) -> f64 {
         quantile(&self.latencies_ns, part) / 1e3
     }
@@ -37,7 +37,7 @@ impl Seen {
         mean(&self.reads)
     }
 
-    /// Which percentage of all took so many READs, by their number.
+    /// The percentage of lookups by number of READs.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
         let mut reads = self.reads.clone();
         reads.sort_unstable();

@@ -8,7 +8,7 @@ use crate::experiment::Run;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::index::Access;
 
-/// Records that are asked for, and the keys of as many that were.
+/// Requested records, and the keys of as many past requests.
 fn drawn(database: &Database, count: usize) -> (Vec<u64>, Vec<u64>) {
     let popularity = Popularity::new(database, 0.99, 0.0, 1).expect("there is one");
     let mut rng = Rng::new(9);

@@ -1,9 +1,9 @@
-//! What a walk down a server's tree costs its core, by the levels that it sees.
+//! The cost for a server's core of a walk down its tree, by the number of levels visited.
 //!
 //! As `rackweave_sim::TreeCost`, but for a tree that was loaded in order, whose inner nodes have
-//! other limits than its leaves, and for keys some of which are asked for more often than others:
-//! the tree nodes of a level fall into bands, each twice as large as the one before, by how often
-//! they are asked for, and caches hold what is used most.
+//! other limits than its leaves, and for keys of different popularity: the tree nodes of a level
+//! fall into bands by popularity, each twice as large as the preceding one, and caches hold what is
+//! used most.
 
 use super::database::Database;
 use super::rdma::Shape;
@@ -11,18 +11,18 @@ use rackweave_base::Duration;
 use rackweave_sim::{Area, CacheModel, TreeLevel, TreeShape, devices};
 use rackweave_wire::fabric::tree::{Layout, RECORD_HEADER_WORDS, UNIT};
 
-/// Which part of a tree node is used by loading.
+/// The share of a tree node that loading fills.
 const FILL: f64 = 0.9;
 
 /// The costs of a tree's walks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WalkCost {
-    /// What finding a record takes, by levels seen, from one (the leaf) to all.
+    /// Time to find a record, by the number of levels visited, from one (the leaf) to all.
     by_levels: Vec<Duration>,
     update: Duration,
 }
 
-/// How many queries the most popular records get, of so many, with this skew.
+/// The share of queries that the most popular records get, for this number of records and skew.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Hot {
     records: f64,
@@ -41,15 +41,15 @@ impl Hot {
         integral + ends + skew / 12.0 * (1.0 - end.powf(-skew - 1.0))
     }
 
-    /// Which part of all queries goes to the `hottest` of `places` that all have as many records:
-    /// popular ones each in a place of its own, since they are scattered, and of the others as many
-    /// as places have.
+    /// The share of all queries that goes to the `hottest` of `places` that all have as many
+    /// records. Popular records are in places of their own, since they are scattered; other records
+    /// are spread over all places.
     fn share(self, hottest: f64, places: f64) -> f64 {
         let popular = self.weight(hottest) / self.weight(self.records);
         (popular + (1.0 - popular) * hottest / places).min(1.0)
     }
 
-    /// The bands of an area whose parts are `places`.
+    /// The bands of an area that is divided into `places`.
     fn bands(self, area: Area, places: f64) -> Vec<Area> {
         let mut bands = Vec::new();
         let (mut before, mut asked, mut size) = (0.0, 0.0, 1.0);
@@ -78,8 +78,8 @@ impl Hot {
 }
 
 impl WalkCost {
-    /// For a server with one in `servers` of the records of `database`, in a tree of `shape` that
-    /// was loaded in order, asked for with this skew.
+    /// Costs for a server with one in `servers` of the records of `database`, in a tree of `shape`
+    /// that was loaded in order, requested with this skew.
     pub fn new(
         (database, servers): (&Database, u64),
         (node_bytes, fan_out): Shape,
@@ -133,15 +133,15 @@ impl WalkCost {
         }
     }
 
-    /// Finding a record from a tree node so many levels above nothing; from the root, if that many
-    /// are not there.
+    /// Time to find a record from a tree node on this level, where 1 is a leaf; from the root, if
+    /// the tree has fewer levels.
     pub fn lookup(&self, levels: u64) -> Duration {
         let last = self.by_levels.len() - 1;
         let at = usize::try_from(levels).unwrap_or(last).clamp(1, last + 1);
         self.by_levels[at - 1]
     }
 
-    /// Changing a record, from the root on.
+    /// Time to change a record, from the root on.
     pub fn update(&self) -> Duration {
         self.lookup(u64::MAX) + self.update
     }

@@ -1,4 +1,4 @@
-//! The programs of a ping-pong, and what their cores spend.
+//! The programs of a ping-pong, and the time of their cores.
 
 use super::super::tally::{self, Shared};
 use super::BELL_GAP;
@@ -11,39 +11,39 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuModel, devices};
 use std::rc::Rc;
 
-/// Items that a core handles before it tells the switch of them.
+/// Items that a core handles before it notifies the switch.
 const BURST: u32 = 32;
 
 /// Cycles to read the clock. Source: Agner Fog's instruction tables, RDTSC on Skylake-X, 25
 /// (unchecked).
 const CLOCK_CYCLES: u64 = 25;
 
-/// Cycles for an item beside its bytes and the clock: index, bounds, loop. Assumed.
+/// Cycles per item apart from its bytes and the clock: index, bounds, loop. Assumed.
 const ITEM_CYCLES: u64 = 10;
 
-/// How long a core takes to read or write `bytes` in its last level cache, where the NIC puts them:
-/// by Little's law its lines in flight once per latency.
+/// Time of a core to read or write `bytes` in its last level cache, where the NIC puts them: by
+/// Little's law its lines in flight per latency.
 fn copy_time(cpu: &CpuModel, bytes: u64) -> Duration {
     let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
     Duration::from_nanos((bytes * cpu.cache_latency.as_nanos()).div_ceil(at_once))
 }
 
-/// Has the core spend time on `items` items: so many cycles and so many bytes each.
+/// Charges the core for `items` items, each with this many cycles and bytes.
 fn charge(context: &mut Context<'_>, items: u64, cycles: u64, bytes: u64) {
     let cpu = context.cpu();
     let cost = cpu.cycles(cycles * items) + copy_time(cpu, bytes * items);
     context.charge(Category::Communication, cost);
 }
 
-/// A look at a word that the switch may have written, which was in vain.
+/// Charges for polling a word that the switch has not written.
 fn look(context: &mut Context<'_>) {
     context.charge(Category::Communication, context.cpu().cache_latency);
 }
 
-/// A ring's doorbell, rung not too often.
+/// A ring's doorbell, rung at a limited rate.
 pub(super) struct Bell {
     bell: Option<Doorbell>,
-    /// When it may ring again.
+    /// The earliest time of the next doorbell.
     next: Instant,
     owed: bool,
 }
@@ -57,18 +57,18 @@ impl Bell {
         }
     }
 
-    /// Rings if there is something to tell and it may.
+    /// Rings if there is something to announce and the rate allows it.
     fn ring(&mut self, context: &mut Context<'_>) {
         let rings = self.owed && self.next <= context.now();
         let Some(bell) = self.bell.filter(|_| rings) else {
             return;
         };
         self.next = context.now() + BELL_GAP;
-        // A full send queue holds bells that will tell the same.
+        // A full send queue holds doorbells that announce the same.
         self.owed = context.post_send(bell.qpn(), bell.request()).is_err();
     }
 
-    /// When it must ring, if it must.
+    /// When it must ring next, if it must.
     fn due(&self) -> Option<Instant> {
         (self.bell.is_some() && self.owed).then_some(self.next)
     }
@@ -82,7 +82,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Tells the switch of what was written in the step before.
+    /// Commits the items written in the preceding step.
     fn tell(&mut self, context: &mut Context<'_>) {
         if self.written > 0 {
             self.ring.commit(core::mem::take(&mut self.written));
@@ -99,13 +99,13 @@ pub(super) struct Sink {
     pub(super) bell: Bell,
     pub(super) taken: u32,
     pub(super) freed: u32,
-    /// Items after which the switch is told that there is room.
+    /// Number of freed items after which the switch is notified.
     pub(super) bell_after: u32,
 }
 
 impl Sink {
-    /// The items to be read next; or what comes instead, which is a wait for some or until
-    /// a doorbell must ring, this one or one that is due at `also`.
+    /// The next items to read; or else the step that waits for some or until a doorbell must ring,
+    /// this one or one that is due at `also`.
     fn peek(
         &mut self,
         context: &mut Context<'_>,
@@ -127,7 +127,7 @@ impl Sink {
         }
     }
 
-    /// Frees what was read in the step before.
+    /// Frees the items read in the preceding step.
     fn tell(&mut self, context: &mut Context<'_>) {
         if self.taken > 0 {
             self.freed += self.taken;
@@ -141,13 +141,13 @@ impl Sink {
     }
 }
 
-/// When items are due: evenly, but for as much as an interval, so that they do not keep step with
-/// the switch's polls.
+/// When items are due: evenly, with a jitter of up to one interval, so that they do not synchronize
+/// with the switch's polls.
 pub(super) struct Schedule {
     picos_per_item: u64,
     rng: Rng,
     items: u64,
-    /// By how much it was put off.
+    /// Total delay of the schedule.
     late: Duration,
     due: Instant,
 }
@@ -171,7 +171,7 @@ impl Schedule {
         self.due = Instant::from_nanos((picos / 1000) as u64) + self.late;
     }
 
-    /// The number of the item that is due, and since when; then the next is waited for.
+    /// The number and due time of the next item, if it is due; advances the schedule.
     fn take(&mut self, now: Instant) -> Option<(u64, Instant)> {
         let due = (self.items, self.due);
         (due.1 <= now).then(|| {
@@ -181,7 +181,7 @@ impl Schedule {
         })
     }
 
-    /// What was due before `now` is due only now: there was no room.
+    /// Postpones items due before `now` to `now`, because no slot was free.
     fn put_off(&mut self, now: Instant) {
         let due = self.due.min(now);
         self.late += now.since(due);
@@ -267,13 +267,13 @@ impl Actor for Echo {
     }
 }
 
-/// Takes the items that came back.
+/// Takes the items that returned.
 pub(super) struct Taker {
     pub(super) sink: Sink,
     pub(super) tally: Shared,
-    /// Nanoseconds that items were away.
+    /// Round trip times in nanoseconds.
     pub(super) round_trips: Rc<RefCell<Vec<u64>>>,
-    /// Items that were due before are not noted.
+    /// Items that were due before this time are not recorded.
     pub(super) from: Instant,
     pub(super) items: u64,
 }

@@ -1,4 +1,4 @@
-//! The ping-pong: every item comes back, once and in order, at the rate that was asked for.
+//! The ping-pong: every item returns, once and in order, at the requested rate.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn what_is_sent_at_a_rate_comes_back_at_it() {
             let outcome = ping_pong(course);
             let rate = outcome.items_per_second;
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{rate} for {course:?}");
-            // Those of the last round trip are still away.
+            // Those of the last round trip have not returned yet.
             let count = outcome.round_trips_ns.len();
             assert!((1800..=2001).contains(&count), "{count} for {course:?}");
         }

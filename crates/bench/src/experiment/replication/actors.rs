@@ -1,7 +1,7 @@
-//! The programs of the simulated nodes: cores that make items in a ring, cores that read them.
+//! The programs of the simulated nodes: cores that write items into a ring, cores that read them.
 //!
-//! Memory is touched at the beginning of a step and its time passes afterwards, so both ends tell
-//! the switch in the step after.
+//! Memory is accessed at the beginning of a step and its time passes afterwards, so both ends
+//! notify the switch in the next step.
 
 use super::{Plan, Problem};
 use crate::baseline::two_sided::log::Log;
@@ -12,7 +12,7 @@ use rackweave_sim::stream_time;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
-/// The cores that make items in one ring, each its share of every item.
+/// The cores that write items into one ring, each its share of every item.
 pub struct Source {
     pub(super) ring: Producer,
     pub(super) plan: Plan,
@@ -21,7 +21,7 @@ pub struct Source {
     pub(super) index: u32,
     /// The next item.
     pub(super) next: u64,
-    /// Whether an item is written whose time passes, so that it is not announced yet.
+    /// Whether a written item's time is still passing, so that it is not announced yet.
     pub(super) is_written: bool,
     pub(super) problem: Problem,
 }
@@ -65,7 +65,7 @@ pub struct Sink {
     /// Cores that share an item.
     pub(super) cores: u32,
     pub(super) seed: u64,
-    /// The item whose time passes.
+    /// The item whose time is passing.
     pub(super) taken: Option<Stamp>,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) problem: Problem,

@@ -1,4 +1,4 @@
-//! The harness of replication: it finds the order that it is to find.
+//! The harness of replication: it detects the order of items.
 
 use super::*;
 

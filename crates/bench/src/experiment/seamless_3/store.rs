@@ -17,10 +17,10 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::rc::Rc;
 
-/// Requests of a worker beside its lookups: pages that leave the pool.
+/// Requests of a worker beyond its lookups: pages that leave the pool.
 const BACKGROUND_SLOTS: u16 = 8;
 
-/// What the workers have seen.
+/// Counts of all workers.
 #[derive(Default)]
 struct Tally {
     ended: u64,
@@ -31,19 +31,19 @@ struct Tally {
 struct Reader {
     worker: Worker<Channel>,
     stream: Stream,
-    /// Lookups under way at a time, and those that are.
+    /// Maximum number of pending lookups, and the pending ones.
     depth: usize,
     fixes: Vec<Fix>,
-    /// What a lookup costs beside asking for its page.
+    /// Cost of a lookup apart from requesting its page.
     work: Duration,
     window: (Instant, Instant),
     tally: Rc<RefCell<Tally>>,
-    /// What the worker had seen when the window began.
+    /// The worker's statistics at the start of the window.
     before: Option<Statistics>,
 }
 
 impl Reader {
-    /// Takes the pages that have come; how many.
+    /// Takes the pages that have arrived. Returns their number.
     fn take(&mut self) -> Result<u64, String> {
         let (mut at, mut ended) = (0, 0);
         while at < self.fixes.len() {
@@ -63,13 +63,13 @@ impl Reader {
         let before = moved(self.worker.statistics());
         self.worker.poll(now, verbs);
         let ended = self.take()?;
-        // One at a time: what is posted leaves when the core has done all of a turn.
+        // One at a time: posted requests leave when the core has finished its turn.
         if self.fixes.len() < self.depth {
             let page = PageId::new(0, self.stream.next()).ok_or("there is no such page")?;
             self.fixes.push(self.worker.fix_in_turn(page, Mode::Shared));
             self.worker.poll(now, verbs);
         }
-        // The completions of data, which no queue tells of.
+        // Charges completions of data, which no completion queue shows.
         for _ in before..moved(self.worker.statistics()) {
             verbs.word_taken();
         }
@@ -91,7 +91,7 @@ impl Reader {
     }
 }
 
-/// Pages that came from elsewhere.
+/// Number of pages that came from other nodes.
 fn moved(pages: &Statistics) -> u64 {
     pages.memory_indexed + pages.memory_fallback + pages.storage_indexed + pages.storage_fallback
 }
@@ -124,7 +124,7 @@ impl Actor for Reader {
     }
 }
 
-/// What was counted between two looks, as far as it is shown.
+/// The difference between two statistics, for the values shown.
 fn since(after: Statistics, before: Statistics) -> Statistics {
     Statistics {
         fixes: after.fixes - before.fixes,
@@ -159,7 +159,7 @@ pub fn run_pages(
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
     for node in (0..load.nodes).map(NodeId) {
-        // As for the baseline, what the bytes of a page cost is not modelled.
+        // As for the baseline, the cost of processing a page's bytes is not modelled.
         let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
         let workers = pages.polled_workers(node, pool);
         for worker in workers.or_failed("workers")? {
@@ -190,7 +190,7 @@ pub fn run_pages(
     })
 }
 
-/// The testbed; each worker may have `slots` requests under way.
+/// The testbed; each worker may have `slots` pending requests.
 fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
     let workers = load.nodes * load.workers;
     let slots = workers * slots;

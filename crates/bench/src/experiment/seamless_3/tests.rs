@@ -25,7 +25,7 @@ fn every_lookup_finds_its_page_somewhere() {
     for (system, _) in SYSTEMS {
         let seen = measured(&small(2), system, 0.0);
         let parts = seen.local + seen.remote + seen.storage;
-        // A lookup that is under way when the window begins counts in one place only.
+        // A lookup in flight when the window begins counts in one place only.
         assert!((parts - 1.0).abs() < 0.02, "{system:?}: {seen:?}");
         assert!(
             seen.storage > 0.1 && seen.remote > 0.02,
@@ -54,8 +54,8 @@ fn skew_makes_lookups_local() {
     }
 }
 
-/// A thread that waits for each page gets them at the latency of an SSD, whatever the others drop
-/// meanwhile: buffer frames that turn out to be void cost a detour, and break nothing.
+/// A thread that waits for each page gets it at the latency of an SSD, even if other threads drop
+/// pages meanwhile: invalid buffer frames cost a detour, and cause no error.
 #[test]
 fn dropped_pages_hold_nobody_up() {
     let load = small(1);

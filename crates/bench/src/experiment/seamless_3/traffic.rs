@@ -1,4 +1,4 @@
-//! Which pages are read: point lookups of records, and what the pools hold before.
+//! The pages that are read: point lookups of records, and the initial contents of the pools.
 
 use crate::experiment::seamless_4::testbed::PAGE_BYTES;
 use rackweave_base::Rng;
@@ -8,10 +8,10 @@ use rackweave_workload::ycsb::{
 };
 use std::sync::Arc;
 
-/// Bytes of a record. Assumed: eight bytes of key and 120 of value; the paper does not tell.
+/// Bytes of a record. Assumed: eight bytes of key and 120 of value; the paper does not say.
 pub const RECORD_BYTES: u32 = 128;
 
-/// Lookups from which the order of pages by heat is taken, for each page.
+/// Sampled lookups per page from which the order of pages by heat is derived.
 const DRAWS_PER_PAGE: u64 = 64;
 
 /// The lookups of a run.
@@ -19,17 +19,17 @@ const DRAWS_PER_PAGE: u64 = 64;
 pub struct Traffic {
     options: YcsbOptions,
     layout: HeapLayout,
-    /// The hottest page is page 0: which one a page of the heap is.
+    /// The rank of each page of the heap by heat; the hottest is page 0.
     rank: Arc<[u32]>,
     pages: u64,
-    /// Pages that a worker reads before anything else, and workers of a node.
+    /// Pages that a worker reads initially, and workers of a node.
     warm: u64,
     workers: u32,
 }
 
 impl Traffic {
     /// Lookups with skew `theta` in a heap that fills `pages` pages, by `workers` workers of each
-    /// node, who first read `frames` pages of their node's choice together.
+    /// node, which together first read `frames` pages of their node's choice.
     pub fn new(
         (pages, frames): (u64, u64),
         theta: f64,
@@ -41,7 +41,7 @@ impl Traffic {
         let options = YcsbOptions {
             workload: Workload::C,
             records: pages * u64::from(layout.records_per_page()),
-            // Of the workload: hot records are scattered over all pages.
+            // Hot records of the workload are scattered over all pages.
             distribution: Some(Distribution::Scrambled),
             theta,
             seed,
@@ -86,7 +86,7 @@ impl Traffic {
         }
     }
 
-    /// What worker `number` of all reads, one after the other.
+    /// The reads of worker `number` of all workers, in order.
     pub fn stream(&self, number: u32) -> Result<Stream, String> {
         let (node, worker) = (number / self.workers, number % self.workers);
         let mut rng = Rng::new(self.options.seed).fork("warm pages");
@@ -101,7 +101,7 @@ impl Traffic {
     }
 }
 
-/// What one worker reads.
+/// The reads of one worker.
 #[derive(Debug)]
 pub struct Stream {
     traffic: Traffic,
@@ -112,8 +112,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The next page: first the worker's part of a random half of all pages, as a node's pool comes
-    /// to hold under uniform lookups, then those of its lookups.
+    /// The next page. First come the worker's part of a random half of all pages, the contents of a
+    /// node's pool under uniform lookups; then the pages of its lookups.
     pub fn next(&mut self) -> u64 {
         if self.next < self.warm_end {
             self.next += 1;

@@ -8,10 +8,9 @@ use std::collections::VecDeque;
 /// Bytes of a block.
 pub const BLOCK_BYTES: u32 = 4096;
 
-/// Pages that are made up when they are read: a header with the page's number,
-/// then whatever is in the buffer.
-/// Nobody reads more of them, and so a store may be far larger than this machine's memory. Writes
-/// are forgotten.
+/// Pages that are generated when they are read: a header with the page's number, then whatever the
+/// buffer holds. Nothing else of a page is read, so a store may be far larger than this machine's
+/// memory. Writes are discarded.
 #[derive(Debug)]
 pub struct BlankBackend {
     pages: u64,
@@ -20,7 +19,7 @@ pub struct BlankBackend {
 }
 
 impl BlankBackend {
-    /// This many pages of `page_bytes` bytes, the pages of store 0.
+    /// A backend with this many pages of `page_bytes` bytes, the pages of store 0.
     pub fn new(pages: u64, page_bytes: u32) -> Self {
         Self {
             pages,

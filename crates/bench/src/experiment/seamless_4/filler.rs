@@ -8,7 +8,7 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
 
-/// Fetches pages 0, 1, … into buffer frames 0, 1, …: what a passive node has in its memory.
+/// Fetches pages 0, 1, … into buffer frames 0, 1, …: the initial contents of a passive node.
 pub struct Filler {
     pub channel: Channel,
     pub next: u32,

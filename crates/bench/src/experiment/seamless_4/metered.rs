@@ -1,20 +1,20 @@
-//! What verbs cost a core: so much for each work request posted and each completion taken.
+//! The cost of verbs on a core: a constant per posted work request and per taken completion.
 
 use crate::experiment::metered::{self, Toll};
 use rackweave_base::Duration;
 use rackweave_sim::CpuModel;
 use rackweave_verbs::{Completion, Verbs};
 
-/// A node's verbs, and the time of the core that uses them.
+/// A node's verbs, and the time that the core using them has spent.
 pub type Metered<'a> = metered::Metered<'a, CpuModel>;
 
 impl<'a> Metered<'a> {
-    /// Nothing is spent yet.
+    /// Verbs whose core has spent nothing yet.
     pub fn new(verbs: &'a mut dyn Verbs, cpu: CpuModel) -> Self {
         Self::with(verbs, None, cpu)
     }
 
-    /// A completion was taken that no queue told of: a word that the switch has written.
+    /// Charges for a completion that no queue shows: a word that the switch has written.
     pub fn word_taken(&mut self) {
         self.pay(|cpu| cpu.poll_cost);
     }

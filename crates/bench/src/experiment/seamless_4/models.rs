@@ -1,13 +1,13 @@
-//! What the models of the simulator say by themselves: the time of a round trip, the pages that a
-//! link carries.
+//! Values derived from the simulator's models alone: the time of a round trip, the page rate of a
+//! link.
 
 use super::testbed::PAGE_BYTES;
 use super::worker::ENTRY_BYTES;
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, LinkModel, NicModel, SwitchModel, devices};
 
-/// How long a READ of an entry in the memory server takes, from posting it to having it, with all
-/// queues empty: the rack's round trip time, put together from the models.
+/// Time of a READ of an entry in the memory server, from posting it to its completion, with all
+/// queues empty: the rack's round trip time, computed from the models.
 pub fn round_trip() -> Duration {
     // Ethernet, IPv4, UDP, BTH; then RETH, or AETH and the entry. No ICRC within a simulated rack.
     const HEADERS: usize = 14 + 20 + 8 + 12;
@@ -38,7 +38,7 @@ pub fn round_trip() -> Duration {
         .fold(Duration::ZERO, |sum, part| sum + part)
 }
 
-/// Pages per second that a link carries, whose every packet is full.
+/// Pages per second of a link that carries only full packets.
 pub fn link_pages_per_second() -> f64 {
     const MTU: usize = 4096;
     let link = LinkModel::default();

@@ -1,4 +1,4 @@
-//! The rack of the microbenchmarks: a node that asks, a passive one with pages in its memory, a
+//! The rack of the microbenchmarks: a requesting node, a passive one with pages in its memory, a
 //! storage node, a memory server.
 
 use super::filler::Filler;
@@ -16,14 +16,14 @@ use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
 use std::rc::Rc;
 
-/// Who asks, and who has pages in memory.
+/// The requesting node, and the node with pages in memory.
 const ASKING: NodeId = NodeId(0);
 const PASSIVE: NodeId = NodeId(1);
 
-/// Requests under way when the passive node's memory is filled.
+/// Requests in flight while the passive node's memory is filled.
 const FILL_DEPTH: u16 = 64;
 
-/// Entries that looks are spread over.
+/// Entries that lookups are spread over.
 const LOOK_ENTRIES: usize = 4096;
 
 /// Virtual time after which a run has failed.
@@ -32,18 +32,18 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// The sizes of a rack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Requests of each thread that may be under way.
+    /// Maximum number of pending requests of each thread.
     pub depth: u16,
     /// Pages in the passive node's memory.
     pub held: u32,
     /// Pages that are only on the SSDs.
     pub cold: u64,
-    /// Pages whose entries are in the switch, from the first on.
+    /// Number of pages, from the first on, whose entries are in the switch.
     pub indexed: u64,
-    /// Entries that the switch has room for.
+    /// The switch's capacity in entries.
     pub capacity: u32,
-    /// Requests for pages from this one on are preceded by a look at the entry in the memory
-    /// server.
+    /// Requests for this page and those after it are preceded by a lookup of the entry in the
+    /// memory server.
     pub looks_from: Option<u64>,
 }
 
@@ -58,33 +58,33 @@ pub struct PageRack {
     measurements: u32,
 }
 
-/// What one run has shown.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Seen {
     /// Requests that ended per second.
     pub per_second: f64,
-    /// Of those that were due, how many have ended in time.
+    /// The share of due requests that ended in time.
     pub held: f64,
-    /// Median and 99th percentile in microseconds, from when requests were due.
+    /// Median and 99th percentile in microseconds, from the due times of requests.
     pub p50_us: f64,
     /// As above.
     pub p99_us: f64,
-    /// Which part of the pages was found by the switch.
+    /// The share of pages that the switch found.
     pub indexed: f64,
     /// Requests answered "ask again".
     pub refused: u64,
-    /// How busy the wire to the node that asks was.
+    /// Utilization of the link to the requesting node.
     pub link_busy: f64,
-    /// Packets lost in front of full ports since the rack was built.
+    /// Packets lost at full ports since the rack was built.
     pub drops: u64,
 }
 
-/// How a run asks.
+/// The load of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Load {
-    /// So many requests per second of all threads together, at random times.
+    /// This many requests per second of all threads together, at random times.
     Open(f64),
-    /// So many requests of all threads together always under way.
+    /// This many requests of all threads together always in flight.
     Closed(usize),
 }
 
@@ -145,7 +145,8 @@ impl PageRack {
         Ok(())
     }
 
-    /// Asks for pages for `counted`, after a tenth of that; ends when all requests have.
+    /// Requests pages for `counted`, after a warm-up of a tenth of that; ends when all requests
+    /// have.
     pub fn measure(
         &mut self,
         run: &mut Run<'_>,
@@ -169,7 +170,7 @@ impl PageRack {
                 self.spawn(thread, (want, pace), &tally)?;
             }
         }
-        // How busy the wire to the node that asks was until the window was over.
+        // Utilization of the link to the requesting node until the window was over.
         let wire = |rack: &SimulatedRack| rack.link_report(ASKING).map(|link| link.from_switch);
         let failure = || tally.borrow().failure.clone();
         let before = wire(&self.rack);
@@ -195,7 +196,7 @@ impl PageRack {
         })
     }
 
-    /// When a thread asks; nothing if it has no part in the load.
+    /// When a thread sends requests; none if it has no part in the load.
     fn pace(&self, load: Load, thread: u16, start: Instant) -> Result<Option<Pace>> {
         let threads = usize::from(THREADS);
         match load {
@@ -242,7 +243,7 @@ impl PageRack {
         Ok(())
     }
 
-    /// A thread's way to entries in the memory server.
+    /// A thread's access to entries in the memory server.
     fn looks(&mut self, from: u64) -> Result<Looks> {
         let depth = u32::from(self.shape.depth);
         let bytes = (depth * ENTRY_BYTES) as usize;

@@ -1,5 +1,5 @@
 //! The testbed of the Seamless paper: two compute nodes, a storage node, a memory server, and a
-//! switch whose page table is as large as is asked for.
+//! switch with a page table of the requested size.
 
 use super::blank::BlankBackend;
 use crate::experiment::Result;
@@ -20,28 +20,28 @@ pub const THREADS: u16 = 28;
 /// SSDs of the storage node. Source: seamless, section 3.
 pub const SSDS: usize = 4;
 
-/// Commands that the target carries out at a time. Source: seamless, section 3 (queue depth).
+/// Commands that the target executes concurrently. Source: seamless, section 3 (queue depth).
 const NVME_DEPTH: u32 = 128;
 
-/// Where the SSDs are.
+/// The node with the SSDs.
 const STORAGE: NodeId = NodeId(2);
 
-/// Where entries are that the switch lacks.
+/// The node with the entries that the switch lacks.
 pub const SERVER: NodeId = NodeId(3);
 
-/// What the page directory in the switch has room for.
+/// Capacity of the page directory in the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Directory {
     /// Entries of pages.
     pub entries: u32,
     /// Workers of all nodes.
     pub workers: u16,
-    /// Requests of all of them that may be under way.
+    /// Maximum number of pending requests of all workers.
     pub slots: u16,
 }
 
-/// The testbed's configuration. How many queue pairs and completion queues the NICs have room for
-/// is left to the caller.
+/// The testbed's configuration. The caller sets how many queue pairs and completion queues the NICs
+/// support.
 pub fn config(seed: u64, directory: Directory) -> RackConfig {
     let mut config = RackConfig {
         seed,
@@ -70,8 +70,8 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
     config
 }
 
-/// Gives the rack pages at these nodes, the first `indexed` of them in the switch. They hold
-/// nothing but their number, on the storage node's SSDs.
+/// Adds the pages to these nodes of the rack, the first `indexed` of them in the switch. They hold
+/// only their number, and are on the storage node's SSDs.
 pub fn add_pages(
     rack: &Rack,
     nodes: Vec<PageNode>,

@@ -55,7 +55,7 @@ fn a_rate_that_no_link_carries_is_not_held() {
         little.held > SUSTAINED && much.held < 0.7,
         "{little:?} {much:?}"
     );
-    // What waits counts from when it was due.
+    // The latency of a queued request counts from when it was due.
     assert!(much.p99_us > 10.0 * little.p99_us, "{little:?} {much:?}");
     let closed = seen(Want::Memory, Table::Switch, Load::Closed(16));
     assert!(

@@ -1,4 +1,4 @@
-//! The program that asks for pages over a channel of the page directory.
+//! The program that requests pages over a channel of the page directory.
 
 use super::metered::Metered;
 use crate::baseline::set_up::Station;
@@ -16,39 +16,39 @@ use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// What is asked for.
+/// The kind of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// Pages that nobody caches, each once.
+    /// Pages that no node caches, each once.
     Storage,
     /// Pages in the passive node's memory, uniformly.
     Memory,
-    /// The latch words of those.
+    /// The latch words of pages in the passive node's memory.
     Latch,
 }
 
-/// When it is asked for.
+/// The times of requests.
 pub enum Pace {
-    /// When the schedule says.
+    /// According to a schedule.
     Open(PoissonSchedule),
-    /// As soon as one of so many requests has ended.
+    /// As soon as one of this many requests has ended.
     Closed(usize),
 }
 
-/// Which pages there are: the first `held` in the passive node's memory, the others at home.
+/// The existing pages: the first `held` in the passive node's memory, the others in storage.
 pub struct Pages {
-    /// In memory.
+    /// Number of pages in memory.
     pub held: u64,
-    /// In all.
+    /// Total number of pages.
     pub all: u64,
-    /// The order in which those at home are asked for.
+    /// The order in which pages in storage are requested.
     pub order: Scatter,
-    /// How many of those were.
+    /// Number of storage pages already requested.
     pub taken: Cell<u64>,
 }
 
 impl Pages {
-    /// A page that is wanted; nothing if none is left.
+    /// Draws a page to request; none if none is left.
     fn draw(&self, want: Want, rng: &mut Rng) -> Option<PageId> {
         if want != Want::Storage {
             return PageId::new(0, rng.below(self.held));
@@ -60,11 +60,11 @@ impl Pages {
     }
 }
 
-/// What the workers of a run have seen.
+/// Counts of the workers of a run.
 pub struct Tally {
-    /// Requests that were due in this time count.
+    /// Only requests that were due in this window count.
     pub window: (Instant, Instant),
-    /// Their latencies, from when they were due.
+    /// Their latencies, from their due times.
     pub latencies: LatencyRecorder,
     /// Requests that ended in the window.
     pub ended: u64,
@@ -72,15 +72,15 @@ pub struct Tally {
     pub indexed: u64,
     /// Requests that were answered "ask again".
     pub refused: u64,
-    /// What went wrong.
+    /// The error, if there was one.
     pub failure: Option<String>,
 }
 
 /// A READ of the page's entry in a memory server that precedes a request.
 pub struct Looks {
-    /// From which page on.
+    /// First page with such a READ.
     pub from: u64,
-    /// The worker's own end: where entries land.
+    /// The worker's own end, where entries arrive.
     pub near: Station,
     /// The queue pair to the server.
     pub qpn: Qpn,
@@ -91,52 +91,52 @@ pub struct Looks {
 /// Bytes of an entry: latch and place.
 pub const ENTRY_BYTES: u32 = 16;
 
-/// A request under way.
+/// A pending request.
 #[derive(Clone, Copy, Debug)]
 struct Going {
     page: PageId,
     due: Instant,
-    /// Which of the worker's buffer frames it is for.
+    /// The worker's buffer frame that it is for.
     place: u32,
 }
 
-/// What a worker is to do, and with what.
+/// The parameters of a worker.
 pub struct Task {
-    /// What it asks for.
+    /// The kind of requests.
     pub want: Want,
-    /// When.
+    /// The times of requests.
     pub pace: Pace,
-    /// Which pages there are.
+    /// The existing pages.
     pub pages: Rc<Pages>,
-    /// Where it looks first, if it does.
+    /// The lookups before requests, if there are any.
     pub looks: Option<Looks>,
     /// The node's buffer frames.
     pub frames: Block,
-    /// The first that is this worker's; it has as many as its channel has slots.
+    /// The worker's first frame; it has as many as its channel has slots.
     pub first_frame: u32,
     /// Bytes of a page.
     pub page_bytes: usize,
     /// Draws pages.
     pub rng: Rng,
-    /// Where it tells what it has seen.
+    /// Where its counts go.
     pub tally: Rc<RefCell<Tally>>,
 }
 
-/// Asks for pages.
+/// The program.
 pub struct Worker {
     channel: Channel,
     task: Task,
     going: HashMap<Ticket, Going>,
-    /// Whose entry is being read, by place.
+    /// Requests whose entry is being read, by place.
     looking: Vec<Option<Going>>,
-    /// Ready to be asked for.
+    /// Requests that are ready to be sent.
     ready: VecDeque<Going>,
     free: Vec<u32>,
     polled: Vec<Completion>,
 }
 
 impl Worker {
-    /// A worker on a channel of its own.
+    /// A worker with its own channel.
     pub fn new(channel: Channel, task: Task) -> Self {
         let slots = u32::from(channel.parts().slots);
         Self {
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// The next request, if it is due and there is room.
+    /// The next request, if it is due and a slot is free.
     fn next(&mut self, now: Instant) -> Result<Option<Going>, String> {
         if self.due(now).is_none_or(|due| due > now) || self.free.is_empty() {
             return Ok(None);
@@ -187,7 +187,7 @@ impl Worker {
         (frame, frame as usize * self.task.page_bytes)
     }
 
-    /// Asks the directory.
+    /// Sends a request to the directory.
     fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let (frame, at) = self.frame(going.place);
         let op = match self.task.want {
@@ -208,7 +208,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads the page's entry in the server first, if that is so.
+    /// Starts a request; first reads the page's entry in the server, if required.
     fn begin(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let looks = self.task.looks.as_ref();
         let Some(looks) = looks.filter(|looks| looks.from <= going.page.index()) else {
@@ -230,7 +230,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes the entries that have come.
+    /// Takes the entries that have arrived.
     fn look(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
         let Some(looks) = &self.task.looks else {
             return Ok(());
@@ -244,7 +244,7 @@ impl Worker {
             let going = self.looking.get_mut(completion.id as usize);
             let going = going.and_then(Option::take);
             let going = going.ok_or("an entry came that nobody asked for")?;
-            // The entry in the server is all there is to verify.
+            // Only the entry in the server needs verifying.
             if self.task.want == Want::Latch {
                 self.end(now + verbs.spent(), going);
             } else {
@@ -285,7 +285,7 @@ impl Worker {
                 }
                 self.check(&going)?;
                 self.task.tally.borrow_mut().indexed += u64::from(served.indexed);
-                // The completion of the data.
+                // Charges the completion of the data.
                 verbs.word_taken();
             }
             (Answer::Locked, _) => {
@@ -299,7 +299,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the page that was asked for is in its buffer frame.
+    /// Checks that the requested page is in its buffer frame.
     fn check(&self, going: &Going) -> Result<(), String> {
         let (_, at) = self.frame(going.place);
         let mut bytes = [0; 8];
@@ -311,13 +311,13 @@ impl Worker {
         }
     }
 
-    /// One turn; what the core has spent.
+    /// One turn of the core; `verbs` add up its cost.
     fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
         while let Some(reply) = self.channel.poll(now, verbs) {
             self.replied(verbs, now, reply)?;
         }
         self.look(now, verbs)?;
-        // One at a time: what is posted leaves when the core has done all of a turn.
+        // One at a time: posted requests leave when the core has finished its turn.
         if let Some(going) = self.ready.pop_front() {
             return self.ask(now, verbs, going);
         }

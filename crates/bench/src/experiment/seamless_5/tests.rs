@@ -6,11 +6,11 @@ const PLAN: Plan = Plan {
     capacity: 64,
     sizes: &[],
     depths: &[1, 28],
-    // Far more than the reads that are under way when the time begins and ends.
+    // Far more than the reads that are in flight when the window begins and ends.
     counted: 1500.0,
 };
 
-/// Reads per second, one at a time and many.
+/// Reads per second with one read in flight and with many.
 fn rates(fallback: Fallback, size: f64, indexed: bool) -> [f64; 2] {
     let mut run = Run::quick(3);
     let seen = measure(&mut run, &PLAN, fallback, (size, indexed));

@@ -1,8 +1,8 @@
 //! The programs of the simulated nodes: storage cores that feed rings, units that take from them.
 //!
-//! An actor's step touches memory at its beginning and its time passes afterwards. Both ends here
-//! therefore work in two steps: the bytes first, then, when their time is over, the word of the
-//! ring that tells the switch.
+//! An actor's step accesses memory at its beginning and its time passes afterwards. Both ends here
+//! therefore work in two steps: first the bytes, then, when their time is over, the word of the
+//! ring that notifies the switch.
 
 use super::{Problem, ROW};
 use core::cell::RefCell;
@@ -14,7 +14,7 @@ use rackweave_workload::tpch::Q1Partial;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What an item of rows begins with, as `Partitioner::rows` reads it.
+/// The magic at the start of an item of rows, as `Partitioner::rows` reads it.
 const ITEM_MAGIC: [u8; 4] = *b"RWit";
 
 /// A ring and the rows that are to go into it.
@@ -26,20 +26,19 @@ struct Share {
 
 /// A core of a storage node: copies rows from its memory into the rings of one producer.
 ///
-/// Rings are served in turn, and one that is full is passed over. With one ring per consumer and as
-/// many rows for each this is static partitioning; with a single ring whoever takes from it
-/// decides.
+/// Rings are served in turn, and a full one is skipped. With one ring per consumer and as many rows
+/// for each this is static partitioning; with a single ring the consumers' demand decides.
 pub struct ScanFeeder {
     rows: Rc<[u8]>,
     shares: Vec<Share>,
     next: usize,
-    /// The ring that has an item written and not announced.
+    /// The ring with an item that is written and not announced.
     written: Option<usize>,
     problem: Problem,
 }
 
 impl ScanFeeder {
-    /// Feeds `range` of `rows` into `producers`, each as many rows as the others.
+    /// Feeds `range` of `rows` into `producers`, with equal numbers of rows.
     pub fn new(
         rows: &Rc<[u8]>,
         range: Range<usize>,
@@ -61,7 +60,7 @@ impl ScanFeeder {
         }
     }
 
-    /// Writes an item into the next ring with rows left and room; its bytes, or nothing.
+    /// Writes an item into the next ring with rows left and a free slot. Returns its bytes, if any.
     fn write(&mut self) -> Result<Option<usize>, PushError> {
         for _ in 0..self.shares.len() {
             let at = self.next;
@@ -103,7 +102,7 @@ impl Actor for ScanFeeder {
         }
         match self.write() {
             Ok(Some(bytes)) => {
-                // Each byte comes from memory once and goes there once.
+                // Each byte is read from memory once and written to memory once.
                 Step::Compute(stream_time(context.cpu(), 2 * bytes as u64))
             }
             Ok(None) if self.shares.iter().all(|share| share.finished) => Step::Done,
@@ -123,16 +122,16 @@ pub fn part(range: &Range<usize>, at: usize, count: usize) -> Range<usize> {
     cut(at)..cut(at + 1)
 }
 
-/// What a processing unit has done so far.
+/// The results of a processing unit so far.
 #[derive(Default)]
 pub struct UnitReport {
     /// The unit's name.
     pub name: String,
     /// When each batch was done, and the bytes of its rows.
     pub batches: Vec<(Instant, u64)>,
-    /// Its part of the query.
+    /// Its part of the query's result.
     pub partial: Q1Partial,
-    /// When it saw that no more would come.
+    /// When it saw that no more items would come.
     pub ended: Option<Instant>,
 }
 
@@ -165,13 +164,13 @@ impl UnitReport {
     }
 }
 
-/// A processing unit: takes items from its ring as fast as its model says and aggregates them.
+/// A processing unit: takes items from its ring at its model's rate and aggregates them.
 pub struct QueryTaker {
     consumer: Consumer,
     unit: UnitModel,
-    /// Items taken at a time, so that their slots are free again before the ring is empty.
+    /// Maximum number of items taken at once, so that slots are free before the ring is empty.
     items_max: u32,
-    /// Items and bytes of rows whose time passes.
+    /// Items and bytes of rows whose time is passing.
     taken: (u32, u64),
     waited: bool,
     report: Rc<RefCell<UnitReport>>,
@@ -243,7 +242,7 @@ impl Actor for QueryTaker {
         match self.take() {
             Ok(Taken::Items(bytes)) => {
                 if core::mem::take(&mut self.waited) {
-                    // The world lets a node's core see a word as soon as a CPU would.
+                    // The simulator lets a node's core see a word as soon as a CPU would.
                     let seen = context.cpu().spin_latency.as_nanos();
                     let late = self.unit.spin_latency.as_nanos().saturating_sub(seen);
                     context.charge(Category::Communication, Duration::from_nanos(late));

@@ -1,4 +1,4 @@
-//! Q1 on processing units: right answers, and units that are told apart.
+//! Q1 on processing units: right answers, and differences between units.
 
 use super::*;
 use crate::experiment::ExperimentError;
@@ -87,7 +87,7 @@ fn a_wrong_answer_is_noticed() {
 
 #[test]
 fn a_unit_may_come_while_the_flow_runs() {
-    // Both rings are there from the start; until the second unit comes its ring just fills.
+    // Both rings exist from the start; until the second unit joins its ring only fills.
     let table = Table::new(0.02).unwrap();
     let late = Instant::ZERO + Duration::from_micros(400);
     let mut rack = Rack::new(&table, 1, 2, 5).unwrap();

@@ -1,4 +1,4 @@
-//! Flows with weights between two nodes, and what arrived of each over time.
+//! Flows with weights between two nodes, and the bytes that arrived of each over time.
 
 use super::super::drive::{Until, drive};
 use super::super::one_to_one::{self, ENDS, Sink, Source};
@@ -6,7 +6,7 @@ use super::super::tally::{Span, Tally};
 use super::super::{Result, Run};
 use rackweave_base::{Duration, Instant};
 
-/// Bytes of one transfer at most.
+/// Maximum bytes of one transfer.
 pub(super) const BATCH_BYTES: u32 = 64 << 10;
 
 /// Bytes of an item.
@@ -15,7 +15,7 @@ const ITEM_SIZE: u32 = 4 << 10;
 /// Batches that a ring holds.
 const RING_BATCHES: u32 = 16;
 
-/// A time with fixed weights.
+/// A period with fixed weights.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Phase {
     /// The weight of each flow, if it has one.
@@ -23,16 +23,16 @@ pub(super) struct Phase {
     pub(super) length: Duration,
 }
 
-/// What arrived.
+/// The arrivals of a run.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) phases: Vec<Phase>,
-    /// Of each flow, by time: all bytes that had arrived.
+    /// For each flow, by time: all bytes that had arrived.
     pub(super) arrived: [Vec<(Instant, u64)>; 3],
 }
 
-/// Runs three flows through some phases. `demands` are the bytes per second that each flow's
-/// producer has to send, unless it is as many as go.
+/// Runs three flows through several phases. `demands` are the bytes per second that each flow's
+/// producer sends; none: the maximum rate.
 pub(super) fn play(
     run: &mut Run<'_>,
     phases: Vec<Phase>,
@@ -89,8 +89,8 @@ impl History {
         (start, start + self.phases[phase].length)
     }
 
-    /// Bytes of a flow that had arrived at a time. Between two arrivals they come evenly: a batch
-    /// is on its way all the time, though it is shown at once.
+    /// Bytes of a flow that had arrived at a time. Between two arrivals they are interpolated: a
+    /// batch is in flight all the time, though it is announced at once.
     fn bytes(&self, flow: usize, at: Instant) -> f64 {
         let arrived = &self.arrived[flow];
         let next = arrived.partition_point(|&(then, _)| then <= at);
@@ -123,8 +123,7 @@ impl History {
         rates
     }
 
-    /// How far the share of the flow that is furthest off is from what it is due, in parts of what
-    /// it is due.
+    /// The largest relative deviation of a flow's share from the share that it is entitled to.
     pub(super) fn deviation(&self, phase: usize, from: Instant, to: Instant) -> f64 {
         let weights = self.phases[phase]
             .weights
@@ -135,8 +134,8 @@ impl History {
         off(0).max(off(1)).max(off(2))
     }
 
-    /// How long after the beginning of a phase the first window begins that deviates no more than
-    /// `kept`. Later ones may: a window of few batches counts one more or less.
+    /// Time from the beginning of a phase to the first window that deviates by at most `kept`.
+    /// Later windows may deviate more: a window of few batches counts one more or less.
     pub(super) fn reached(&self, phase: usize, window: Duration, kept: f64) -> Option<Duration> {
         let (start, end) = self.span(phase);
         let step = Duration::from_nanos((window.as_nanos() / 20).max(1));

@@ -1,4 +1,4 @@
-//! Weights: shares follow them, what a flow leaves goes to the others, and how shares are taken.
+//! Weights: shares follow them, unused shares go to other flows, and how shares are measured.
 
 use super::flows::{History, play};
 use super::*;

@@ -1,10 +1,10 @@
-//! The models' constants with their sources, and what the configuration hash is taken over.
+//! The models' constants with their sources, and the input of the configuration hash.
 
 use super::html::Page;
 use super::{Report, configuration};
 use rackweave_sim::devices::{self, Constant, SOURCES, Testbed, Trust};
 
-/// Writes the constants of the testbeds that were used, and the configuration.
+/// Writes the constants of the testbeds in use, and the configuration.
 pub fn write(report: &Report<'_>, page: &mut Page) {
     let testbeds = report.testbeds();
     page.open_with("section", " id=\"constants\"");
@@ -90,7 +90,7 @@ fn row(constant: &Constant, page: &mut Page) {
     page.close("tr");
 }
 
-/// A long whole number with a space between each three digits.
+/// A long whole number with a space after every three digits.
 fn grouped(value: &str) -> String {
     if value.len() < 5 || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return value.to_owned();

@@ -1,4 +1,4 @@
-//! A paper: its figures, and what of it is not repeated.
+//! A chapter of the report: a paper's figures, and those that are not repeated.
 
 use super::super::Figure;
 use super::html::Page;
@@ -60,7 +60,7 @@ fn heading(experiment: &Experiment, title: &str, page: &mut Page) {
     page.close("h3");
 }
 
-/// The text with its first letter as a capital.
+/// The text with its first letter capitalized.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
@@ -103,7 +103,7 @@ fn notes(figure: &Figure, page: &mut Page) {
     page.close("ul");
 }
 
-/// How to run it again.
+/// How to run the experiment again.
 fn again(report: &Report<'_>, experiment: &Experiment, seconds: f64, page: &mut Page) {
     let scale = match report.scale {
         Scale::Full => String::new(),

@@ -1,8 +1,8 @@
-//! Tags that end, and text that stays text.
+//! Writes HTML: all tags are closed, text is escaped.
 
 use super::super::svg::escaped;
 
-/// A page that is written from top to bottom.
+/// A page, written from top to bottom.
 #[derive(Default)]
 pub struct Page {
     html: String,
@@ -10,26 +10,26 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page.
+    /// Returns the page.
     ///
     /// # Panics
-    /// If an element was opened and never closed.
+    /// If an element is still open.
     pub fn finish(self) -> String {
         assert!(self.open.is_empty(), "{:?} never end", self.open);
         self.html
     }
 
-    /// Markup as it is.
+    /// Appends markup unchanged.
     pub fn raw(&mut self, markup: &str) {
         self.html.push_str(markup);
     }
 
-    /// Text, made harmless.
+    /// Appends text, escaped.
     pub fn text(&mut self, text: &str) {
         self.html.push_str(&escaped(text));
     }
 
-    /// Begins an element; `class` may be empty.
+    /// Opens an element; `class` may be empty.
     pub fn open(&mut self, tag: &'static str, class: &str) {
         let attributes = match class {
             "" => String::new(),
@@ -38,22 +38,22 @@ impl Page {
         self.open_with(tag, &attributes);
     }
 
-    /// Begins an element with attributes, a space before each.
+    /// Opens an element with attributes, each preceded by a space.
     pub fn open_with(&mut self, tag: &'static str, attributes: &str) {
         self.html.push_str(&format!("<{tag}{attributes}>"));
         self.open.push(tag);
     }
 
-    /// Ends the element that was begun last.
+    /// Closes the element that was opened last.
     ///
     /// # Panics
-    /// If that is another one.
+    /// If that element has another tag.
     pub fn close(&mut self, tag: &'static str) {
         assert_eq!(self.open.pop(), Some(tag), "it was opened last");
         self.html.push_str(&format!("</{tag}>\n"));
     }
 
-    /// An element with text in it.
+    /// An element that contains text.
     pub fn element(&mut self, tag: &'static str, class: &str, text: &str) {
         self.open(tag, class);
         self.text(text);
@@ -69,7 +69,7 @@ impl Page {
         self.element("p", "", text);
     }
 
-    /// An element whose text begins with some words in bold.
+    /// An element whose text begins with words in bold.
     pub fn told(&mut self, tag: &'static str, class: &str, bold: &str, text: &str) {
         self.open(tag, class);
         self.element("strong", "", bold);
@@ -77,7 +77,7 @@ impl Page {
         self.close(tag);
     }
 
-    /// A list whose items begin with some words in bold.
+    /// A list whose items begin with words in bold.
     pub fn list(&mut self, class: &str, items: impl IntoIterator<Item = (String, String)>) {
         self.open("ul", class);
         for (bold, text) in items {
@@ -95,7 +95,7 @@ impl Page {
         self.html.push_str("</a>");
     }
 
-    /// Begins a table that scrolls if it is too wide, with these heads: a class, and a text.
+    /// Opens a table with these heads (class and text); a table that is too wide scrolls.
     pub fn table(&mut self, class: &str, heads: &[(&str, &str)]) {
         self.open("div", "scroll");
         self.open("table", class);
@@ -109,7 +109,7 @@ impl Page {
         self.open("tbody", "");
     }
 
-    /// Ends it.
+    /// Closes the table.
     pub fn table_end(&mut self) {
         self.close("tbody");
         self.close("table");

@@ -1,8 +1,8 @@
-//! One page with everything: what the papers say beside what was measured, the charts, and the
-//! numbers that the models believe. It loads nothing, so that it can be passed on as one file.
+//! One page with everything: the papers' claims beside the measurements, the charts, and the
+//! constants of the models. The page loads no other resource, so it can be passed on as one file.
 //!
 //! `summary` sorts the claims by how far off they are, `chapter` has a paper's figures, `appendix`
-//! the constants and what the configuration hash is taken over, `html` writes tags that end.
+//! the constants and the input of the configuration hash, `html` writes well-formed tags.
 
 mod appendix;
 mod chapter;
@@ -17,10 +17,10 @@ use crate::experiment::{Experiment, Scale};
 use html::Page;
 use rackweave_sim::devices::{self, Testbed};
 
-/// How it looks: light and dark, on paper and on a narrow screen.
+/// The page's style: light and dark, for paper and for narrow screens.
 const STYLE: &str = include_str!("style.css");
 
-/// A run of experiments as the report tells of it.
+/// A run of experiments, as shown in the report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// Version of the program.
@@ -33,38 +33,38 @@ pub struct Report<'a> {
     pub hash: &'a str,
     /// Whether the run has ended.
     pub state: State,
-    /// Experiments that ran at a time.
+    /// Experiments that ran concurrently.
     pub jobs: usize,
     /// Real time of the run so far.
     pub elapsed_s: f64,
-    /// What was asked for, in the papers' order.
+    /// The requested experiments, in the papers' order.
     pub entries: Vec<Entry<'a>>,
 }
 
 /// Whether a run has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It goes on, or was killed: more figures may come.
+    /// It is still running, or was killed: more figures may come.
     Running,
     /// The user stopped it.
     Interrupted,
-    /// It has.
+    /// It has ended.
     Ended,
 }
 
-/// An experiment and what came of it.
+/// An experiment and its outcome.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// Which.
+    /// The experiment.
     pub experiment: &'static Experiment,
-    /// What came of it so far.
+    /// Its outcome so far.
     pub outcome: Outcome<'a>,
 }
 
-/// What came of an experiment.
+/// The outcome of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
-    /// A figure, after so many seconds of real time.
+    /// A figure, and the seconds of real time that it took.
     Made(&'a Figure, f64),
     /// An error.
     Failed(&'a str),
@@ -72,8 +72,8 @@ pub enum Outcome<'a> {
     Missing,
 }
 
-/// What a run's result depends on, as text: version, scale, seed, then a line for each constant of
-/// `rackweave_sim::devices`. The configuration hash is FNV-1a (64 bits) of its bytes.
+/// Everything that a run's result depends on, as text: version, scale, seed, then a line for each
+/// constant of `rackweave_sim::devices`. The configuration hash is FNV-1a (64 bits) of its bytes.
 pub fn configuration(version: &str, scale: Scale, seed: u64) -> String {
     format!(
         "version = {version}\nscale = {}\nseed = {seed}\n{}",
@@ -105,7 +105,7 @@ impl<'a> Report<'a> {
         page.finish()
     }
 
-    /// Figures that were made.
+    /// The figures that exist.
     fn made(&self) -> impl Iterator<Item = (&'static Experiment, &'a Figure, f64)> {
         self.entries.iter().filter_map(|entry| match entry.outcome {
             Outcome::Made(figure, seconds) => Some((entry.experiment, figure, seconds)),
@@ -113,7 +113,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Papers of what was asked for.
+    /// The papers of the requested experiments.
     fn papers(&self) -> impl Iterator<Item = &'static Paper> {
         PAPERS.iter().filter(|paper| {
             let of_paper = |entry: &Entry<'_>| entry.experiment.paper().name == paper.name;
@@ -121,7 +121,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Testbeds of what was asked for, each once.
+    /// The testbeds of the requested experiments, each once.
     fn testbeds(&self) -> Vec<Testbed> {
         let mut testbeds: Vec<Testbed> = Vec::new();
         for entry in &self.entries {
@@ -170,7 +170,7 @@ impl<'a> Report<'a> {
         self.warnings(page);
     }
 
-    /// What went wrong or is missing, above everything else.
+    /// Writes what failed or is missing, above everything else.
     fn warnings(&self, page: &mut Page) {
         let missing = self.entries.iter().filter_map(|entry| match entry.outcome {
             Outcome::Missing => Some(entry.experiment.name),
@@ -205,7 +205,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Seconds as a reader says them.
+/// Seconds in readable form.
 fn duration(seconds: f64) -> String {
     if seconds < 100.0 {
         return format!("{seconds:.1} s");

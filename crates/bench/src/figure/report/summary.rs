@@ -1,17 +1,17 @@
-//! All claims, those that are farthest off first.
+//! All claims, those farthest off first.
 
 use super::super::{Claim, claims, short};
 use super::html::Page;
 use super::{Outcome, Report};
 
-/// A ratio that fills half of its bar.
+/// A ratio that fills half of the bar.
 const BAR_MOST: f64 = 4.0;
 
-/// A claim and the figure that it belongs to.
+/// The name of a figure, and a claim of it.
 type Row<'a> = (&'a str, &'a Claim);
 
-/// How far off a claim is: the distance of its ratio from one, in powers of e; none if it has no
-/// ratio. One whose sign is wrong, or which is zero, is infinitely far off.
+/// How far off a claim is: the absolute logarithm (base e) of its ratio; none if it has no ratio. A
+/// claim whose ratio is zero or has the wrong sign is infinitely far off.
 pub fn distance(claim: &Claim) -> Option<f64> {
     let ratio = claim.ratio();
     match ratio.is_finite() {
@@ -21,8 +21,8 @@ pub fn distance(claim: &Claim) -> Option<f64> {
     }
 }
 
-/// The claims of all figures, the farthest off first, those without a ratio last; otherwise in
-/// their order.
+/// The claims of all figures, the farthest off first, those without a ratio last; ties keep their
+/// order.
 pub fn sorted<'a>(report: &Report<'a>) -> Vec<Row<'a>> {
     let figures = report.made().map(|(_, figure, _)| figure);
     let rows = figures.flat_map(|figure| {
@@ -35,7 +35,7 @@ pub fn sorted<'a>(report: &Report<'a>) -> Vec<Row<'a>> {
     rows
 }
 
-/// Writes the table and what it comes to.
+/// Writes the table and its summary.
 pub fn write(report: &Report<'_>, page: &mut Page) {
     page.open_with("section", " id=\"summary\"");
     page.element("h2", "", "How far we are from the papers");
@@ -94,7 +94,7 @@ pub fn cells(claim: &Claim, page: &mut Page) {
     );
 }
 
-/// A word for how far off a claim is.
+/// A word that grades how far off a claim is.
 fn grade(claim: &Claim) -> &'static str {
     match distance(claim) {
         None => "none",
@@ -124,7 +124,7 @@ fn counts(rows: &[Row<'_>], page: &mut Page) {
     page.list("counts", items);
 }
 
-/// A bar from the middle to where the ratio is.
+/// A bar from the middle to the position of the ratio.
 fn bar(claim: &Claim, page: &mut Page) {
     let ratio = claim.ratio();
     if !ratio.is_finite() || ratio <= 0.0 {

@@ -1,4 +1,4 @@
-//! The page is well formed, holds everything, loads nothing, and is sorted.
+//! The page is well formed, complete, sorted, and loads nothing.
 
 use super::super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use super::*;
@@ -56,7 +56,7 @@ fn report<'a>(entries: Vec<Entry<'a>>, state: State) -> Report<'a> {
     }
 }
 
-/// Demands that every element of a page ends, in the right order; returns the tags that it has.
+/// Asserts that every element of a page is closed, in the right order; returns its tags.
 fn tags(html: &str) -> Vec<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut tags = Vec::new();
@@ -113,7 +113,7 @@ fn the_whole_report_holds_every_figure_and_loads_nothing() {
         tags.iter().filter(|tag| tag.starts_with("svg ")).count(),
         ALL.len()
     );
-    // Links lead to what is there; nothing is loaded.
+    // Links have existing targets; nothing is loaded.
     for target in values(&tags, "href") {
         let target = target.strip_prefix('#').expect("a link within the page");
         assert!(ids.contains(&target), "{target} is nowhere");
@@ -125,7 +125,7 @@ fn the_whole_report_holds_every_figure_and_loads_nothing() {
     for (at, _) in html.match_indices("url(") {
         assert!(html[at..].starts_with("url(#"));
     }
-    // Every constant and every paper is told.
+    // The page has every constant and every paper.
     for constant in rackweave_sim::devices::all() {
         assert!(html.contains(&format!("<code>{}</code>", constant.name)));
     }
@@ -220,7 +220,7 @@ fn a_small_report() {
     let made = figure("communication-4a", vec![claim("it is fast", 12.0, 10.5)]);
     let entries = vec![entry("communication-4a", Outcome::Made(&made, 1.5))];
     let html = report(entries, State::Ended).to_html();
-    // The style and the appendix are what they are; the rest is the page.
+    // The style and the appendix are fixed; the rest is the page.
     let from = html.find("<body>").expect("a body");
     let to = html
         .find("<section id=\"constants\">")

@@ -1,55 +1,55 @@
-//! SVG in pixels: lines, areas, bars, markers and text, and how curves are told apart.
+//! SVG in pixels: lines, areas, bars, markers and text, and how curves are distinguished.
 //!
-//! What carries no data has a class of its own (`sheet`, `grid`, `ink`, `halo`) beside its colour,
-//! so that a page that holds the picture can give it other colours in the dark.
+//! Elements that carry no data have their own class (`sheet`, `grid`, `ink`, `halo`) beside their
+//! colour, so that an enclosing page can recolour them in dark mode.
 
 use std::fmt::Write as _;
 
-/// Okabe and Ito's palette without its yellow, which is hard to see on white, and a grey: it can be
-/// told apart with every kind of colour vision.
+/// Okabe and Ito's palette without its yellow, which is hard to see on white, and a grey. The
+/// colours can be told apart with every kind of colour vision.
 const PALETTE: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#444444",
 ];
 
-/// Lines differ in their dashes, too: where curves lie on each other all of them show, and none
-/// needs its colour.
+/// Lines also differ in their dashes: where curves overlap all of them show, and curves can be told
+/// apart without colour.
 const DASHES: [&str; 4] = ["", "9 4", "3 3", "11 3 2 3"];
 
-/// Bars and areas differ in their hatching.
+/// Number of hatchings; bars and areas differ in their hatching.
 const HATCHES: usize = 4;
 
-/// So do markers.
+/// Number of marker shapes; markers differ in their shape.
 const MARKERS: usize = 5;
 
-/// Half widths of markers: the first curves' are larger, so that they show behind others that lie
-/// on them.
+/// Half widths of markers: the first curves' are larger, so that they show behind markers that
+/// cover them.
 const MARKER_SIZES: [i32; 3] = [6, 5, 4];
 
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 
-/// Text and axes.
+/// Colour of text and axes.
 const INK: &str = "#222222";
 
-/// Lines of the grid.
+/// Colour of the grid's lines.
 const GRID: &str = "#DDDDDD";
 
-/// A place on the sheet.
+/// A position on the sheet.
 pub type Point = (i32, i32);
 
-/// Where a text is in respect of its point.
+/// Position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// It begins there, and its middle is at that height.
+    /// To the right of the point, vertically centred.
     Right,
-    /// It ends there, and its middle is at that height.
+    /// To the left of the point, vertically centred.
     Left,
-    /// It is centred there and hangs below.
+    /// Below the point, horizontally centred.
     Below,
-    /// It is centred there and reads upwards.
+    /// Centred on the point and read upwards.
     Upwards,
 }
 
-/// How a text looks.
+/// The style of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
     /// A value at a bar or at a line.
@@ -58,7 +58,7 @@ pub enum Text {
     Plain,
     /// A panel's or axis's name.
     Label,
-    /// The figure's.
+    /// The figure's title.
     Title,
 }
 
@@ -73,10 +73,10 @@ pub enum Rule {
     Paper,
 }
 
-/// What is drawn on.
+/// The drawing surface.
 pub struct Canvas {
     svg: String,
-    /// Begins the names of what the picture defines, so that several may stand in one page.
+    /// Prefix of the ids that the picture defines, so that one page can hold several pictures.
     name: String,
 }
 
@@ -85,7 +85,7 @@ impl Canvas {
     pub fn new(name: &str, title: &str, (width, height): Point) -> Self {
         let name = escaped(name);
         let mut svg = String::new();
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -114,7 +114,7 @@ impl Canvas {
         Self { svg, name }
     }
 
-    /// The picture.
+    /// Returns the picture.
     pub fn finish(mut self) -> String {
         self.svg.push_str("</svg>\n");
         self.svg
@@ -162,7 +162,7 @@ impl Canvas {
         }
     }
 
-    /// A bar of the `index`-th curve between two corners; `tip` tells what it stands for.
+    /// A bar of the `index`-th curve between two corners; `tip` is its tooltip.
     pub fn bar(&mut self, [(left, top), (right, bottom)]: [Point; 2], index: usize, tip: &str) {
         let place = format!(
             "x=\"{left}\" y=\"{}\" width=\"{}\" height=\"{}\"",
@@ -184,7 +184,7 @@ impl Canvas {
         }
     }
 
-    /// The marker of the `index`-th curve; `tip` tells what it stands for.
+    /// A marker of the `index`-th curve; `tip` is its tooltip.
     pub fn marker(&mut self, (x, y): Point, index: usize, tip: &str) {
         let r = MARKER_SIZES[index.min(MARKER_SIZES.len() - 1)];
         let (colour, tip) = (colour(index), tip_of(tip));
@@ -250,7 +250,7 @@ impl Canvas {
         };
         let (class, weight) = match look {
             Text::Title => ("ink", " font-weight=\"bold\""),
-            // On a line or a bar: what is behind it is pushed back.
+            // The text is on a line or a bar: a halo separates it from its background.
             Text::Small => (
                 "ink halo",
                 " stroke=\"#FFFFFF\" stroke-width=\"3\" paint-order=\"stroke\"",
@@ -273,7 +273,7 @@ impl Canvas {
     }
 }
 
-/// A text as it may stand in XML, between tags or quotes.
+/// Escapes a text for XML, between tags or quotes.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -282,7 +282,7 @@ pub fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no place for these.
+            // XML does not allow these characters.
             letter if letter.is_control() && !letter.is_whitespace() => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
@@ -290,7 +290,7 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// How wide a text comes out, about.
+/// The approximate width of a text.
 pub fn text_width(text: &str, look: Text) -> i32 {
     (text.chars().count() as f64 * f64::from(text_size(look)) * 0.6) as i32
 }

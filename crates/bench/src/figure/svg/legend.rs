@@ -1,10 +1,10 @@
-//! The legend above the panels: it covers nothing.
+//! The legend above the panels, where it covers nothing.
 
 use super::super::{Drawing, Figure, short};
 use super::MARGIN;
 use super::canvas::{Canvas, Place, Rule, Text, text_width};
 
-/// Where it begins, below the title.
+/// Its upper edge, below the title.
 pub const TOP: i32 = 42;
 
 /// Height of a row.
@@ -16,14 +16,14 @@ const SPACE: i32 = 22;
 /// What an entry stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The curve of this number.
+    /// The curve with this number.
     Curve(usize),
     /// Levels and points of the paper.
     PaperLevel,
     PaperPoint,
 }
 
-/// What it stands for, and its text.
+/// The kind of the entry, and its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry(Kind, String);
 
@@ -52,7 +52,7 @@ impl Figure {
         entries
     }
 
-    /// As many rows as it takes.
+    /// The entries, in as many rows as they need.
     fn legend_rows(&self, width: i32) -> Vec<Vec<Entry>> {
         let mut rows: Vec<Vec<Entry>> = Vec::new();
         let mut used = width;

@@ -1,14 +1,14 @@
-//! What stands for the values: lines with markers, bars side by side, stacked areas; and the
+//! The marks that represent values: lines with markers, bars side by side, stacked areas; and the
 //! paper's values.
 
 use super::super::{Drawing, Figure, PaperMark, Series, number, short};
 use super::Panel;
 use super::canvas::{Canvas, Place, Point, Rule, Text, text_width};
 
-/// Width of a bar at most.
+/// Maximum width of a bar.
 const BAR_MAX: f64 = 90.0;
 
-/// A bar of a group, and where it stands across.
+/// A bar of a group, and its horizontal position.
 struct GroupBar<'a> {
     series: &'a Series,
     y: f64,
@@ -16,7 +16,7 @@ struct GroupBar<'a> {
     right: f64,
 }
 
-/// Curves with more points than this have a marker at some of them only.
+/// Curves with more points than this have markers at only some of them.
 const MARKERS_MAX: usize = 30;
 
 impl Figure {
@@ -29,7 +29,7 @@ impl Figure {
         }
     }
 
-    /// Draws what the paper says of one panel: a line for a level, a ring for a point.
+    /// Draws the paper's values of one panel: a line for a level, a ring for a point.
     pub(super) fn paper_marks(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let marks = self.paper.iter();
         for mark in marks.filter(|mark| mark.panel.is_empty() || mark.panel == name) {
@@ -66,7 +66,7 @@ impl Figure {
         Some(((left + right) / 2.0).round() as i32)
     }
 
-    /// The bars of a group: what has no value there takes no room.
+    /// The bars of a group; a curve without a value there takes no space.
     fn group<'a>(&'a self, panel: &Panel, name: &str, group_at: usize) -> Vec<GroupBar<'a>> {
         let width = f64::from(panel.right - panel.left) / panel.xs.len().max(1) as f64;
         let x = panel.xs[group_at];
@@ -77,7 +77,7 @@ impl Figure {
                 Some((series, point.1))
             })
             .collect();
-        // A fifth of each group is air; bars are never so wide that they look like areas.
+        // A fifth of each group is empty; bars are never so wide that they look like areas.
         let bar = (0.8 * width / there.len().max(1) as f64).min(BAR_MAX);
         let middle = f64::from(panel.left) + width * (group_at as f64 + 0.5);
         let first = middle - bar * there.len() as f64 / 2.0;
@@ -94,7 +94,7 @@ impl Figure {
         placed.collect()
     }
 
-    /// What is shown when somebody points at a value.
+    /// The tooltip of a value.
     fn tip(&self, series: &Series, x: &str, y: f64) -> String {
         let (unit, name) = (&self.y.unit, series.panel().1);
         format!("{name}, {}: {x}: {} {unit}", self.x.title(), number(y))
@@ -154,8 +154,9 @@ impl Figure {
         }
     }
 
-    /// Each curve of a panel with its upper edge at every x, the curves before it below it. A curve
-    /// without a point at some x has the height of the point before, and none before its first.
+    /// Each curve of a panel with its upper edge at every x, stacked on the preceding curves. A
+    /// curve without a point at some x has the height of its preceding point, and none before its
+    /// first.
     pub(super) fn stacks(&self, name: &str) -> Vec<(&Series, Vec<f64>)> {
         let xs = self.xs_of(name);
         let mut heights = vec![0.0; xs.len()];

@@ -1,7 +1,7 @@
-//! A figure as a picture: title, legend, one or more panels with axes, curves, and what the paper
-//! says where it says it.
+//! A figure as a picture: title, legend, one or more panels with axes and curves, and the paper's
+//! values at their positions.
 //!
-//! The layout is our own, in pixels: panels with one legend, ticks in binary prefixes.
+//! The layout is our own, in pixels: panels share one legend, ticks have binary prefixes.
 
 mod canvas;
 mod legend;
@@ -17,28 +17,28 @@ use scale::Scale;
 /// Width of the sheet.
 const WIDTH: i32 = 900;
 
-/// Height of a row of panels, what stands around it included: of one row, and of each of several.
+/// Height of a row of panels with its surroundings: of a single row, and of each of several.
 const ROW: [i32; 2] = [440, 320];
 
-/// Left and right of everything.
+/// Margin on the left and right of the sheet.
 const MARGIN: i32 = 16;
 
-/// Between two panels, and between a panel that has labels of its own and the one before.
+/// Gap between two panels, and before a panel with its own labels.
 const GAP: i32 = 24;
 
-/// Below a panel: ticks' labels, and the name of the axis.
+/// Height below a panel: tick labels and the axis name.
 const BELOW: i32 = 60;
 
-/// Panels side by side at most; four are two rows of two.
+/// Maximum number of panels side by side; four are two rows of two.
 const COLUMNS: usize = 3;
 
-/// A panel's place on the sheet, and its scales.
+/// A panel's position on the sheet, and its scales.
 struct Panel {
     left: i32,
     right: i32,
     top: i32,
     bottom: i32,
-    /// Between the panel's edge and the first tick, so that markers are whole.
+    /// Distance between the panel's edge and the first tick, so that markers are not clipped.
     inset: i32,
     /// Its values on the horizontal axis, ascending.
     xs: Vec<f64>,
@@ -68,7 +68,7 @@ impl Figure {
         let labels = scales.iter().flat_map(|scale| &scale.ticks);
         let widths = labels.map(|(_, label)| text_width(label, Text::Plain));
         let label_width = widths.max().unwrap_or(0) + 10;
-        // The axis' name, unless each panel's name says what its axis shows.
+        // The axis name, unless each panel's name says what its axis shows.
         let axis_name = if self.y_per_panel { 0 } else { 22 };
         let gap = if self.y_per_panel {
             GAP + label_width
@@ -111,14 +111,14 @@ impl Figure {
         canvas.finish()
     }
 
-    /// The panels' names, in order; one without name if no curve names any.
+    /// The panels' names, in order; one empty name if no curve names a panel.
     fn panels(&self) -> Vec<&str> {
         let names = self.series.iter().map(|series| series.panel().0);
         let names = each_once(names);
         if names.is_empty() { vec![""] } else { names }
     }
 
-    /// The curves' names, each once: the same name has the same colour in every panel.
+    /// The curves' names, without duplicates: the same name has the same colour in every panel.
     fn names(&self) -> Vec<&str> {
         each_once(self.series.iter().map(|series| series.panel().1))
     }
@@ -135,7 +135,7 @@ impl Figure {
         all.filter(move |series| series.panel().0 == name)
     }
 
-    /// Every x of a panel, ascending, each once.
+    /// The x values of a panel, ascending, without duplicates.
     fn xs_of(&self, name: &str) -> Vec<f64> {
         let points = self.of_panel(name).flat_map(|series| &series.points);
         let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
@@ -186,7 +186,7 @@ impl Figure {
         Scale::across(&self.x, self.xs_of(name).into_iter())
     }
 
-    /// The vertical scale of a panel: the same for all panels, or its own.
+    /// The vertical scale of a panel: shared by all panels, or its own.
     fn y_scale(&self, panels: &[&str], name: &str) -> Scale {
         let own = [name];
         let shown = if self.y_per_panel { &own[..] } else { panels };
@@ -225,7 +225,7 @@ fn x_ticks(canvas: &mut Canvas, panel: &Panel) {
     }
 }
 
-/// A name in lines that fit `width`, broken between words.
+/// Breaks a name between words into lines that fit `width`.
 fn broken(name: &str, width: i32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split(' ') {

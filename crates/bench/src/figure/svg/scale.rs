@@ -1,8 +1,8 @@
-//! Axes: from values to the unit interval, and where the ticks are.
+//! Axes: map values to the unit interval, and place the ticks.
 
 use super::super::{Axis, number};
 
-/// Ticks with a label on one axis, about.
+/// Approximate number of labelled ticks on an axis.
 const TICKS: f64 = 6.0;
 
 /// An axis with its range.
@@ -17,8 +17,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A horizontal scale for `values`: from the least to the largest. A logarithmic one leaves out
-    /// what is not above zero.
+    /// A horizontal scale for `values`: from the smallest to the largest. A logarithmic scale
+    /// ignores values that are not positive.
     pub fn across(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         Self::new(axis, values, false)
     }
@@ -39,14 +39,14 @@ impl Scale {
                 true => (1.0, base),
                 false => (low, high),
             };
-            // A range of one value is widened: it has no width to divide by.
+            // A range of one value is widened, because its width would be zero.
             let high = if high > low { high } else { low * base };
             Self::logarithmic(axis, (low, high), base, upwards)
         } else {
             let (low, high) = match (values.is_empty(), upwards) {
                 (true, _) => (0.0, 1.0),
                 (_, true) => (low.min(0.0), high.max(0.0)),
-                // What begins near zero begins there.
+                // A range that begins near zero begins at zero.
                 (_, false) if low > 0.0 && low < (high - low) / TICKS => (0.0, high),
                 (_, false) => (low, high),
             };
@@ -73,7 +73,7 @@ impl Scale {
     }
 
     fn logarithmic(axis: &Axis, (low, high): (f64, f64), base: f64, upwards: bool) -> Self {
-        // Powers of the base; where there are few of them, also what lies between.
+        // Powers of the base; if there are few of them, also values between them.
         let power = |value: f64| value.ln() / base.ln();
         let powers = power(high) - power(low);
         let between: &[f64] = match base == 10.0 && powers < 2.0 {
@@ -95,7 +95,7 @@ impl Scale {
         let ticks = all.into_iter();
         let within = ticks.filter(|tick| *tick >= low * 0.999 && *tick <= high * 1.001);
         let within: Vec<f64> = within.collect();
-        // A label at every power, every second, every fourth, ...
+        // A label at every power, or every second, fourth, ...
         let mut every = 1;
         while within.len() as f64 / f64::from(every) > TICKS + 4.0 {
             every *= 2;
@@ -111,7 +111,7 @@ impl Scale {
         }
     }
 
-    /// Where a value lies, from 0 to 1; nothing if it has no place on the axis.
+    /// The position of a value, from 0 to 1; none if the axis cannot show it.
     pub fn place(&self, value: f64) -> Option<f64> {
         let map = |value: f64| {
             if self.base.is_some() {
@@ -135,7 +135,7 @@ fn base_of(axis: &Axis, values: &[f64]) -> f64 {
     }
 }
 
-/// The least of 1, 2, 2.5, 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2, 2.5, 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let power = 10f64.powi(least.log10().floor() as i32);
     let factor = [1.0, 2.0, 2.5, 5.0, 10.0];

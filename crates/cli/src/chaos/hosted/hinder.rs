@@ -1,9 +1,9 @@
-//! A node that is stopped, or slow at every question, while another is killed and started again.
+//! A node that is stopped, or slow in every reply, while another node is killed and restarted.
 //!
-//! The controller asks nodes, and one that does not answer, or answers late, must not keep the
-//! others waiting for longer than it takes to find it dead. A rack that was whole before is judged
-//! by that: the other node joins within `dead_after` and a second from the start of its process,
-//! and within as much time again a flow with it is made and closed.
+//! The controller sends requests to nodes, and a node that does not reply, or replies late, must
+//! not delay others for longer than it takes to declare it dead. A rack that was complete before is
+//! judged by that: the other node joins within `dead_after` and a second from the start of its
+//! process, and within as much time again a flow with it is created and closed.
 
 use super::await_whole;
 use super::plan::{Bystander, DEAD_AFTER_MS, Victim};
@@ -18,21 +18,21 @@ use rackweave_rack::hosted::{HostedError, HostedRack};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Milliseconds that a join may take, and a recovery.
+/// Limit in milliseconds on a join, and on a recovery.
 pub const WAIT_MS_LIMIT: u64 = DEAD_AFTER_MS + 1000;
 
-/// How long a slow node goes on between two stops.
+/// How long a slow node runs between two stops.
 const ANSWERS_FOR: Duration = Duration::from_millis(100);
 
-/// Bytes of an item and of a ring of the flow that shows that the rack has recovered.
+/// Bytes of an item and of a ring of the flow that proves that the rack has recovered.
 const ITEM_BYTES: u32 = 64;
 const RING_BYTES: u32 = 4096;
 
-/// Hinders the rack with `victim` until `other` has gone, come back and been of use. A slow victim
-/// is `stopped` for so long at a time, a stalled one throughout.
+/// Hinders the rack with `victim` until `other` has left, rejoined and been used. A slow victim is
+/// `stopped` for this long at a time, a stalled one throughout.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn run(
     victim: Victim,
     other: Bystander,
@@ -41,7 +41,7 @@ pub fn run(
     report: &mut SeedReport,
     globals: &Globals,
 ) -> Result<(), CliError> {
-    // Whoever an earlier fault keeps away is not what is judged here.
+    // Nodes that an earlier fault keeps away are not judged here.
     await_whole(stage, report, globals)?;
     let config = stage.config.clone();
     let (Victim::Node(slow), Bystander { node, absent }) = (victim, other) else {
@@ -54,7 +54,7 @@ pub fn run(
     let started = Instant::now();
     stage.revive(Victim::Node(node))?;
     let pid = stage.node_pids()[node];
-    // The other node and a third one, if there is one.
+    // The other node and a third one, if it exists.
     let third = (0..config.node.len()).find(|&at| at != slow && at != node);
     let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
     let waits = Waits {
@@ -72,7 +72,7 @@ pub fn run(
     Ok(())
 }
 
-/// Stops a node, for good or in turns.
+/// Stops a node, permanently or intermittently.
 struct Hindrance {
     victim: Victim,
     stopped: Option<Duration>,
@@ -91,7 +91,7 @@ impl Hindrance {
         }
     }
 
-    /// Goes on until it is `over`, and looks after the processes.
+    /// Continues until it is `over`, and monitors the processes.
     fn keep_up(&mut self, stage: &mut Stage, over: impl Fn() -> bool) -> Result<(), CliError> {
         while !over() {
             stage.look()?;
@@ -112,15 +112,16 @@ impl Hindrance {
     }
 }
 
-/// Measures how long the rack keeps others waiting.
+/// Measures how long the rack delays others.
 struct Waits<'a> {
     config: &'a RackConfig,
     is_interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Waits<'_> {
-    /// How long a node takes to join with a process that was `started` then, and a flow from the
-    /// first of `ends` to the second after that; and what was too late.
+    /// Measures how long a node takes to join with a process that was `started` then, and how long
+    /// a flow from the first of `ends` to the second takes after that; records violations of the
+    /// limit.
     fn watch(
         &self,
         node: usize,
@@ -154,8 +155,8 @@ impl Waits<'_> {
         (slowest, late)
     }
 
-    /// Tries something until it works. Returns how long after `since` it did, or why not at last;
-    /// nothing after an interruption.
+    /// Retries an operation until it succeeds. Returns how long after `since` it did, or the last
+    /// error; none after an interruption.
     fn measure(
         &self,
         since: Instant,
@@ -174,7 +175,7 @@ impl Waits<'_> {
     }
 }
 
-/// The milliseconds of what was measured, if it came about.
+/// The measured milliseconds, if the operation succeeded.
 fn judge(
     what: &str,
     measured: Option<Result<Duration, String>>,

@@ -1,10 +1,10 @@
-//! Chaos on hosted racks: each seed starts a rack of processes of its own, kills, stops, slows and
-//! restarts them while rounds of a shuffle run, and then demands a round without fault.
+//! Chaos on hosted racks: each seed starts its own rack of processes, kills, stops, slows and
+//! restarts them while rounds of a shuffle run, and then requires a round without fault.
 //!
 //! A round may fail, with an error that says what happened. It must never deliver anything wrong,
-//! nor hang; no process may end by itself, and none, nor a socket, may be left at the end. What the
-//! processes do follows from the seed, but when the system lets them do it does not: a seed repeats
-//! its plan, not every packet.
+//! nor hang; no process may end by itself, and no process or socket may remain at the end. The
+//! actions of the processes follow from the seed, but the system's scheduling does not: a seed
+//! reproduces its plan, not every packet.
 
 mod hinder;
 mod plan;
@@ -33,19 +33,20 @@ pub const NAME: &str = "hosted";
 /// Seeds without `--seeds`.
 const SEEDS: u64 = 5;
 
-/// How often the processes are looked after.
+/// How often the processes are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a rack may take to be whole again.
+/// How long a rack may take to be complete again.
 const WHOLE_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a rack that does not run yet is left alone.
+/// Pause before the next attempt on a rack that is not running yet.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Runs the campaign, one seed after the other: each has more processes than most machines cores.
+/// Runs the campaign, one seed after another: each has more processes than most machines have
+/// cores.
 ///
 /// # Errors
-/// If the arguments make no sense, or the system has no room for a rack.
+/// If the arguments are invalid, or the system has no resources for a rack.
 pub fn run(
     args: &ChaosArgs,
     template: Option<&RackConfig>,
@@ -110,7 +111,7 @@ fn run_seed(
         Err(_) => report.violations.push("the workload panicked".into()),
     }
     if !globals.interrupt.is_set() {
-        // Whoever was absent for too short a time to be missed is found out within this.
+        // A process that was absent too briefly to be declared dead is detected within this time.
         sleep(config.hosted().dead_after(), &mut stage)?;
         await_whole(&mut stage, &mut report, globals)?;
         match round::run(&config, seed, globals) {
@@ -123,7 +124,8 @@ fn run_seed(
         }
     }
     let (mut violations, last_words) = stage.finish()?;
-    // A judge says what it finds on standard error, too, lest it is lost with the switch.
+    // A judge also writes its findings to standard error, so that losing the switch does not lose
+    // them.
     violations.retain(|new| !report.violations.iter().any(|known| new.ends_with(known)));
     report.violations.extend(violations);
     report.last_words = last_words;
@@ -131,7 +133,7 @@ fn run_seed(
     Ok(report)
 }
 
-/// Rounds, one after the other, until it is over; one at least.
+/// Runs rounds, one after another, until `over` is set; at least one.
 fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) -> Vec<RoundEnd> {
     let mut ends = Vec::new();
     while ends.is_empty() || !over.load(Ordering::Relaxed) {
@@ -145,7 +147,7 @@ fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) 
     ends
 }
 
-/// Does what the plan says.
+/// Carries out a fault of the plan.
 fn act(
     faults: &[Fault],
     stage: &mut Stage,
@@ -191,7 +193,7 @@ fn act(
     Ok(())
 }
 
-/// Lets time pass, and looks after the processes meanwhile.
+/// Sleeps, and monitors the processes meanwhile.
 fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
     let deadline = Instant::now() + span;
     loop {
@@ -204,7 +206,7 @@ fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
     }
 }
 
-/// Waits until the rack has every node of today, and says so if that does not come about.
+/// Waits until the current process of every node has joined; reports a violation if it does not.
 fn await_whole(
     stage: &mut Stage,
     report: &mut SeedReport,

@@ -1,4 +1,5 @@
-//! What a seed makes of a hosted rack: its links, and what happens to its processes when.
+//! The plan that a seed makes for a hosted rack: its links, and the faults of its processes over
+//! time.
 
 use rackweave_base::Rng;
 use rackweave_rack::RackConfig;
@@ -6,39 +7,39 @@ use rackweave_rack::config::{HostedSection, LinkKind, SecurityKind};
 use std::fmt;
 use std::time::Duration;
 
-/// Signs of life come more often than by default, so that a seed takes seconds.
+/// Heartbeats are more frequent than by default, so that a seed takes seconds.
 const HEARTBEAT_MS: u64 = 50;
 pub const DEAD_AFTER_MS: u64 = 1000;
 
-/// Faults of a seed at most.
+/// Maximum number of faults of a seed.
 const FAULTS_MAX: u64 = 3;
 
 /// Milliseconds between faults, from the start of the first round.
 const GAP_MS: (u64, u64) = (50, 700);
 
-/// Milliseconds for which a process is stopped: from unnoticed to taken for dead.
+/// Milliseconds for which a process is stopped: from unnoticed to declared dead.
 const STOP_MS: (u64, u64) = (50, 2200);
 
 /// Milliseconds for which a process is absent.
 const ABSENT_MS: (u64, u64) = (0, 400);
 
-/// Probability that a fault of a node is that it hinders others.
+/// Probability that a fault of a node hinders other nodes.
 const HINDERS: f64 = 0.5;
 
-/// Milliseconds for which a slow node is stopped at a time: it answers just before it counts as
+/// Milliseconds for which a slow node is stopped at a time: it replies just before it counts as
 /// dead.
 const SLOW_MS: (u64, u64) = (700, 900);
 
-/// The kinds of links that need no rights.
+/// The kinds of links that need no privileges.
 const LINKS: [LinkKind; 3] = [LinkKind::SharedMemory, LinkKind::Unix, LinkKind::Udp];
 
-/// One rack of so many has keys: they change nothing but the start.
+/// One in this many racks has keys, which only affect the start.
 const TLS_EVERY: u64 = 4;
 
-/// Probability that a packet is lost, on some racks whose links may lose packets.
+/// Packet loss probability, on some of the racks whose links may lose packets.
 const LOSS: f64 = 0.005;
 
-/// Who is attacked.
+/// The target of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victim {
     /// The switch's process.
@@ -47,22 +48,22 @@ pub enum Victim {
     Node(usize),
 }
 
-/// What is done to it.
+/// The kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// SIGKILL, and started again after a while.
+    /// SIGKILL, and a restart after this time.
     Kill(Duration),
-    /// SIGSTOP, and SIGCONT after a while.
+    /// SIGSTOP, and SIGCONT after this time.
     Stop(Duration),
-    /// Told to end, and started again after a while.
+    /// Told to end, and restarted after this time.
     Restart(Duration),
-    /// SIGSTOP, and SIGCONT only when another node has been killed, started again and is of use.
+    /// SIGSTOP, and SIGCONT only after another node has been killed, restarted and used.
     Stall(Bystander),
-    /// The same, but in turns stopped for so long and let go on for a moment.
+    /// As `Stall`, but repeatedly stopped for this long and briefly continued.
     Slow(Bystander, Duration),
 }
 
-/// A node that is well, but is killed and started again while another hinders the rack.
+/// A healthy node that is killed and restarted while another one hinders the rack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bystander {
     pub node: usize,
@@ -73,7 +74,7 @@ pub struct Bystander {
 /// One fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// How long after the end of the one before.
+    /// Time after the end of the preceding fault.
     pub after: Duration,
     pub victim: Victim,
     pub deed: Deed,
@@ -83,13 +84,13 @@ pub struct Fault {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    /// Without folder and addresses, which every run chooses anew.
+    /// The configuration without folder and addresses, which every run chooses anew.
     pub config: RackConfig,
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// The plan of a seed. With a `template`, its links and security stay.
+    /// The plan of a seed. A `template` determines links and security.
     pub fn new(seed: u64, template: Option<&RackConfig>) -> Self {
         let mut rng = Rng::new(seed);
         let mut config = match template {
@@ -113,7 +114,7 @@ impl Plan {
     }
 }
 
-/// The default rack with links of a kind. Kinds take turns, so that few seeds meet all.
+/// The default rack with one kind of link. Kinds alternate, so that a few seeds cover all.
 fn drawn(seed: u64, rng: &mut Rng) -> RackConfig {
     let mut config = RackConfig::default();
     let link = LINKS[(seed % LINKS.len() as u64) as usize];

@@ -1,4 +1,4 @@
-//! What a campaign on hosted racks found.
+//! Results of a campaign on hosted racks.
 
 use super::hinder::WAIT_MS_LIMIT;
 use super::plan::Plan;
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Different errors of rounds that are reported.
+/// Maximum number of different errors of rounds in a report.
 const ERRORS_MAX: usize = 20;
 
-/// Violations of one seed reported in full.
+/// Maximum number of violations of one seed in a report.
 const VIOLATIONS_MAX: usize = 10;
 
-/// The longest that nodes which were well took while another hindered them; nothing if none did.
+/// The longest times of healthy nodes while another node hindered them; none if no node did.
 #[derive(Clone, Copy, Default, Serialize)]
 pub struct Slowest {
-    /// From the start of a process until its node had joined.
+    /// From the start of a process until its node joined.
     pub join_ms_max: Option<u64>,
-    /// From then until a flow with it had been made and closed.
+    /// From then until a flow with it was created and closed.
     pub recovery_ms_max: Option<u64>,
 }
 
@@ -31,10 +31,10 @@ impl Slowest {
     }
 }
 
-/// What happened to a rack, or to all of them, by the names of the report: rounds under fault that
-/// completed verified, and that failed with an error; items taken; how often another switch process
-/// took a flow over; faults, and how many of them befell the switch; nodes that were stopped, and
-/// that were slow, while another joined.
+/// Counts of one rack, or of all of them, by the report's names: rounds under fault that completed
+/// verified, and that failed with an error; items taken; takeovers of flows by another switch
+/// process; faults, and how many of them affected the switch; nodes that were stopped, and that
+/// were slow, while another joined.
 const COUNTS: [&str; 10] = [
     "rounds_verified",
     "rounds_failed",
@@ -54,19 +54,19 @@ fn no_counts() -> Counts {
     COUNTS.map(|name| (name, 0)).into()
 }
 
-/// What one seed did.
+/// The results of one seed.
 pub struct SeedReport {
     pub seed: u64,
     pub plan: String,
     pub link: &'static str,
     counts: Counts,
-    /// How rounds under fault failed.
+    /// Errors of rounds under fault.
     pub failed: Vec<String>,
-    /// How long others took meanwhile.
+    /// The delays of other nodes meanwhile.
     pub slowest: Slowest,
     pub violations: Vec<String>,
     pub last_words: Vec<String>,
-    /// The user ended it: it was not run to its end.
+    /// The user interrupted it: it was not completed.
     pub interrupted: bool,
 }
 
@@ -85,12 +85,12 @@ impl SeedReport {
         }
     }
 
-    /// Counts so many of one of [`COUNTS`].
+    /// Adds `more` to one of [`COUNTS`].
     pub fn count(&mut self, name: &str, more: u64) {
         *self.counts.get_mut(name).expect("it has a name") += more;
     }
 
-    /// A round under fault has ended.
+    /// Counts a round under fault that has ended.
     pub fn add_round(&mut self, end: RoundEnd) {
         match end {
             RoundEnd::Verified { items, takeovers } => {
@@ -107,13 +107,13 @@ impl SeedReport {
     }
 }
 
-/// What all seeds did together.
+/// The results of all seeds.
 #[derive(Serialize)]
 pub struct CampaignReport {
     pub system: &'static str,
     pub first_seed: u64,
     pub seeds: u64,
-    /// Seeds run to their end: fewer after an interruption.
+    /// Completed seeds: fewer after an interruption.
     pub seeds_run: u64,
     pub verified: bool,
     pub seeds_failed: u64,
@@ -122,11 +122,11 @@ pub struct CampaignReport {
     pub counts: Counts,
     #[serde(flatten)]
     pub slowest: Slowest,
-    /// What they may take.
+    /// The limit on these times.
     pub wait_ms_limit: u64,
     /// Seeds by kind of link.
     pub links: BTreeMap<&'static str, u64>,
-    /// How rounds failed, and how often.
+    /// Errors of rounds, and how often they occurred.
     pub errors: BTreeMap<String, u64>,
     pub failures: Vec<Failure>,
     #[serde(skip)]
@@ -186,7 +186,7 @@ impl CampaignReport {
         });
     }
 
-    /// All seeds have been added.
+    /// To be called after all seeds have been added.
     pub fn conclude(&mut self) {
         self.verified = self.seeds_run == self.seeds && self.seeds_failed == 0;
     }

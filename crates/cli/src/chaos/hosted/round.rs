@@ -1,4 +1,4 @@
-//! One round of the workload: a shuffle of checked items, judged at every consumer.
+//! One round of the workload: a shuffle of checked items, verified at every consumer.
 
 use crate::globals::Globals;
 use crate::hosted::crew::{Crew, TaskId};
@@ -13,34 +13,34 @@ use std::time::Duration;
 const ITEM_BYTES: u32 = 256;
 const RING_BYTES: u32 = 64 << 10;
 
-/// Items of each producer for each consumer.
+/// Items from each producer to each consumer.
 const ITEMS: u64 = 16_000;
 
-/// What takes longer hangs.
+/// A round that takes longer hangs.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
 
-/// One round of so many fails when the switch dies, and does not wait for another.
+/// One in this many rounds fails when the switch dies, and does not wait for a new one.
 const HASTY_EVERY: u64 = 4;
 
-/// How long jobs may take to end after the flow was broken off.
+/// How long jobs may take to end after the flow was aborted.
 const AFTERMATH_LIMIT: Duration = Duration::from_secs(5);
 
-/// How a round ended.
+/// The end of a round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RoundEnd {
     /// Every item arrived.
     Verified {
         items: u64,
-        /// How often another switch process took the flow over meanwhile.
+        /// How often another switch process took over the flow meanwhile.
         takeovers: u64,
     },
-    /// It could not be done, and why.
+    /// It failed with this error.
     Failed(String),
-    /// Something was wrong that must not be.
+    /// It violated an invariant.
     Violated(Vec<String>),
 }
 
-/// Runs a round on a rack that runs. The first half of the nodes produces, the other consumes.
+/// Runs a round on a running rack. The first half of the nodes produces, the other half consumes.
 pub fn run(config: &RackConfig, seed: u64, globals: &Globals) -> RoundEnd {
     let mut violations = Vec::new();
     let end = attempt(config, seed, globals, &mut violations);
@@ -50,7 +50,7 @@ pub fn run(config: &RackConfig, seed: u64, globals: &Globals) -> RoundEnd {
         Err(error) if error.trim().is_empty() => {
             RoundEnd::Violated(vec!["an error that does not say what happened".into()])
         }
-        // Every run has an address of its own, which would hide that errors are the same.
+        // Every run has its own address, which would make equal errors look different.
         Err(error) => {
             let address = config.hosted().control.to_string();
             RoundEnd::Failed(error.replace(&address, "the control address"))
@@ -67,13 +67,13 @@ fn attempt(
     let mut crew = Crew::gather(config, globals)?;
     let nodes: Vec<NodeId> = (0..config.node.len() as u16).map(NodeId).collect();
     let (producers, consumers) = nodes.split_at(nodes.len().div_ceil(2));
-    // A rack of one node sends to itself.
+    // A rack with one node sends to itself.
     let consumers = if consumers.is_empty() {
         producers
     } else {
         consumers
     };
-    // Commands that do not hold on must come to a good end, too.
+    // Commands that do not wait for a new switch must also end in good order.
     if seed.is_multiple_of(HASTY_EVERY) {
         crew.give_up_early();
     }
@@ -82,7 +82,7 @@ fn attempt(
     let amount = Amount::Count(ITEMS);
     let (sinks, sources) = crew.start_flow((producers, consumers), bytes, contents, amount)?;
     let all = [&sinks[..], &sources].concat();
-    // A round that has begun is brought to its end when the user wants to stop.
+    // A round that has begun is completed when the user wants to stop.
     crew.spare(&all);
     let ended = crew.wait(&all, |_| {});
     if let Err(error) = &ended {
@@ -119,7 +119,7 @@ fn attempt(
     Ok((items, crew.takeovers().into()))
 }
 
-/// Has those who are left say what they saw until now.
+/// Lets the remaining jobs report what they have seen so far.
 fn settle(crew: &mut Crew, all: &[TaskId], violations: &mut Vec<String>) {
     crew.give_up_early();
     crew.break_off();

@@ -1,4 +1,4 @@
-//! A hosted rack of a run's own: a folder, free ports, its processes.
+//! A hosted rack for one run: a folder, free ports, its processes.
 
 use super::plan::Victim;
 use crate::hosted::child::Said;
@@ -17,17 +17,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Ports that the system does not give to outgoing connections: a node that asks for a switch that
-/// is away must not find its own question there.
+/// Ports outside the system's ephemeral range: a node that connects to an absent switch must not
+/// connect to itself.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// Ports that are tried.
+/// Maximum number of ports that are tried.
 const PORTS_TRIED: u32 = 200;
 
-/// The last words of the processes that a report shows.
+/// Maximum number of a process's last lines in a report.
 const WORDS_MAX: usize = 40;
 
-/// A rack whose processes run.
+/// A rack of running processes.
 pub struct Stage {
     pub config: RackConfig,
     folder: PathBuf,
@@ -37,10 +37,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Makes a folder for a rack of this configuration and starts its processes.
+    /// Creates a folder for a rack of this configuration and starts its processes.
     ///
     /// # Errors
-    /// If the system has no room for it.
+    /// If the system has no resources for it.
     pub fn start(config: &RackConfig, seed: u64) -> Result<Self, CliError> {
         let failed = |what: &str, error: std::io::Error| CliError::run(format!("{what}: {error}"));
         let name = format!("rackweave-chaos-{}-{seed}", std::process::id());
@@ -84,39 +84,39 @@ impl Stage {
         }
     }
 
-    /// Starts one that was ended.
+    /// Restarts a process that was ended.
     ///
     /// # Errors
-    /// If the system starts no process.
+    /// If the system cannot start a process.
     pub fn revive(&mut self, victim: Victim) -> Result<(), CliError> {
         self.processes.start(Self::place(victim)).map(drop)
     }
 
-    /// Kills one.
+    /// Kills a process.
     pub fn kill(&mut self, victim: Victim) {
         self.processes.kill(Self::place(victim));
     }
 
-    /// Sends one a signal.
+    /// Sends a process a signal.
     pub fn signal(&mut self, victim: Victim, signal: Signal) {
         if let Some(child) = self.processes.child(Self::place(victim)) {
             child.signal(signal);
         }
     }
 
-    /// Ends one in good order.
+    /// Ends a process in good order.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn end(&mut self, victim: Victim) -> Result<(), CliError> {
         let at = Self::place(victim);
         self.end_places(at..at + 1)
     }
 
-    /// Hears what the processes say, and sees whether any has ended by itself.
+    /// Reads the output of the processes, and checks whether any has ended by itself.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn look(&mut self) -> Result<(), CliError> {
         self.hear(Duration::ZERO);
         for at in self.processes.all() {
@@ -151,12 +151,12 @@ impl Stage {
         }
     }
 
-    /// The numbers of the nodes' processes.
+    /// The process ids of the nodes.
     pub fn node_pids(&self) -> Vec<Option<u32>> {
         self.processes.node_pids()
     }
 
-    /// Ends the processes at these places; one that must be killed is a violation.
+    /// Ends these processes; one that must be killed is a violation.
     fn end_places(&mut self, range: Range<usize>) -> Result<(), CliError> {
         let ends = self.processes.end(range)?;
         self.hear(Duration::from_millis(20));
@@ -177,11 +177,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends all processes, nodes first, and looks whether anything is left. Returns everything that
-    /// must not be, and the last words.
+    /// Ends all processes, nodes first, and checks whether anything is left. Returns all
+    /// violations, and the last lines of output.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn finish(mut self) -> Result<(Vec<String>, Vec<String>), CliError> {
         self.look()?;
         self.end_places(1..self.processes.all().end)?;
@@ -204,13 +204,13 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Processes first: they may still make files.
+        // Processes first, because they may still create files.
         self.processes.all().for_each(|at| self.processes.kill(at));
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// An address on loopback that nobody uses, for TCP and for UDP.
+/// An unused loopback address, for TCP and for UDP.
 fn free_port() -> Result<SocketAddr, CliError> {
     for _ in 0..PORTS_TRIED {
         let random = RandomState::new().build_hasher().finish();

@@ -1,4 +1,4 @@
-//! What a run of YCSB does, and when it ends: when its time is over, or the user wants an end.
+//! The load of a YCSB run, and its end: when its time is over, or the user wants to stop.
 
 use crate::globals::Globals;
 use crate::progress::Progress;
@@ -8,10 +8,10 @@ use rackweave_rack::RackConfig;
 use rackweave_workload::ycsb::{Workload, YcsbOptions};
 use std::time::{Duration, Instant};
 
-/// Operations of a worker under way at a time.
+/// Operations of a worker in flight.
 const DEPTH: u16 = 8;
 
-/// More operations than any machine does in the time there is.
+/// More operations than any machine can do in the available time.
 const OPERATIONS: u64 = 1 << 36;
 
 /// Workload b, until a clock ends it.
@@ -28,7 +28,7 @@ pub fn load(config: &RackConfig) -> Load {
     }
 }
 
-/// Ends a run of YCSB in time, and shows how far it has come.
+/// Ends a run of YCSB on time, and shows its progress.
 pub struct Clock<'a> {
     globals: &'a Globals,
     what: &'static str,
@@ -38,7 +38,7 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Operations are to run for `span`, from the first one on.
+    /// A clock that lets operations run for `span`, from the first one on.
     pub fn new(globals: &'a Globals, what: &'static str, span: Duration) -> Self {
         Self {
             globals,
@@ -49,8 +49,8 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Whether the run is to go on; `fraction` is how far the phase has come, for those that no
-    /// clock ends.
+    /// Whether the run is to continue; `fraction` is the progress of phases that have no time
+    /// limit.
     pub fn goes_on(&mut self, phase: Phase, fraction: f64) -> bool {
         if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
             let what = format!("{}: {}", self.what, doing(phase));

@@ -1,4 +1,5 @@
-//! One system after another. One that fails, or crashes, is reported, and the others go on.
+//! Runs one system after another. A system that fails or panics is reported, and the others
+//! continue.
 
 use super::pages::{self, PagesPlan};
 use super::report::SystemReport;
@@ -22,7 +23,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// What systems need to know before there is a rack.
+/// Plans of the systems that must exist before the rack is built.
 struct Plans {
     pages: Option<Result<PagesPlan, CliError>>,
     trees: Option<Result<TreePlan, CliError>>,
@@ -31,14 +32,14 @@ struct Plans {
 /// Runs the systems that `args` names, or all.
 ///
 /// # Errors
-/// If the rack cannot be built, or a capture not be written.
+/// If the rack cannot be built, or a capture cannot be written.
 pub(in crate::demo) fn run(
     plan: &Plan,
     args: &DemoArgs,
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
     let chosen = chosen(&args.systems);
-    // What happens is for people: nothing but the result belongs on standard output otherwise.
+    // Progress messages are for users: with other formats only the result is on standard output.
     let say = |text: &str| match globals.args.format {
         Format::Text => output::line(text),
         Format::Json => Ok(()),
@@ -91,7 +92,7 @@ pub(in crate::demo) fn run(
         system.interrupted |= globals.interrupt.is_set();
         system.seconds = started.elapsed().as_secs_f64();
         if name == SystemName::Flows {
-            // They tell of themselves at length.
+            // Flows are reported at length.
             say(&report.flows_in_words(&rack.switch_counters()))?;
             say(&system.verdict_in_words())?;
         } else {
@@ -110,7 +111,7 @@ pub(in crate::demo) fn run(
     Ok(report)
 }
 
-/// The systems to run, each once and in their order.
+/// The systems to run, without duplicates and in order.
 fn chosen(given: &[SystemName]) -> Vec<SystemName> {
     let all = SystemName::value_variants().iter().copied();
     let is_chosen = |name: &SystemName| given.is_empty() || given.contains(name);
@@ -136,7 +137,7 @@ fn heading(config: &RackConfig) -> String {
 impl Plans {
     fn new(plan: &Plan, chosen: &[SystemName], scale: Scale) -> Self {
         let wants = |name| chosen.contains(&name);
-        // What finds no room at all is not part of the rack.
+        // A system that cannot fit at all is not part of the rack.
         let pages = || {
             let pages = PagesPlan::new(plan, scale)?;
             pages.rack(&plan.config)?;
@@ -168,7 +169,7 @@ fn run_one(
     }
 }
 
-/// Runs a system; what it ends with instead of a report, in words. A panic is such an end, too.
+/// Runs a system; returns why it has no report, in words. A panic is converted, too.
 fn guarded(run: impl FnOnce() -> Result<SystemReport, CliError>) -> Result<SystemReport, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|error| error.to_string()),

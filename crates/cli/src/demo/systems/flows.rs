@@ -8,10 +8,10 @@ use crate::demo::{reference, run as flows};
 use crate::outcome::CliError;
 use serde_json::{Value, json};
 
-/// Runs it, and fills `report`.
+/// Runs the flows, and fills `report`.
 ///
 /// # Errors
-/// If the rack has no room for the flows.
+/// If the rack has no capacity for the flows.
 pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
     let mut rack = stage.rack.clone().into();
     flows::run(&mut rack, stage.plan, stage.globals, report)?;
@@ -23,7 +23,7 @@ pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, C
         report.judge(&reference, stage.plan.scale);
     }
     if interrupted {
-        // What flows say that were closed under way: the user knows.
+        // Drops the errors of flows that were closed while running: the user knows.
         report.problems.clear();
     }
     let rows = report.rows_orders + report.rows_lineitem;
@@ -48,7 +48,7 @@ pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, C
     });
     let rates = [shuffled, balanced_rate, replicated_rate];
     let mut system = SystemReport::found(SystemName::Flows, stage, rates.into_iter().flatten());
-    // Judged, with both runs behind the shuffle.
+    // Verified, and both runs followed the shuffle.
     let all = balanced.is_some() && replicated.is_some();
     system.verified = report.verified && all;
     system.problems.clone_from(&report.problems);

@@ -1,6 +1,6 @@
-//! Messages from a storage to a compute unit: long ones, read where they lie, and small ones.
+//! Messages from a storage to a compute unit: long ones, read in place, and small ones.
 //!
-//! `perf messaging` has the loops; here is what the demo does with them.
+//! `perf messaging` has the loops; this module is the demo's use of them.
 
 use super::Stage;
 use super::SystemName;
@@ -22,10 +22,10 @@ const SECONDS: f64 = 5.0;
 /// Bytes of a long message.
 const LONG_BYTES: usize = 1 << 20;
 
-/// Runs it.
+/// Runs the system.
 ///
 /// # Errors
-/// If the units cannot be connected, or the connection breaks.
+/// If the units cannot be connected, or the connection fails.
 pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let config = stage.rack.config();
     let first = |role| config.nodes_of(role).first().copied();

@@ -1,8 +1,8 @@
-//! Every system on one embedded rack, one after another, each verified and put beside what this
+//! Every system on one embedded rack, one after another, each verified and compared with what this
 //! machine can do without a rack.
 //!
-//! [`room`] makes a configuration that has room for all; [`course`] runs them and says what
-//! happens; a file for each system. [`yardstick`] has the limits, [`report`] the table at the end.
+//! [`room`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
+//! there is one file for each system. [`yardstick`] has the limits, [`report`] the final table.
 
 mod clock;
 mod course;
@@ -55,7 +55,7 @@ impl SystemName {
         }
     }
 
-    /// What it does, in some words.
+    /// What it does, in a few words.
     fn in_words(self) -> &'static str {
         match self {
             Self::Flows => "TPC-H rows through the switch: shuffled, balanced, replicated",
@@ -67,7 +67,7 @@ impl SystemName {
     }
 }
 
-/// What every system gets.
+/// What every system receives.
 pub struct Stage<'a> {
     rack: &'a EmbeddedRack,
     plan: &'a Plan,

@@ -23,24 +23,24 @@ const SECONDS: f64 = 12.0;
 /// Records at scale factor 1, of 1000 bytes each.
 const RECORDS: u64 = 200_000;
 
-/// The heap is so many times as large as all buffer frames together.
+/// Ratio of the heap's size to that of all buffer frames.
 const HEAP_TO_BUFFERS: u64 = 6;
 
-/// What is to be done, and where the store lies.
+/// The parameters, and the location of the store.
 pub struct PagesPlan {
     job: Job,
     place: Place,
     /// Pages of the store.
     pages: u64,
-    /// Why the store is not where the configuration says, if it is not.
+    /// Why the store is not where the configuration says, if so.
     remark: Option<String>,
 }
 
-/// Where the store lies.
+/// The location of the store.
 enum Place {
-    /// A file without a name, or memory where none can be made.
+    /// An unlinked file, or memory where none can be created.
     Temporary,
-    /// A store of the configuration's. If the file is made for this, it goes afterwards.
+    /// A store of the configuration. A file that was created for this run is removed afterwards.
     Given(StoreConfig, Option<PathBuf>),
 }
 
@@ -81,7 +81,7 @@ impl PagesPlan {
         })
     }
 
-    /// `config` with room for it.
+    /// `config`, enlarged for the plan.
     ///
     /// # Errors
     /// If pages have no directory.
@@ -115,13 +115,13 @@ impl PagesPlan {
 impl Drop for PagesPlan {
     fn drop(&mut self) {
         if let Place::Given(_, Some(path)) = &self.place {
-            // If it stays, it is found to have a heap in it next time, and is left alone.
+            // If it remains, the next run finds a heap in it and leaves it alone.
             let _stays = std::fs::remove_file(path);
         }
     }
 }
 
-/// Where the store lies: in the configuration's first one, unless that may hold something.
+/// The location of the store: the configuration's first store, unless that may contain data.
 fn place_of(config: &RackConfig) -> (Place, Option<String>) {
     let Some(store) = config.store.first() else {
         return (Place::Temporary, None);
@@ -152,8 +152,8 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
     })
 }
 
-/// Chooses records and buffers so that the heap is as much larger than the buffers as it is to be,
-/// and fits a store of `room` pages if there is one. Returns the pages that a store needs.
+/// Chooses records and buffers so that the ratio of heap and buffers is as planned, and the heap
+/// fits a store of `room` pages if there is one. Returns the pages that a store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,
@@ -165,7 +165,7 @@ fn fit(
         .records_per_page();
     let workers = nodes * u64::from(options.load.threads);
     let page_size = u64::from(options.page_size);
-    // The least that operations under way need, and as many to spare.
+    // The minimum that pending operations need, and as many spare ones.
     let frames_min = u64::from(options.load.threads) * u64::from(options.load.depth) * 2;
     let wanted = scale.records(RECORDS).div_ceil(per_page.into());
     let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS);
@@ -178,7 +178,7 @@ fn fit(
             options.buffer_bytes = frames * page_size;
             return Ok(needs);
         }
-        // A store that is too small for this may do for less.
+        // A store that is too small for this may suffice for less.
         pages = pages * 7 / 8;
         if pages == 0 {
             let bytes = needs * page_size;
@@ -189,10 +189,10 @@ fn fit(
     }
 }
 
-/// Runs it.
+/// Runs the system.
 ///
 /// # Errors
-/// If the store cannot be made, or the rack has no room.
+/// If the store cannot be created, or the rack has no capacity.
 pub fn run(stage: &Stage<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
     let (mut medium, store) = plan.medium()?;
     let options = &plan.job.options;
@@ -269,7 +269,7 @@ fn report(
     system
 }
 
-/// What the pages of a run would have cost without a rack, in seconds.
+/// The cost of a run's pages without a rack, in seconds.
 struct Moves {
     store: f64,
     memory: f64,
@@ -285,7 +285,7 @@ impl Moves {
         }
     }
 
-    /// The operations per second that whichever takes longer would allow. Both can go on at a time.
+    /// The operations per second that the slower of both would allow, because both can overlap.
     fn limit(&self, operations: u64) -> (&'static str, f64) {
         let rate = |seconds: f64| operations as f64 / seconds;
         if self.store >= self.memory {

@@ -1,5 +1,5 @@
-//! What a system did, and how that compares with what this machine can do; and the table that
-//! closes the demo.
+//! Results of a system, and their comparison with what this machine can do; and the final table of
+//! the demo.
 
 use super::{Stage, SystemName};
 use crate::report::{self, COLUMNS, scaled, wrapped};
@@ -13,43 +13,43 @@ pub struct Measure {
     pub did: String,
     /// In `unit`.
     pub rate: f64,
-    /// What the rate and the limit are in.
+    /// The unit of rate and limit.
     pub unit: &'static str,
-    /// What the limit is; nothing if there is none to compare with.
+    /// The name of the limit; none if there is nothing to compare with.
     pub limit_name: Option<&'static str>,
     /// In `unit`.
     pub limit: Option<f64>,
-    /// The rate over the limit.
+    /// The rate divided by the limit.
     pub ratio: Option<f64>,
 }
 
 /// One system of the demo.
 #[derive(Debug, Serialize)]
 pub struct SystemReport {
-    /// Which.
+    /// The system.
     pub name: SystemName,
-    /// Its rate, and what it is compared with; nothing if it came to none.
+    /// Its rate, and its comparison; none if it has no result.
     #[serde(flatten)]
     pub headline: Option<Measure>,
     /// Further rates of the same system.
     pub more: Vec<Measure>,
-    /// Whether all that it did was verified.
+    /// Whether everything it did was verified.
     pub verified: bool,
     /// Real seconds, set-up and checks included.
     pub seconds: f64,
-    /// Whether it ended early because the user wanted it to.
+    /// Whether the user stopped it early.
     pub interrupted: bool,
     /// What went wrong, in words.
     pub problems: Vec<String>,
-    /// What else there is to say of it; see docs/JSON.md.
+    /// Further results; see docs/JSON.md.
     pub details: Value,
-    /// A remark for the foot of the table.
+    /// A remark below the table.
     #[serde(skip)]
     pub remark: Option<String>,
 }
 
 impl Measure {
-    /// A rate that nothing is compared with.
+    /// A rate without a comparison.
     pub fn alone(did: impl Into<String>, rate: f64, unit: &'static str) -> Self {
         Self {
             did: did.into(),
@@ -61,7 +61,7 @@ impl Measure {
         }
     }
 
-    /// The same beside a limit. One that was not to be measured is none.
+    /// Adds a limit. A limit that could not be measured is omitted.
     pub fn beside(self, limit_name: &'static str, limit: f64) -> Self {
         let is_limit = limit.is_finite() && limit > 0.0;
         Self {
@@ -72,7 +72,7 @@ impl Measure {
         }
     }
 
-    /// Its cells in a table; small ratios have a digit more.
+    /// Its cells in a table; small ratios have one more digit.
     fn cells(&self) -> [String; 4] {
         let limit = self.limit.zip(self.limit_name);
         let limit = limit.map(|(limit, name)| format!("{} {name}", in_words(limit, self.unit)));
@@ -89,14 +89,14 @@ impl Measure {
     }
 }
 
-/// Large numbers in thousands, millions or billions, but for those that have such a unit.
+/// Scales large numbers to thousands, millions or billions, unless the unit is already scaled.
 fn in_words(number: f64, unit: &str) -> String {
     if unit.starts_with('G') {
         return format!("{number:.2} {unit}");
     }
     let text = scaled(number);
     let (digits, prefix) = text.split_once(' ').unwrap_or((&text, ""));
-    // The table has no room for a fifth digit.
+    // The table has no space for a fifth digit.
     match digits.parse::<f64>() {
         Ok(digits) if digits >= 100.0 => format!("{digits:.1} {prefix}{unit}"),
         _ => format!("{text}{unit}"),
@@ -104,7 +104,7 @@ fn in_words(number: f64, unit: &str) -> String {
 }
 
 impl SystemReport {
-    /// One that has not done anything yet.
+    /// A system that has not done anything yet.
     pub fn new(name: SystemName) -> Self {
         Self {
             name,
@@ -119,7 +119,7 @@ impl SystemReport {
         }
     }
 
-    /// One that came to nothing.
+    /// A system without a result.
     pub fn failed(name: SystemName, problem: impl Into<String>) -> Self {
         Self {
             problems: vec![problem.into()],
@@ -127,7 +127,7 @@ impl SystemReport {
         }
     }
 
-    /// One that came to these rates, the headline first.
+    /// A system with these rates, the headline first.
     pub fn found(
         name: SystemName,
         stage: &Stage<'_>,
@@ -147,13 +147,13 @@ impl SystemReport {
         self.headline.iter().chain(&self.more)
     }
 
-    /// What is said of it when it has ended: the rates, and the verdict.
+    /// The text about a system that has ended: the rates, and the verdict.
     pub fn in_words(&self) -> String {
         let rows = self.measures().map(|one| row(&HEADS[1..5], one.cells()));
         rates(&rows.collect::<Vec<_>>()) + &self.verdict_in_words()
     }
 
-    /// The same without the rates.
+    /// The verdict without the rates.
     pub fn verdict_in_words(&self) -> String {
         let mut text = String::new();
         for problem in &self.problems {
@@ -169,7 +169,7 @@ impl SystemReport {
     }
 }
 
-/// What the limits are, by their names; docs/JSON.md says more.
+/// What the limits are, by name; docs/JSON.md says more.
 const LIMITS: [(&str, &str); 5] = [
     ("memcpy", "one thread, no cache"),
     ("copies", "of the pages that came from nodes, alone"),
@@ -178,7 +178,7 @@ const LIMITS: [(&str, &str); 5] = [
     ("fetch_add", "as many threads"),
 ];
 
-/// The columns of the table that closes the demo; those of a system's rates are between.
+/// The columns of the final table; those of a system's rates are in between.
 const HEADS: [&str; 6] = [
     "system",
     "what was done",
@@ -197,8 +197,8 @@ fn rates(rows: &[Map<String, Value>]) -> String {
     report::table(&rows.iter().collect::<Vec<_>>(), None)
 }
 
-/// The table that closes the demo: 80 columns, and few enough lines for one screen. Below it, what
-/// the limits are, remarks and problems.
+/// The final table of the demo: 80 columns, and few enough lines for one screen. Limits, remarks
+/// and problems are below it.
 pub fn table(systems: &[SystemReport]) -> String {
     let mut rows = Vec::new();
     for system in systems {

@@ -1,4 +1,4 @@
-//! A rack's configuration with room for all systems at a time, and what had to be added for that.
+//! Enlarges a rack's configuration for all systems together, and reports what was added.
 
 use super::SystemName;
 use super::pages::PagesPlan;
@@ -11,26 +11,26 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes of regions of a connection's two units, and of what they send.
+/// Bytes of regions of a connection's two units, including the data that they send.
 const MESSAGING_BYTES: u64 = 96 << 20;
 
 /// Queue pairs, completion queues and regions of a node for messages and sequencers.
 const OBJECTS: u32 = 64;
 
-/// A configuration with room.
+/// An enlarged configuration.
 pub struct Room {
     /// The configuration.
     pub config: RackConfig,
-    /// Settings that are not the user's, by their names.
+    /// Settings that differ from the user's, by name.
     pub added: BTreeMap<String, Value>,
 }
 
 impl Room {
-    /// `config` with room for `chosen`. A setting that the user has given is raised if it is too
-    /// low and left otherwise.
+    /// `config`, enlarged for `chosen`. A setting that the user has given is raised if it is too
+    /// low and kept otherwise.
     ///
     /// # Errors
-    /// If the configuration makes no sense with that.
+    /// If the resulting configuration is invalid.
     pub fn new(
         config: &RackConfig,
         chosen: &[SystemName],
@@ -40,7 +40,7 @@ impl Room {
         let before = config;
         let mut config = config.clone();
         if chosen != [SystemName::Flows] {
-            // No hardware switch has room for all programs.
+            // A hardware switch cannot hold all programs.
             config.switch.budget = BudgetName::Software;
         }
         if let Some(pages) = pages {
@@ -73,7 +73,7 @@ impl Room {
         Ok(Self { config, added })
     }
 
-    /// What was added, as it would stand in a configuration file; nothing if nothing was.
+    /// What was added, in the form of a configuration file; none if nothing was.
     pub fn in_words(&self) -> Option<String> {
         let settings = self.added.iter();
         let settings: Vec<_> = settings
@@ -83,7 +83,7 @@ impl Room {
     }
 }
 
-/// `config` with nothing of what several systems need each for itself.
+/// `config` without the resources that systems add up.
 fn bare(config: &RackConfig) -> RackConfig {
     RackConfig {
         memory_limit: 0,
@@ -97,7 +97,7 @@ fn bare(config: &RackConfig) -> RackConfig {
     }
 }
 
-/// Adds what a system needs: its own settings, and its part of what all need.
+/// Adds what a system needs: its own settings, and its part of the shared resources.
 fn with(config: &mut RackConfig, needs: &RackConfig) {
     config.switch = needs.switch.clone();
     config.memory_limit += needs.memory_limit;
@@ -106,7 +106,7 @@ fn with(config: &mut RackConfig, needs: &RackConfig) {
     config.nic.regions += needs.nic.regions;
 }
 
-/// The settings of `after` that are others than those of `before`, by name.
+/// The settings of `after` that differ from those of `before`, by name.
 fn differences<T: Serialize>(before: &T, after: &T) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let tree = |config: &T| serde_json::to_value(config).unwrap_or_default();

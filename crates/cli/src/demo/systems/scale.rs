@@ -1,11 +1,11 @@
-//! How much of everything is done, by the scale factor.
+//! The amount of work of each system, by the scale factor.
 
 use core::time::Duration;
 
-/// The least share of a system's time: enough for some operations on a slow machine.
+/// Minimum fraction of a system's time: enough for some operations on a slow machine.
 const SHARE_MIN: f64 = 0.02;
 
-/// How much of everything is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     factor: f64,
@@ -17,13 +17,13 @@ impl Scale {
         Self { factor }
     }
 
-    /// How long something is to run that runs for `seconds` at scale factor 1. More data is not run
-    /// over for longer.
+    /// The running time of something that takes `seconds` at scale factor 1. More data does not
+    /// extend the time.
     pub fn span(self, seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds * self.factor.clamp(SHARE_MIN, 1.0))
     }
 
-    /// How many records there are to be where there are so many at scale factor 1.
+    /// The number of records, given the number at scale factor 1.
     pub fn records(self, at_one: u64) -> u64 {
         ((at_one as f64 * self.factor) as u64).clamp(at_one / 100, at_one * 10)
     }

@@ -1,5 +1,5 @@
 //! Sequencers: several clients draw numbers, from a register of the switch and from a word in a
-//! host's memory. Every number must come exactly once.
+//! host's memory. Every number must be drawn exactly once.
 
 use super::Stage;
 use super::SystemName;
@@ -19,17 +19,17 @@ use serde_json::json;
 /// Seconds of each kind of sequencer at scale factor 1.
 const SECONDS: f64 = 4.0;
 
-/// Calls of a client under way at a time; those that wait are combined.
+/// Calls of a client in flight; waiting calls are combined.
 const CALLS: u32 = 64;
 
-/// Clients, each a thread.
+/// Clients, one thread each.
 const CLIENTS: u16 = 3;
 
-/// What clients drew.
+/// Numbers drawn by clients.
 struct Drawn {
     numbers: u64,
     nanos: u64,
-    /// What is wrong with them.
+    /// The error in them.
     problem: Option<String>,
 }
 
@@ -39,13 +39,13 @@ impl Drawn {
     }
 }
 
-/// Runs it.
+/// Runs the system.
 ///
 /// # Errors
-/// If switch or nodes have no room, or a connection breaks.
+/// If switch or nodes have no capacity, or a connection fails.
 pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let rack = stage.rack;
-    // The last node has the word, others have clients; there are two nodes at least.
+    // The last node has the word, others have clients; there are at least two nodes.
     let host = NodeId(rack.config().node.len() as u16 - 1);
     let nodes: Vec<_> = (0..CLIENTS).map(|at| NodeId(at % host.0.max(1))).collect();
     let mut bar = Progress::new(stage.globals, "sequencer");
@@ -83,8 +83,7 @@ fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> Sy
     system
 }
 
-/// Has a client on each node draw numbers in a thread of its own, for a while, and checks all of
-/// them.
+/// Lets a client on each node draw numbers in its own thread for a while, and checks all of them.
 fn draw(
     stage: &Stage<'_>,
     nodes: &[NodeId],

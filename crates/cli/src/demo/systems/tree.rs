@@ -1,8 +1,8 @@
 //! YCSB over a B+tree: by requests and by READs, and by READs that the switch leads.
 //!
-//! The same records lie in two trees, since inner tree nodes that a switch is to know have fewer
-//! children. The same operations run over each tree by threads of its own node, too: what they
-//! reach is the limit for those who come over the network.
+//! The same records are in two trees, since inner tree nodes that a switch holds must have fewer
+//! children. The same operations are also run over each tree by threads of its own node; their rate
+//! is the limit for clients on the network.
 
 use super::Stage;
 use super::SystemName;
@@ -15,10 +15,10 @@ use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
 use rackweave_bench::ycsb::Nodes;
 use serde_json::{Value, json};
 
-/// Seconds of operations of those who come over the network, at scale factor 1.
+/// Seconds of operations of clients on the network, at scale factor 1.
 const SECONDS: f64 = 4.0;
 
-/// The same of the tree's own node.
+/// Seconds of operations of the tree's own node.
 const SECONDS_LOCAL: f64 = 1.5;
 
 /// Records at scale factor 1.
@@ -27,11 +27,11 @@ const RECORDS: u64 = 500_000;
 /// Bytes of a record.
 const RECORD_BYTES: u32 = 104;
 
-/// What is to be done.
+/// The parameters.
 pub struct TreePlan {
-    /// The tree whose inner tree nodes have as many children as they have room for.
+    /// The tree whose inner tree nodes have as many children as fit.
     pub wide: Job,
-    /// The tree that the switch knows.
+    /// The tree that the switch holds.
     pub led: Job,
 }
 
@@ -39,7 +39,7 @@ impl TreePlan {
     /// The plan for a rack of these nodes.
     ///
     /// # Errors
-    /// If there can be no such trees.
+    /// If such trees are impossible.
     pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
         let nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
@@ -67,10 +67,10 @@ struct Ran {
     outcome: Outcome,
 }
 
-/// Runs it.
+/// Runs the system.
 ///
 /// # Errors
-/// If a rack has no room for the trees and their clients.
+/// If a rack has no capacity for the trees and their clients.
 pub fn run(stage: &Stage<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
     let wide = over(
         stage,
@@ -81,7 +81,7 @@ pub fn run(stage: &Stage<'_>, plan: &TreePlan) -> Result<SystemReport, CliError>
     Ok(report(stage, &wide, &led))
 }
 
-/// Loads a tree, and has workers come to it in one way after another.
+/// Loads a tree, and runs workers with each access in turn.
 fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
     let mut clock = Clock::new(stage.globals, "tree", stage.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
@@ -162,7 +162,7 @@ fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
     system
 }
 
-/// What there is to say of a run.
+/// Further results of a run.
 fn details(ran: &Ran) -> Value {
     let outcome = &ran.outcome;
     json!({

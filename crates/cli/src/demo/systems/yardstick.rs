@@ -10,22 +10,22 @@ use rackweave_target::{Backend, IoKind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a yardstick is laid on, if nothing else ends it.
+/// Duration of a measurement, if nothing else ends it.
 const MEASURE: Duration = Duration::from_millis(300);
 
-/// Bytes of both buffers that memcpy goes between: far more than caches hold.
+/// Bytes of both buffers of memcpy: far more than caches hold.
 const BUFFER: usize = 64 << 20;
 
-/// Bytes that a store's medium is tried with.
+/// Bytes that a store's medium is measured with.
 const TRIED_BYTES: u64 = 64 << 20;
 
-/// Additions, and messages, between two looks at the clock.
+/// Additions, and messages, between two readings of the clock.
 const PER_LOOK: u64 = 1024;
 
-/// Messages that a channel holds.
+/// Capacity of a channel in messages.
 const CHANNEL: usize = 4096;
 
-/// Gigabytes per second of one thread's memcpy, so many bytes at a time.
+/// Gigabytes per second of one thread's memcpy, `chunk` bytes at a time.
 pub fn memcpy_gigabytes(chunk: usize) -> f64 {
     memcpy::bandwidth(BUFFER, chunk) / 1e9
 }
@@ -35,12 +35,12 @@ pub fn pages_copied(page_size: u32) -> f64 {
     memcpy::bandwidth(BUFFER, page_size as usize) / f64::from(page_size)
 }
 
-/// Messages of so many bytes per second that one thread copies.
+/// Messages of this many bytes per second that one thread copies.
 pub fn messages_copied(bytes: usize) -> f64 {
     memcpy::bandwidth(BUFFER, bytes) / bytes as f64
 }
 
-/// Additions per second of so many threads to one word.
+/// Additions per second by this many threads to one word.
 pub fn fetch_add(threads: usize) -> f64 {
     let word = AtomicU64::new(0);
     let started = Instant::now();
@@ -59,7 +59,7 @@ pub fn fetch_add(threads: usize) -> f64 {
 }
 
 /// Messages of `N` bytes per second from one thread to another through a channel of the standard
-/// library; the receiver compares each with what was sent. Nothing if they were not the same.
+/// library; the receiver compares each with what was sent. None if they differ.
 pub fn channel<const N: usize>(bytes: &[u8]) -> Option<f64> {
     let messages = bytes.as_chunks::<N>().0;
     let (sender, receiver) = mpsc::sync_channel::<[u8; N]>(CHANNEL);
@@ -77,7 +77,7 @@ pub fn channel<const N: usize>(bytes: &[u8]) -> Option<f64> {
         while started.elapsed() < MEASURE {
             for _ in 0..PER_LOOK {
                 let message = messages[number as usize % messages.len()];
-                // The receiver leaves only when there are no more senders.
+                // The receiver exits only when there are no more senders.
                 let _taken = sender.send(message);
                 number += 1;
             }
@@ -88,7 +88,7 @@ pub fn channel<const N: usize>(bytes: &[u8]) -> Option<f64> {
     sound.then(|| count as f64 / started.elapsed().as_secs_f64())
 }
 
-/// What a store's medium alone can do.
+/// The rates of a store's medium alone.
 #[derive(Clone, Copy, Debug)]
 pub struct MediumRates {
     /// Pages per second.
@@ -97,11 +97,11 @@ pub struct MediumRates {
     pub writes: f64,
 }
 
-/// Writes pages from the beginning of a medium on and reads them in any order, so many at a time,
-/// each for a while at most. They are zeroes afterwards: what was there is lost.
+/// Writes pages from the beginning of a medium on and reads them in random order, with this many in
+/// flight, each for a limited time. The written pages are zero: earlier content is lost.
 ///
 /// # Errors
-/// If the medium fails, or there is no memory for the pages.
+/// If the medium fails, or memory for the pages is not available.
 pub fn medium(
     backend: &mut dyn Backend,
     page_size: u32,
@@ -117,7 +117,7 @@ pub fn medium(
         word.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
     trial.buffers.write(0, &bytes);
-    // Each page once, so that no read finds a hole.
+    // Each page is written once, so that no read finds a hole.
     let (started, mut written) = (Instant::now(), 0);
     let writes = trial.run(IoKind::Write, |number| {
         written = number;

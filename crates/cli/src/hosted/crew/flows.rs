@@ -1,4 +1,4 @@
-//! The flows of a crew: set up, their ends started as jobs, broken off.
+//! The flows of a crew: set up, their ends started as jobs, aborted.
 
 use super::{Crew, TaskId};
 use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments};
@@ -8,7 +8,7 @@ use rackweave_base::NodeId;
 use rackweave_rack::hosted::{FlowStatus, HostedFlow};
 
 impl Crew {
-    /// Sets a flow up, which errors will call `what`.
+    /// Sets up a flow, which errors call `what`.
     ///
     /// # Errors
     /// As for [`HostedRack::create_flow`].
@@ -31,8 +31,8 @@ impl Crew {
         }
     }
 
-    /// Sets a flow up and starts the jobs at its ends, those of the consumers first, so that the
-    /// first item does not wait for the one who takes it. The consumers' jobs, and the producers'.
+    /// Sets up a flow and starts the jobs at its ends, consumers first, so that the first item does
+    /// not wait for its consumer. Returns the consumers' jobs, and the producers'.
     ///
     /// # Errors
     /// As for [`Crew::create_flow`] and [`Crew::start`].
@@ -53,7 +53,7 @@ impl Crew {
                 producers: producers.len() as u16,
                 items: match (contents, amount) {
                     (Contents::Checked(_), Amount::Count(items)) => Some(items),
-                    // Producers that are asked to stop push fewer.
+                    // Producers that are stopped push fewer.
                     _ => None,
                 },
                 contents,
@@ -72,16 +72,16 @@ impl Crew {
         Ok((sinks, sources))
     }
 
-    /// Breaks off what flows, and forgets it.
+    /// Aborts all flows, and forgets them.
     pub fn close_flows(&mut self) {
         for (flow, _) in std::mem::take(&mut self.flows) {
-            // If the controller is gone, so is the flow.
+            // If the controller is gone, the flow is gone as well.
             let _ = self.rack.close_flow(flow.id);
         }
     }
 
-    /// Breaks off what flows, so that all jobs end. A switch that has not taken a flow over cannot:
-    /// its rings would wait for one who does, so the jobs are stopped.
+    /// Aborts all flows, so that all jobs end. A switch that has not taken over a flow cannot abort
+    /// it: its rings would wait for another switch, so the jobs are stopped.
     pub fn break_off(&mut self) {
         for at in 0..self.flows.len() {
             let id = self.flows[at].0.id;
@@ -93,7 +93,7 @@ impl Crew {
         }
     }
 
-    /// Why a flow was broken off, if one was, with the name by which errors call it.
+    /// Why a flow was aborted, if one was, with its name in errors.
     pub fn broken(&mut self) -> Option<String> {
         self.flows.iter().find_map(|(flow, what)| {
             let FlowStatus::Aborted { reason } = self.rack.flow_status(flow.id).ok()? else {

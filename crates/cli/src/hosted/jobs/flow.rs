@@ -9,25 +9,25 @@ use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// Pushes items into the rings of one producer and reports them. Asked to stop, it ends the streams
-/// of measured items.
+/// Pushes items into the rings of one producer and reports progress in items. If stopped, it ends
+/// the streams of measured items.
 pub const PRODUCE: &str = "flow-produce";
 
-/// Takes the items of one consumer and checks them. It reports items.
+/// Takes the items of one consumer and checks them. It reports progress in items.
 pub const CONSUME: &str = "flow-consume";
 
-/// What a line on standard error about a checked item begins with: it tells of violations even if
-/// the rack is lost before the job's result can travel.
+/// Prefix of a line on standard error about a wrong checked item: it reports violations even if the
+/// rack is lost before the job's result can be sent.
 pub const VIOLATION_MARK: &str = "violation: ";
 
-/// What items hold.
+/// The contents of items.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Contents {
-    /// A stamp. A flow that is broken off is an error.
+    /// A stamp. An aborted flow is an error.
     Measured(Manner),
-    /// Bytes that all follow from the stamp and this number. Producers wait until everything is
-    /// delivered, and a flow that is broken off is a result.
+    /// Bytes that are all derived from the stamp and this number. Producers wait until everything
+    /// is delivered, and an aborted flow is a valid result.
     Checked(u64),
 }
 
@@ -35,12 +35,12 @@ pub enum Contents {
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ProduceArguments {
-    /// One per consumer.
+    /// One ring per consumer.
     pub rings: Vec<RingName>,
-    /// Which producer of the flow.
+    /// The number of the producer in the flow.
     pub index: u16,
     pub contents: Contents,
-    /// How many for each consumer, or how long.
+    /// Number of items for each consumer, or how long.
     pub amount: Amount,
 }
 
@@ -50,28 +50,28 @@ pub struct ProduceArguments {
 pub struct ConsumeArguments {
     /// Its ring.
     pub ring: RingName,
-    /// Which consumer of the flow.
+    /// The number of the consumer in the flow.
     pub index: u16,
-    /// Producers that fill the ring.
+    /// Number of producers that fill the ring.
     pub producers: u16,
-    /// Items of each of them, if that is known.
+    /// Items of each producer, if known.
     pub items: Option<u64>,
     pub contents: Contents,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamEnd {
     /// Every item went through.
     Ended,
-    /// The flow was broken off.
+    /// The flow was aborted.
     Aborted,
-    /// The job was asked to stop, or the node lost the rack.
+    /// The job was stopped, or the node lost the rack.
     Stopped,
 }
 
-/// What both jobs return.
+/// The result of both jobs.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct StreamFound {
@@ -80,14 +80,14 @@ pub struct StreamFound {
     pub items: u64,
     /// Nanoseconds from the first item taken to the last.
     pub nanos: u64,
-    /// What must not be: items that are damaged, lost, came twice or in another order.
+    /// Violations: items that are damaged, lost, duplicated or out of order.
     pub violations: Vec<String>,
 }
 
 /// The job [`PRODUCE`].
 ///
 /// # Errors
-/// If a ring is not here, or a measured flow is broken off.
+/// If this node lacks a ring, or a measured flow is aborted.
 pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<StreamFound, String> {
     let (index, amount) = (usize::from(arguments.index), arguments.amount);
     let rings = arguments.rings.iter().map(|ring| job.producer(ring));

@@ -1,5 +1,5 @@
-//! Where a job that runs and the command that had it started meet: each says something, and the
-//! other hears it, by a number that the command chose.
+//! Message exchange between a running job and the command that started it. Both identify the
+//! meeting by a number that the command chose.
 
 use super::STOPPED;
 use rackweave_rack::hosted::Job;
@@ -10,22 +10,22 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The job that waits for what another says, and returns it. Its arguments are the number.
+/// The job that waits for a message of another job, and returns it. Its argument is the number.
 pub const ASK: &str = "meeting-ask";
 
-/// The job that tells another something: [`Told`].
+/// The job that sends another job a message: [`Told`].
 pub const TELL: &str = "meeting-tell";
 
-/// How often one who waits looks whether to stop.
+/// Interval at which a waiting job checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What a job is told.
+/// A message to a job.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
-    /// Where it is met.
+    /// The number of its meeting.
     pub meeting: u64,
-    /// What it is told.
+    /// The content.
     pub what: Value,
 }
 
@@ -34,12 +34,12 @@ pub struct Told {
 pub struct Meetings(Mutex<BTreeMap<u64, Place>>);
 
 struct Place {
-    /// What the job has said and nobody has heard yet.
+    /// What the job has said and has not been read yet.
     said: Option<Value>,
     to_job: Sender<Value>,
 }
 
-/// A job's place at a meeting, which ends with it.
+/// A job's seat at a meeting, which ends when this is dropped.
 pub struct Seat<'a> {
     meetings: &'a Meetings,
     number: u64,
@@ -54,7 +54,7 @@ impl Meetings {
     /// Opens a meeting.
     ///
     /// # Errors
-    /// If there is one of this number.
+    /// If this number is in use.
     pub fn open(&self, number: u64) -> Result<Seat<'_>, String> {
         let (to_job, heard) = mpsc::channel();
         let mut places = self.places();
@@ -74,7 +74,7 @@ impl Meetings {
     /// The job [`ASK`].
     ///
     /// # Errors
-    /// If it is asked to stop before anything was said.
+    /// If it is stopped before a message arrives.
     pub fn ask(&self, number: u64, job: &Job) -> Result<Value, String> {
         while !job.is_stopped() {
             let said = self
@@ -92,7 +92,7 @@ impl Meetings {
     /// The job [`TELL`].
     ///
     /// # Errors
-    /// If nobody is there to hear it.
+    /// If the meeting does not exist.
     pub fn tell(&self, told: Told) -> Result<(), String> {
         let places = self.places();
         let place = places.get(&told.meeting);
@@ -103,22 +103,22 @@ impl Meetings {
 }
 
 impl Seat<'_> {
-    /// Says something to the one who asks next.
+    /// Sends a message, which the next `ask` returns.
     pub fn say(&self, what: Value) {
         if let Some(place) = self.meetings.places().get_mut(&self.number) {
             place.said = Some(what);
         }
     }
 
-    /// What was told, if anything.
+    /// The received message, if there is one.
     pub fn hear(&self) -> Option<Value> {
         self.heard.try_recv().ok()
     }
 
-    /// Waits until something is told.
+    /// Waits for a message.
     ///
     /// # Errors
-    /// If the job is asked to stop meanwhile.
+    /// If the job is stopped meanwhile.
     pub fn wait(&self, job: &Job) -> Result<Value, String> {
         while !job.is_stopped() {
             match self.heard.recv_timeout(LOOK_EVERY) {

@@ -1,8 +1,8 @@
-//! The programs of a node of a hosted rack: what a command has it run.
+//! The programs that a node of a hosted rack can run for a command.
 //!
-//! Each file has the arguments and the results of its jobs, which travel as JSON, and the jobs
-//! themselves; the commands that ask for them are elsewhere (`demo`, `perf`). What a job does in a
-//! loop is what threads of an embedded rack do (`programs`).
+//! Each file has the arguments and the results of its jobs, which are sent as JSON, and the jobs
+//! themselves; the commands that start them are in other modules (`demo`, `perf`). The loop of a
+//! job is that of an embedded rack's threads (`programs`).
 
 pub mod flow;
 pub mod meeting;
@@ -56,11 +56,11 @@ fn found(what: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(what).map_err(|error| error.to_string())
 }
 
-/// What a job says that was asked to end before it was done.
+/// The error of a job that was stopped before it was done.
 const STOPPED: &str = "it was asked to stop";
 
-/// Runs a program to its end; from the moment on at which the job is asked to stop, as `if_stopped`
-/// says. Returns the program, and whether it has ended. The job reports how much it has done.
+/// Runs a program to its end; once the job is stopped, as `if_stopped` says. Returns the program,
+/// and whether it has ended. The job reports its progress.
 fn run<P: Program>(
     program: P,
     job: &Job,

@@ -13,11 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Instant;
 
-/// Generates a share of the rows, says at its meeting how many they are, and pushes them when it is
-/// told to. It reports the rows generated, then the rows pushed.
+/// Generates a share of the rows, reports their number at its meeting, and pushes them when
+/// requested. Its progress is the rows generated, then the rows pushed.
 pub const STORAGE: &str = "tpch-storage";
 
-/// Takes rows, answers both queries over them, and returns its [`ComputeResult`]. It reports rows.
+/// Takes rows, answers both queries over them, and returns its [`ComputeResult`]. Its progress is
+/// rows.
 pub const COMPUTE: &str = "tpch-compute";
 
 /// The arguments of [`STORAGE`].
@@ -26,15 +27,15 @@ pub const COMPUTE: &str = "tpch-compute";
 pub struct StorageArguments {
     /// As text, exactly.
     pub scale_factor: String,
-    /// Which share, counted from zero.
+    /// The number of the share, counted from zero.
     pub part: u32,
-    /// Of how many.
+    /// The total number of shares.
     pub parts: u32,
     /// The rings of `orders`, one per compute worker.
     pub orders: Vec<RingName>,
     /// Those of `lineitem`.
     pub lineitem: Vec<RingName>,
-    /// Where it is met.
+    /// The number of its meeting.
     pub meeting: u64,
 }
 
@@ -63,7 +64,7 @@ pub struct ComputeArguments {
 /// The job [`STORAGE`].
 ///
 /// # Errors
-/// If arguments make no sense, the flow is broken off, or it is asked to stop.
+/// If arguments are invalid, the flow is aborted, or it is stopped.
 pub fn store(
     arguments: StorageArguments,
     meetings: &Meetings,

@@ -1,7 +1,7 @@
-//! The two ends of a measurement of messages from node to node.
+//! The two ends of a measurement of messages between two nodes.
 //!
-//! Both make buffers and queue pairs, say their names at their meeting, and go on when they are
-//! told that these are connected. The far end says once more that it is ready; it ends when it is
+//! Both create buffers and queue pairs, report their names at their meeting, and continue when they
+//! are told that these are connected. The far end then reports that it is ready; it ends when it is
 //! told how many messages each queue pair has completed.
 
 use super::meeting::{Meetings, Seat};
@@ -18,7 +18,7 @@ use rackweave_rack::hosted::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The end that posts; it returns [`NearFound`]. Asked to stop, it posts no more.
+/// The end that posts; it returns [`NearFound`]. If stopped, it posts no more.
 pub const NEAR: &str = "verbs-near";
 
 /// The other end; it returns [`FarFound`].
@@ -28,13 +28,13 @@ pub const FAR: &str = "verbs-far";
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct SideArguments {
-    /// What is posted.
+    /// What to post.
     pub kind: Kind,
-    /// How many of what.
+    /// Sizes and numbers.
     pub shape: Shape,
-    /// What the buffers are filled from.
+    /// The seed of the buffers' contents.
     pub seed: u64,
-    /// Where it is met.
+    /// The number of its meeting.
     pub meeting: u64,
 }
 
@@ -42,15 +42,15 @@ pub struct SideArguments {
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NearArguments {
-    /// Those of both.
+    /// The arguments that both ends have.
     pub side: SideArguments,
-    /// How much is posted.
+    /// How much to post.
     pub amount: Amount,
-    /// The address and the key of the buffers of the other end.
+    /// The address and the key of the other end's buffers.
     pub remote: (u64, Rkey),
 }
 
-/// What others know an end by.
+/// The names by which others access an end.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct SideNames {
@@ -62,7 +62,7 @@ pub struct SideNames {
     pub qpns: Vec<Qpn>,
 }
 
-/// An end of a job, given back when the job ends.
+/// The resources of a job's end, released when the job ends.
 struct Opened<'a> {
     side: Side,
     seat: Seat<'a>,
@@ -72,7 +72,7 @@ struct Opened<'a> {
 /// The job [`NEAR`].
 ///
 /// # Errors
-/// If the node lacks room, a message fails, or it is asked to stop before it began.
+/// If the node lacks resources, a message fails, or it is stopped before it began.
 pub fn near(
     arguments: &NearArguments,
     meetings: &Meetings,
@@ -122,7 +122,7 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
             return Err(STOPPED.into());
         }
     }
-    // Without receives there is nothing to do here: the NIC answers by itself.
+    // Without receives nothing is to do here: the NIC replies by itself.
     let told = match told {
         Some(told) => told,
         None => opened.seat.wait(job)?,

@@ -12,7 +12,7 @@ fn runs(runs: &[(u32, u64, u64)]) -> Vec<Run> {
         .collect()
 }
 
-/// What is said of consumers that were there all the time; `changed` makes it another story.
+/// The judgement of consumers that were present all the time, after `changed` has modified them.
 fn said(
     shape: FlowShape,
     pushed: &[&[u64]],

@@ -1,5 +1,5 @@
 //! Messages of any length from the storage unit to the compute unit, which reads every byte; and
-//! what all streams of messages share.
+//! code shared by all streams of messages.
 
 use super::rig::Rig;
 use super::source::{Places, Source, sum};
@@ -9,9 +9,9 @@ use crate::perf::report::{per_second, ratio};
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, Piece};
 use std::time::{Duration, Instant};
 
-/// A message that counts.
+/// Code of a message that counts.
 pub const DATA: u32 = 1;
-/// What says that there are no more for now; it is empty.
+/// Code of the empty message that ends a stream for now.
 pub const END: u32 = 2;
 
 /// How messages get into packages.
@@ -19,42 +19,42 @@ pub const END: u32 = 2;
 pub enum Send {
     /// Copied into the send buffer.
     Copied,
-    /// Named by work requests where they lie in a region.
+    /// Gathered by work requests from a region.
     Region,
 }
 
-/// What the receiver does with them.
+/// How the receiver processes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Take {
     /// Reads them in the receive buffers.
     InPlace,
-    /// Copies them to memory of its own and reads them there.
+    /// Copies them to its own memory and reads them there.
     CopiedOut,
 }
 
-/// A measurement.
+/// The parameters of a measurement.
 pub struct Bulk {
     pub places: Places,
     pub send: Send,
     pub take: Take,
-    /// Whether a message waits until the one before is consumed.
+    /// Whether a message waits until the preceding one is consumed.
     pub alone: bool,
     pub span: Duration,
 }
 
-/// What a measurement found.
+/// The results of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     pub messages: u64,
     pub bytes: u64,
     pub packages: u64,
-    /// From the first message's beginning until the sender knows that the last one is consumed.
+    /// From the start of the first message until the sender knows that the last one is consumed.
     pub nanos: u64,
-    /// Whether all came, each as it was sent.
+    /// Whether all messages arrived unchanged.
     pub sound: bool,
 }
 
-/// What a sender has come to.
+/// The results of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub messages: u64,
@@ -62,7 +62,7 @@ pub struct Sent {
     pub nanos: u64,
 }
 
-/// What a receiver has come to.
+/// The results of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub messages: u64,
@@ -70,7 +70,7 @@ pub struct Received {
 }
 
 impl Moved {
-    /// What messages of `size` bytes come to.
+    /// The results for messages of `size` bytes.
     pub fn new((sent, received): (Sent, Received), size: usize) -> Self {
         let Sent {
             messages,
@@ -111,7 +111,7 @@ impl Moved {
 }
 
 impl Bulk {
-    /// Sends for the span, one message at least.
+    /// Sends for the span, at least one message.
     pub fn run(
         &self,
         rig: &mut Rig<'_>,
@@ -177,7 +177,7 @@ impl Bulk {
     }
 }
 
-/// Runs one end here and the other in a thread of its own; what both have come to.
+/// Runs one end here and the other in its own thread; returns the results of both.
 pub fn both<S, R: std::marker::Send>(
     here: impl FnOnce() -> Result<S, CliError>,
     there: impl FnOnce() -> Result<R, CliError> + std::marker::Send,
@@ -190,8 +190,8 @@ pub fn both<S, R: std::marker::Send>(
     Ok((here?, there?))
 }
 
-/// Has `send` send messages, numbered from zero, for a while: `batch` of them at least, and between
-/// two looks at the clock. Then says that there are no more for now.
+/// Sends messages with `send`, numbered from zero, for a while: at least `batch` of them, and
+/// `batch` between two readings of the clock. Then ends the stream for now.
 pub fn stream(
     sender: &mut MessageSender,
     batch: u32,
@@ -220,8 +220,8 @@ pub fn stream(
     })
 }
 
-/// Takes pieces of messages where they lie until there are no more for now. `look` says of each,
-/// given its message's number, whether it is as it was sent.
+/// Takes pieces of messages in place until the stream ends for now. `look` returns for each piece,
+/// given its message's number, whether it is unchanged.
 pub fn take_pieces(
     receiver: &mut MessageReceiver,
     mut look: impl FnMut(u64, &Piece<'_>) -> bool,
@@ -243,14 +243,14 @@ pub fn take_pieces(
     }
 }
 
-/// Tells the receiver that there are no more for now, and waits until it knows.
+/// Ends the stream for now, and waits until the receiver knows.
 pub fn end(sender: &mut MessageSender) -> Result<(), CliError> {
     sender.send(END, &[]).map_err(CliError::run)?;
     sender.consumed_wait().map_err(CliError::run)
 }
 
-/// Sees to it that the sender will hear of everything that was released: nobody polls this end for
-/// a while.
+/// Makes sure that the sender learns of all released buffers, because this end will not be polled
+/// for a while.
 pub fn tell(receiver: &mut MessageReceiver) -> Result<(), CliError> {
     while receiver.machine().owes() {
         receiver.poll().map_err(CliError::run)?;
@@ -258,7 +258,7 @@ pub fn tell(receiver: &mut MessageReceiver) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Nobody finishes here.
+/// The error if the sender finishes, which is not expected here.
 pub fn finished() -> CliError {
     CliError::run("the sender has finished too early")
 }

@@ -1,17 +1,17 @@
-//! The test `messaging`: messages between a storage unit and a compute unit, each number beside a
+//! The test `messaging`: messages between a storage unit and a compute unit, each result beside a
 //! yardstick of the same run.
 //!
-//! - the *consuming test*: the storage unit streams messages, the compute unit reads every byte:
-//!   where it lies, sent by copying or out of a registered region, or copied out first; and the
-//!   same through the paper's single buffer with as much memory. Beside memcpy;
-//! - messages of 64 bytes one way, as many as go;
+//! - the *consuming test*: the storage unit streams messages, the compute unit reads every byte: in
+//!   place, sent by copying or out of a registered region, or copied out first; and the same
+//!   through the paper's single buffer with as much memory. Compared with memcpy;
+//! - messages of 64 bytes one way, as many as possible;
 //! - ping-pong of 64 bytes: the round trip, and half of it, which perftest calls the latency; by
-//!   ends that poll all the time, and by ends that rest when nothing moves;
+//!   ends that poll all the time, and by ends that rest when nothing progresses;
 //! - a sweep of message sizes, which shows whether the bandwidth dips anywhere.
 //!
-//! Two threads, one per unit, drive the rack as they wait; driver threads of the rack come on top.
-//! What arrives is compared with what was sent: sums of all words of bulk data, small messages byte
-//! by byte.
+//! Two threads, one per unit, drive the rack while they wait, in addition to the rack's driver
+//! threads. Received data is compared with what was sent: sums of all words of bulk data, small
+//! messages byte by byte.
 
 pub mod bulk;
 pub mod rig;
@@ -38,30 +38,28 @@ use small::{Patience, SMALL_BYTES};
 use source::{Places, SOURCE_BYTES, Source};
 use std::time::Duration;
 
-/// Seconds of the whole test if the user does not say, memcpy not counted.
+/// Default number of seconds of the whole test, without memcpy.
 const SECONDS: f64 = 12.0;
 
-/// How often the consuming test and the small messages are measured, in turn; the best counts.
+/// Rounds of the consuming test and the small messages, in turn; the best round counts.
 const ROUNDS: u32 = 3;
 
-/// Things measured in each of these rounds: the consuming test in its forms, and small messages.
+/// Measurements in each of these rounds: the consuming test in its forms, and small messages.
 const KINDS: usize = 5;
 
 /// The forms of the consuming test.
 const CONSUMING: [&str; KINDS - 1] = ["in_place", "in_place_region", "copied_out", "single_buffer"];
 
-/// Bytes of a message of the consuming test if the user does not say.
+/// Default bytes of a message of the consuming test.
 const MESSAGE_BYTES: u32 = 1 << 20;
 
-/// What memcpy copies, and how much of it at a time: far more than the caches hold, as flows are
-/// compared with.
+/// Bytes that memcpy copies, in total and at a time: far more than the caches hold, as for flows.
 const MEMCPY: (usize, usize) = (SOURCE_BYTES, 1 << 20);
 
 /// Runs the test.
 ///
 /// # Errors
-/// If messages are longer than what they are taken from, the rack cannot be built, or a connection
-/// ends.
+/// If messages are longer than their source, the rack cannot be built, or a connection ends.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let test = TestRun::new(args, globals, EMBEDDED, 1)?;
     let size = args.size.unwrap_or(MESSAGE_BYTES) as usize;
@@ -125,13 +123,13 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     test.finish(&found)
 }
 
-/// Messages of `size` bytes, and more that is said of them.
+/// Results of messages of `size` bytes, with `more` fields.
 fn moved_at(size: usize, moved: &Moved, more: Value) -> Value {
     let rate = report::rate("messages", moved.messages, moved.nanos);
     joined([json!({"message_bytes": size}), rate, more])
 }
 
-/// What all measurements share.
+/// State shared by all measurements.
 struct Task<'a> {
     test: TestRun<'a>,
     rig: Rig<'a>,
@@ -144,8 +142,8 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Everything whose best round counts, each in turn, so that a disturbance meets all alike:
-    /// gigabytes per second of memcpy, the consuming test, and small messages.
+    /// Everything whose best round counts, measured in turn, so that a disturbance affects all
+    /// alike: gigabytes per second of memcpy, the consuming test, and small messages.
     fn rounds(&mut self) -> Result<(f64, [Moved; KINDS]), CliError> {
         let mut best: Option<(f64, [Moved; KINDS])> = None;
         for round in 0..ROUNDS {
@@ -202,7 +200,7 @@ impl Task<'_> {
         small::rate(&mut self.rig, &self.source, span, interrupt)
     }
 
-    /// Round trips, and half of them, which perftest calls the latency.
+    /// Round trip times, and half of them, which perftest calls the latency.
     fn ping_pong(&mut self, patience: Patience) -> Result<Value, CliError> {
         let limits = (self.span / 24, &self.test.globals.interrupt);
         let found = small::ping_pong(&mut self.rig, &self.source, patience, limits);

@@ -1,4 +1,4 @@
-//! A storage unit and a compute unit of a rack, connected. `demo` has them, too.
+//! A storage unit and a compute unit of a rack, connected. `demo` uses them, too.
 
 use super::source::{self, SOURCE_BYTES, Source};
 use crate::outcome::CliError;
@@ -23,12 +23,12 @@ pub struct Unit {
 
 /// The units of a rack.
 pub struct Rig<'a> {
-    /// Sends what is much.
+    /// Sends bulk data.
     pub storage: Unit,
-    /// Asks, and reads.
+    /// Sends requests, and reads.
     pub compute: Unit,
     pub rack: &'a EmbeddedRack,
-    /// The storage unit and the compute unit.
+    /// The nodes of the storage unit and of the compute unit.
     pub places: [NodeId; 2],
 }
 
@@ -48,8 +48,8 @@ impl Unit {
 }
 
 impl<'a> Rig<'a> {
-    /// The first of `places` is the storage unit and listens, the other one the compute unit and
-    /// dials.
+    /// The first of `places` is the storage unit, which listens; the other is the compute unit,
+    /// which dials.
     pub fn new(
         rack: &'a EmbeddedRack,
         places: [NodeId; 2],
@@ -75,7 +75,7 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// What the storage unit sends.
+    /// The data that the storage unit sends.
     pub fn source(&mut self, seed: u64) -> Result<Source, CliError> {
         let bytes = source::random(seed);
         let block = self.rack.memory().allocate(SOURCE_BYTES)?;

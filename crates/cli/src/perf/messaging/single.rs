@@ -16,9 +16,9 @@ use rackweave_rack::Node;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The code of packages of messages that count.
+/// Code of packages with messages that count.
 const DATA: u8 = 1;
-/// That of the package that says that there are no more for now; it is empty.
+/// Code of the empty package that ends a stream for now.
 const END: u8 = 2;
 
 /// The storage unit's end and the compute unit's.
@@ -32,14 +32,14 @@ struct End {
     buffer: SingleBuffer,
 }
 
-/// What both threads must know of each other: one that fails ends the other.
+/// State shared by both threads: one that fails ends the other.
 struct Run<'a> {
     places: &'a Places,
     failed: AtomicBool,
 }
 
 impl SinglePair {
-    /// Ends whose halves are as large as the receive buffers of a connection together.
+    /// Creates both ends; a half is as large as all receive buffers of a connection together.
     pub fn new(rig: &Rig<'_>, messaging: &MessagingConfig) -> Result<Self, CliError> {
         let half = messaging.receive_bytes_all() as usize;
         let shape = Shape {
@@ -67,7 +67,7 @@ impl SinglePair {
         })
     }
 
-    /// Sends for the span, one message at least.
+    /// Sends for the span, at least one message.
     pub fn run(
         &mut self,
         source: &Source,
@@ -97,7 +97,7 @@ impl Run<'_> {
         result
     }
 
-    /// Waits until `done` says so, driving the rack.
+    /// Waits until `done` returns a value, driving the rack.
     fn wait<T>(
         &self,
         node: &Node,
@@ -113,7 +113,7 @@ impl Run<'_> {
         })
     }
 
-    /// Takes completions until `done` says so.
+    /// Takes completions until `done` returns true.
     fn poll_until(
         &self,
         End { node, buffer }: &mut End,
@@ -155,7 +155,7 @@ impl Run<'_> {
         })
     }
 
-    /// Sends a package and waits until it is consumed, as one must.
+    /// Sends a package and waits until it is consumed, as the protocol requires.
     fn package(
         &self,
         end: &mut End,
@@ -193,7 +193,7 @@ impl Run<'_> {
             });
             released.map_err(CliError::run)?;
             if header.code == END {
-                // The notice has to arrive, and its completion be taken, before the next run.
+                // The notice must arrive, and its completion be taken, before the next run.
                 self.poll_until(end, SingleBuffer::is_settled)?;
                 return Ok(Received { messages, sound });
             }

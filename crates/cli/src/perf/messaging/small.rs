@@ -1,4 +1,4 @@
-//! Messages of 64 bytes: as many as go, and one at a time there and back.
+//! Messages of 64 bytes: as many as possible, and one at a time in a ping-pong.
 
 use super::bulk::{DATA, END, Moved, Received, both, end, finished, stream, take_pieces, tell};
 use super::rig::{Rig, Unit};
@@ -19,26 +19,26 @@ pub const SMALL_BYTES: usize = 64;
 /// Messages that are written between two polls.
 const BATCH: u32 = 64;
 
-/// Batches between two looks at the clock.
+/// Batches between two readings of the clock.
 const BATCHES_PER_LOOK: u32 = 16;
 
-/// Looks into memory between two rounds of driving the rack, as those who wait for a message do.
+/// Memory polls between two rounds of driving the rack, as waiting receivers do.
 const LOOKS_PER_ROUND: u32 = 16;
 
-/// Rounds in which nothing moved after which one who polls gives way, for machines with fewer cores
-/// than threads: far longer than a round trip between two cores.
+/// Idle rounds after which a polling thread yields, for machines with fewer cores than threads: far
+/// longer than a round trip between two cores.
 const ROUNDS_PER_YIELD: u32 = 64;
 
-/// What one who waits does when nothing moves.
+/// What a waiting thread does when nothing progresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
-    /// Looks again, and gives way to other threads now and then.
+    /// Polls, and occasionally yields to other threads.
     Polls,
-    /// Rests, ever longer, as the ends of a channel do that wait.
+    /// Rests for increasing times, as waiting ends of a channel do.
     Rests,
 }
 
-/// Sends as many as go from the storage to the compute unit, for a while.
+/// Sends as many as possible from the storage to the compute unit, for a while.
 pub fn rate(
     rig: &mut Rig<'_>,
     source: &Source,
@@ -67,7 +67,7 @@ pub fn rate(
     Ok(Moved::new(ends, SMALL_BYTES))
 }
 
-/// Writes a message into the send buffer, as soon as there is room.
+/// Writes a message into the send buffer, as soon as it has space.
 fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), CliError> {
     while !sender.try_send(DATA, message).map_err(CliError::run)? {
         sender.poll().map_err(CliError::run)?;
@@ -76,8 +76,8 @@ fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), C
     Ok(())
 }
 
-/// The compute unit sends one and waits for the storage unit to send it back, for a while. The
-/// round trips, and whether everything came as it was sent.
+/// The compute unit sends one and waits for the storage unit to return it, for a while. Returns the
+/// round trip times, and whether everything arrived unchanged.
 pub fn ping_pong(
     rig: &mut Rig<'_>,
     source: &Source,
@@ -134,7 +134,7 @@ fn echo(
         let expected = places.message(source, messages);
         let mut copy = [0; SMALL_BYTES];
         let is_end = unit.next(patience, |opcode, bytes| {
-            // What came is sent back, not what should have come.
+            // The received bytes are returned, not the expected ones.
             if bytes.len() == SMALL_BYTES {
                 bytes.copy_to(&mut copy);
             }
@@ -151,7 +151,7 @@ fn echo(
 }
 
 impl Unit {
-    /// Posts a message at once: nothing that could join it will follow.
+    /// Posts a message at once: no other message will be combined with it.
     fn post(&mut self, message: &[u8]) -> Result<(), CliError> {
         let Self { node, sender, .. } = self;
         push(node, sender, message)?;
@@ -160,7 +160,7 @@ impl Unit {
         Ok(())
     }
 
-    /// Waits for a message of one piece, looks at it with `look`, and releases it.
+    /// Waits for a message of one piece, passes it to `look`, and releases it.
     fn next<R>(
         &mut self,
         patience: Patience,
@@ -179,7 +179,7 @@ impl Unit {
                     _ => break 'wait,
                 }
             }
-            // What was posted may have had to wait for a receive buffer.
+            // A posted message may have had to wait for a receive buffer.
             if sender.machine().could_post() {
                 sender.poll().map_err(CliError::run)?;
             }

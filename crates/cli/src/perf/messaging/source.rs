@@ -1,19 +1,18 @@
-//! What is sent: random bytes, in plain memory and in a registered region, and what they add up to.
+//! The data to send: random bytes, in plain memory and in a registered region, and their sums.
 
 use rackweave_base::Rng;
 use rackweave_verbs::Region;
 
-/// Bytes that messages are taken from, one behind the other and then again: far more than the
-/// caches hold.
+/// Bytes that messages are taken from, consecutively and repeatedly: far more than the caches hold.
 pub const SOURCE_BYTES: usize = 64 << 20;
 
-/// What sums are kept of: sizes of the sweep are multiples of it.
+/// Granularity of the sums: sizes of the sweep are multiples of it.
 const GRANULE: usize = 64 << 10;
 
-/// The most places that messages are taken from.
+/// Maximum number of places that messages are taken from.
 const PLACES_MAX: usize = 4096;
 
-/// The bytes.
+/// The bytes that messages are taken from, with their sums.
 pub struct Source {
     pub bytes: Vec<u8>,
     /// The same bytes at the unit that sends them.
@@ -22,7 +21,7 @@ pub struct Source {
     granules: Vec<u64>,
 }
 
-/// Where messages of one size are taken from.
+/// The places that messages of one size are taken from.
 pub struct Places {
     /// Bytes of a message.
     pub size: usize,
@@ -30,7 +29,7 @@ pub struct Places {
     sums: Vec<u64>,
 }
 
-/// Random bytes, as they are to lie in a region.
+/// Random bytes, in the form in which a region holds them.
 pub fn random(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed).fork("messages");
     let mut bytes = vec![0; SOURCE_BYTES];
@@ -41,7 +40,7 @@ pub fn random(seed: u64) -> Vec<u8> {
 }
 
 impl Source {
-    /// These bytes, which lie in the region, too.
+    /// These bytes, which the region also holds.
     pub fn new(bytes: Vec<u8>, region: Region) -> Self {
         let granules = bytes.chunks(GRANULE).map(|granule| sum(granule, 0));
         Self {
@@ -72,7 +71,7 @@ impl Places {
         }
     }
 
-    /// Where message `number` begins.
+    /// Offset of message `number`.
     pub fn at(&self, number: u64) -> usize {
         (number % self.sums.len() as u64) as usize * self.size
     }
@@ -83,14 +82,14 @@ impl Places {
         &source.bytes[at..at + self.size]
     }
 
-    /// What the words of message `number` add up to.
+    /// The sum of the words of message `number`.
     pub fn sum_of(&self, number: u64) -> u64 {
         self.sums[(number % self.sums.len() as u64) as usize]
     }
 }
 
-/// The sum of the words of a message, as far as these bytes, at `offset` of it, contribute: parts
-/// of a word count for what they are in it. Reads every byte.
+/// The contribution of these bytes, at `offset` of a message, to the sum of its words; parts of a
+/// word count at their position in it. Reads every byte.
 pub fn sum(bytes: &[u8], offset: u64) -> u64 {
     let part = |bytes: &[u8], from: usize| {
         let bytes = bytes.iter().zip(from..);

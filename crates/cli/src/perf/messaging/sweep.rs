@@ -1,7 +1,7 @@
 //! A sweep of message sizes: does the bandwidth dip anywhere?
 //!
-//! All sizes are measured in turn, round after round, and the best round of each counts: what is
-//! only a disturbance goes away by that, a dip does not.
+//! All sizes are measured in turn, round after round, and the best round of each counts: this
+//! removes disturbances, but not dips.
 
 use super::bulk::{Bulk, Send, Take};
 use super::rig::Rig;
@@ -11,15 +11,15 @@ use crate::outcome::CliError;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The smallest size; each is twice the one before, up to all there is to send.
+/// The smallest size; each is twice the preceding one, up to all available data.
 const SIZE_MIN: usize = 64 << 10;
 
-/// Rounds that a run of the whole span has, about.
+/// Approximate number of rounds in the whole span.
 const ROUNDS: u32 = 5;
 
-/// Sweeps for the span, one round at least: once with one message behind the other, once with each
-/// waiting until the one before is consumed. Null if the user stops it before; and whether
-/// everything came as it was sent.
+/// Sweeps for the span, at least one round: once with consecutive messages, once with each message
+/// waiting until the preceding one is consumed. Null if the user stops it earlier; and whether
+/// everything arrived unchanged.
 pub fn run(
     rig: &mut Rig<'_>,
     source: &Source,
@@ -68,9 +68,9 @@ fn sizes() -> Vec<usize> {
     sizes.take_while(|&size| size <= SOURCE_BYTES).collect()
 }
 
-/// What the samples of these sizes come to; each has one at least. Of a size its bandwidth in the
-/// best round and in the middle one, and which share it lacks of the best size before it and of the
-/// worse of its neighbours: negative if it is better, null if it has one neighbour only.
+/// The curve of these samples; each size has at least one. For each size: its bandwidth in the best
+/// round and in the median one, and the share by which it is below the best smaller size and below
+/// the worse of its neighbours: negative if it is better, null if it has only one neighbour.
 fn curve(sizes: &[usize], samples: &[Vec<f64>]) -> Value {
     let sorted = samples.iter().map(|samples| {
         let mut samples = samples.clone();
@@ -102,7 +102,7 @@ fn curve(sizes: &[usize], samples: &[Vec<f64>]) -> Value {
     })
 }
 
-/// The size that lacks most; nothing if none lacks anything.
+/// The size with the largest deficit; none if no size has one.
 fn deepest(points: &[Value], what: &str) -> Option<Value> {
     let dips = points
         .iter()

@@ -14,21 +14,21 @@ use rackweave_wire::fabric::page::Source;
 use std::path::Path;
 use std::time::Duration;
 
-/// Pages per second, and how many of them came from where they should.
+/// Pages per second, and how many of them came from the expected source.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub pages_per_s: f64,
     pub all_from_there: bool,
 }
 
-/// What all measurements share.
+/// State shared by all measurements.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
     pub config: &'a RackConfig,
     pub globals: &'a Globals,
-    /// Requests under way.
+    /// Requests in flight.
     pub depth: u32,
-    /// How long each measurement takes.
+    /// Duration of each measurement.
     pub span: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Pages out of another node's memory.
+    /// Rate of pages from another node's memory.
     pub fn rate_from_memory(&self, page_size: u32, indexed: bool) -> Result<Rate, CliError> {
         let blocks = (64 << 20) / u64::from(BLOCK);
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
@@ -99,14 +99,14 @@ impl Bench<'_> {
         self.fetch(&rig, held, Source::Memory)
     }
 
-    /// Pages out of a file, by the switch.
+    /// Rate of pages from a file, by the switch.
     pub fn rate_from_storage(&self, page_size: u32, file: File<'_>) -> Result<Rate, CliError> {
         let rig = self.rig((page_size, true), self.depth, file.open()?)?;
         self.fetch(&rig, rig.pages, Source::Storage)
     }
 
-    /// The same file by the same queue of the kernel's, with no rack around it: pages per second
-    /// that are read, or written. What was written is durable in the end.
+    /// The same file by the same kernel queue, without a rack: pages per second that are read, or
+    /// written. Written pages are durable at the end.
     pub fn by_queue(&self, page_size: u32, file: File<'_>, kind: IoKind) -> Result<f64, CliError> {
         let mut backend = file.open()?;
         let pages = backend.blocks() / u64::from(page_size / BLOCK);
@@ -120,8 +120,8 @@ impl Bench<'_> {
         Ok(per_second * seconds / started.elapsed().as_secs_f64())
     }
 
-    /// How long shared fixes of pages in the node's own pool take, latch check at the switch
-    /// included, in nanoseconds.
+    /// Latencies of shared fixes of pages in the node's own pool, including the latch check at the
+    /// switch, in nanoseconds.
     pub fn hits(&self, page_size: u32) -> Result<Histogram<u64>, CliError> {
         const PAGES: u64 = 8;
         let blocks = 64 * u64::from(page_size / BLOCK);
@@ -151,7 +151,7 @@ impl Bench<'_> {
 #[derive(Clone, Copy)]
 pub struct File<'a> {
     pub path: &'a Path,
-    /// Whether it has double writes; its last 8 MiB are theirs.
+    /// Whether it has double writes, which use its last 8 MiB.
     pub doubles: bool,
 }
 

@@ -1,10 +1,10 @@
-//! The test `pages`: what the page directory costs and carries, each number beside a yardstick of
-//! the same run.
+//! The test `pages`: the cost and the throughput of the page directory, each result beside a
+//! yardstick of the same run.
 //!
 //! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
-//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the
-//!   one in a server's memory;
-//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's;
+//! - pages from another node's memory, compared with memcpy, and by the switch's directory compared
+//!   with the one in a server's memory;
+//! - pages from a file by the switch, compared with the same file by the same kernel queue;
 //! - pages written to the file by that queue, once or with double writes.
 
 mod measure;
@@ -26,7 +26,7 @@ const FILE_BYTES: u64 = 1 << 30;
 /// Page sizes: the smallest, where the directory's own cost counts most, and the paper's.
 const SIZES: [u32; 2] = [4 << 10, 64 << 10];
 
-/// A file that goes with this.
+/// A file that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -59,7 +59,7 @@ impl Scratch {
 /// Runs the test.
 ///
 /// # Errors
-/// If the rack cannot be built or the temporary folder has no room for a file of 1 GiB.
+/// If the rack cannot be built or the temporary folder has no space for a file of 1 GiB.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut test = TestRun::new(args, globals, EMBEDDED, 9)?;
     let config = test.config.clone();

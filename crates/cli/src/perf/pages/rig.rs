@@ -1,4 +1,4 @@
-//! A rack with a page directory, and one node's requests to it, as fast as they go.
+//! A rack with a page directory, and one node's requests to it, at maximum rate.
 
 use crate::outcome::CliError;
 use rackweave_base::{Block, NodeId};
@@ -14,14 +14,14 @@ use rackweave_verbs::Progress;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
 
-/// The node that asks.
+/// The requesting node.
 pub const READER: NodeId = NodeId(0);
 /// The node whose memory pages are read from.
 pub const HOLDER: NodeId = NodeId(1);
 const STORAGE: NodeId = NodeId(2);
 const SERVER: NodeId = NodeId(3);
 
-/// A rack whose pages are all indexed by the switch, or none.
+/// A rack with either all or none of its pages indexed by the switch.
 pub struct Rig {
     pub rack: EmbeddedRack,
     pub service: PageService,
@@ -104,8 +104,8 @@ impl Rig {
         }
     }
 
-    /// Has the holder change pages from the first on, as many as it has buffer frames for, so that
-    /// they are in its memory; how many.
+    /// Makes the holder change pages from the first on, as many as it has buffer frames for, so
+    /// that they are in its memory. Returns their number.
     pub fn hold(&self) -> Result<u64, CliError> {
         let mut holder = self.reader(HOLDER);
         let count = self.pages.min(u64::from(holder.count));
@@ -136,7 +136,7 @@ pub fn page(index: u64) -> PageId {
 }
 
 impl Reader {
-    /// Voids a buffer frame, as must be before a fetch.
+    /// Voids a buffer frame, which is required before a fetch.
     pub fn void(&self, frame: u32, page_size: u32) {
         let at = frame as usize * page_size as usize;
         self.frames.write(at, &VOID.to_le_bytes());

@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// What the threads of a point share.
+/// State shared by the threads of a point.
 pub struct Point<'a> {
     source: &'a [u8],
-    /// The same, as ends are given it.
+    /// The same data, in the form that ends need.
     data: Data,
     threads: usize,
-    /// Transfers, the first of which is not counted.
+    /// Number of transfers, the first of which is not counted.
     pub rounds: usize,
-    /// How often a thread has come to the begin of a round.
+    /// How many times a thread has reached the start of a round.
     arrived: AtomicUsize,
-    /// Whether a thread has given up.
+    /// Whether a thread has failed.
     failed: AtomicBool,
 }
 
 impl<'a> Point<'a> {
-    /// So many threads that transfer `source` so often.
+    /// A point with `threads` threads that transfer `source` in `rounds` rounds.
     pub fn new(source: &'a [u8], threads: usize, rounds: usize) -> Self {
         Self {
             source,
@@ -41,7 +41,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Waits until all threads have come to the begin of this round.
+    /// Waits until all threads have reached the start of this round.
     fn begin(&self, round: usize) -> Result<(), String> {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         while self.arrived.load(Ordering::Acquire) < self.threads * (round + 1) {
@@ -51,7 +51,7 @@ impl<'a> Point<'a> {
         Ok(())
     }
 
-    /// An error once another thread has given up.
+    /// Returns an error if another thread has failed.
     fn go_on(&self) -> Result<(), String> {
         match self.failed.load(Ordering::Acquire) {
             true => Err("another thread has given up".into()),
@@ -59,7 +59,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Waits until `done` says so, driving the rack.
+    /// Waits until `done` returns a value, and drives the rack meanwhile.
     fn wait<R>(
         &self,
         node: &Node,
@@ -71,7 +71,7 @@ impl<'a> Point<'a> {
         })
     }
 
-    /// What a thread has come to; if that is an error, the others give up, too.
+    /// Returns the result of a thread; if it is an error, the other threads fail, too.
     pub fn ended<T>(&self, act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let result = act();
         if result.is_err() {
@@ -81,12 +81,12 @@ impl<'a> Point<'a> {
     }
 }
 
-/// When a thread that sends began each transfer, and one that knows of its end ended it.
+/// When a sending thread began each transfer, and when a thread that sees its end ended it.
 #[derive(Default)]
 pub struct Times {
-    /// Of a sender.
+    /// Times of a sender.
     pub begins: Vec<Instant>,
-    /// Of a receiver, or of a sender to whom nobody listens.
+    /// Times of a receiver, or of a sender without one.
     pub ends: Vec<Instant>,
 }
 
@@ -94,7 +94,7 @@ fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Sends a part of the data; when each transfer began, and when it ended if nobody consumes it.
+/// Sends a part of the data. Returns when each transfer began, and its end if not consumed.
 pub fn send<O: Outlet>(
     node: &Node,
     end: &mut O,
@@ -130,7 +130,7 @@ pub fn send<O: Outlet>(
     Ok(times)
 }
 
-/// Writes a part of the data to receive buffers that nobody reads; when it began and ended.
+/// Writes a part of the data to receive buffers that are never read. Returns begins and ends.
 pub fn write(
     node: &Node,
     writer: &mut RawWriter,
@@ -145,7 +145,7 @@ pub fn write(
     }
 }
 
-/// Takes the data out of the single buffer; when each transfer ended.
+/// Takes the data out of the single buffer. Returns when each transfer ended.
 pub fn take_single(
     node: &Node,
     end: &mut SingleBuffer,
@@ -172,7 +172,7 @@ pub fn take_single(
             released.map_err(text)?;
         }
         times.ends.push(Instant::now());
-        // Before the next round the sender has to know.
+        // The sender must learn of the release before the next round.
         point.wait(node, || {
             node.poll(|nic| end.poll(nic)).map_err(text)?;
             Ok(end.is_free().then_some(()))
@@ -184,7 +184,7 @@ pub fn take_single(
     }
 }
 
-/// Sends a part of the data on a channel; when each transfer began.
+/// Sends a part of the data on a channel. Returns when each transfer began.
 pub fn send_multi(
     sender: &mut MessageSender,
     part: Range<u64>,
@@ -203,7 +203,7 @@ pub fn send_multi(
     Ok(times)
 }
 
-/// Takes a part of the data from a channel; when each transfer ended.
+/// Takes a part of the data from a channel. Returns when each transfer ended.
 pub fn take_multi(
     receiver: &mut MessageReceiver,
     part: Range<u64>,
@@ -221,7 +221,8 @@ pub fn take_multi(
             message.ok_or("the sender has finished")?;
         }
         times.ends.push(Instant::now());
-        // A handle may put off telling what is free; before the next round the sender has to know.
+        // A handle may delay its notices of free buffers; the sender needs them before the next
+        // round.
         while receiver.machine().owes() {
             point.go_on()?;
             receiver.poll().map_err(text)?;
