@@ -73,8 +73,8 @@ impl Link for Cable {
         }
     }
 
-    fn room(&self) -> usize {
-        self.out.room()
+    fn free(&self) -> usize {
+        self.out.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -51,12 +51,12 @@ impl Failure {
 }
 
 /// Adds the location in a test to a failure.
-pub trait Place<T> {
+pub trait FailureContext<T> {
     /// Puts `place` before the failure, if it is one.
     fn at(self, place: impl Display) -> Outcome<T>;
 }
 
-impl<T> Place<T> for Outcome<T> {
+impl<T> FailureContext<T> for Outcome<T> {
     fn at(self, place: impl Display) -> Outcome<T> {
         self.map_err(|source| Failure::At {
             place: place.to_string(),

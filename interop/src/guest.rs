@@ -1,7 +1,7 @@
 //! A guest: QEMU with Linux, its Soft-RoCE driver and a unit.
 
 use crate::failure::{Doing, Failure, Outcome};
-use crate::unit::Unit;
+use crate::unit::GuestNode;
 use rackweave_base::MacAddr;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -84,8 +84,8 @@ impl Guest {
     }
 
     /// A new connection to the unit.
-    pub fn unit(&self) -> Outcome<Unit> {
-        Unit::connect(self.id, self.port)
+    pub fn unit(&self) -> Outcome<GuestNode> {
+        GuestNode::connect(self.id, self.port)
     }
 
     /// The path of one of its records: `log` or `pcap`.

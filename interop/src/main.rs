@@ -11,12 +11,12 @@ mod flow_tests;
 mod guest;
 mod nic_tests;
 mod pattern;
-mod station;
 mod suite;
+mod test_node;
 mod unit;
 
 use cable::Cable;
-use failure::{Failure, Outcome, Place};
+use failure::{Failure, FailureContext, Outcome};
 use guest::{Folders, Guest};
 use rackweave_base::{Memory, PortId, Rng};
 use rackweave_link::{CaptureOptions, SharedCapture};

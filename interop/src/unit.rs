@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A connection to a guest's unit.
-pub struct Unit {
+pub struct GuestNode {
     guest: u8,
     reader: BufReader<TcpStream>,
 }
@@ -22,7 +22,7 @@ pub struct Answer {
     line: String,
 }
 
-impl Unit {
+impl GuestNode {
     /// Connects to the unit of `guest`, which listens at `port` of this host.
     pub fn connect(guest: u8, port: u16) -> Outcome<Self> {
         let what = || format!("connecting to guest {guest} at port {port}");

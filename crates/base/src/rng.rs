@@ -65,10 +65,10 @@ impl Rng {
 /// The source of keys, starting packet sequence numbers, tokens and identities: numbers that cannot
 /// be predicted from any number of earlier ones.
 #[derive(Debug)]
-pub struct KeyRng(Source);
+pub struct KeyRng(RandomSource);
 
 #[derive(Debug)]
-enum Source {
+enum RandomSource {
     System,
     Seeded(Rng),
 }
@@ -76,12 +76,12 @@ enum Source {
 impl KeyRng {
     /// Uses the system's generator for every number, so that a forked process draws different ones.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(RandomSource::System)
     }
 
     /// Numbers determined by the seed, for simulations and tests: the seed reveals the keys.
     pub fn seeded(rng: Rng) -> Self {
-        Self(Source::Seeded(rng))
+        Self(RandomSource::Seeded(rng))
     }
 
     /// 64 random bits.
@@ -90,8 +90,8 @@ impl KeyRng {
     /// If the system's generator fails.
     pub fn next_u64(&mut self) -> u64 {
         match &mut self.0 {
-            Source::System => getrandom::u64().expect("the system gives random numbers"),
-            Source::Seeded(rng) => rng.next_u64(),
+            RandomSource::System => getrandom::u64().expect("the system gives random numbers"),
+            RandomSource::Seeded(rng) => rng.next_u64(),
         }
     }
 

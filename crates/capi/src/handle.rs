@@ -86,17 +86,17 @@ const TAKEN: u64 = 2;
 const BROKEN: u64 = 4;
 
 #[derive(Default)]
-struct Place {
+struct Slot {
     word: AtomicU64,
     object: UnsafeCell<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: the object is accessed only by the thread that has set TAKEN in the word, or that has
 // taken the slot from the free list; and it is Send.
-unsafe impl Sync for Place {}
+unsafe impl Sync for Slot {}
 
 struct Table {
-    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
+    chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
     free: Mutex<Free>,
 }
 
@@ -115,19 +115,19 @@ static TABLE: Table = Table {
 };
 
 impl Table {
-    fn place(&self, at: u32) -> Option<&Place> {
+    fn place(&self, at: u32) -> Option<&Slot> {
         let at = at as usize;
         self.chunks.get(at / CHUNK)?.get()?.get(at % CHUNK)
     }
 
-    fn free(&self) -> Option<(u32, &Place)> {
+    fn free(&self) -> Option<(u32, &Slot)> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let at = match free.places.pop_front() {
             Some(at) => at,
             None => {
                 let at = free.untouched;
                 let chunk = self.chunks.get(at as usize / CHUNK)?;
-                chunk.get_or_init(|| (0..CHUNK).map(|_| Place::default()).collect());
+                chunk.get_or_init(|| (0..CHUNK).map(|_| Slot::default()).collect());
                 free.untouched += 1;
                 at
             }
@@ -161,7 +161,7 @@ pub(crate) fn insert<T: Handled>(object: T) -> Result<*mut T::Opaque, Fault> {
 /// A slot that is taken until this is dropped.
 struct Taken {
     at: u32,
-    place: &'static Place,
+    place: &'static Slot,
     /// The word that is stored in the slot on drop.
     word: u64,
 }

@@ -16,6 +16,7 @@
 #![allow(non_camel_case_types)]
 
 mod channel;
+mod detail;
 mod error;
 mod flow;
 mod flow_ends;

@@ -1,6 +1,7 @@
 //! Connections between compute and storage units: listening and dialing.
 
-use crate::error::{Fault, copy_text};
+use crate::detail::copy_text;
+use crate::error::Fault;
 use crate::handle::{self, Handled, Kind};
 use crate::pointer::{read, tell, text};
 use crate::rack::{Rack, rackweave_rack};

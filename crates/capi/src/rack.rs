@@ -1,6 +1,7 @@
 //! Racks: all nodes and the switch in this process.
 
-use crate::error::{Fault, call, copy_text};
+use crate::detail::copy_text;
+use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
 use crate::pointer::{give, optional_text, tell, text};
 use crate::status::Status;

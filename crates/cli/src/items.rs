@@ -12,7 +12,7 @@ pub mod stamps;
 pub mod verify;
 
 pub use sink::Sink;
-pub use source::Source;
+pub use source::ItemSource;
 
 use crate::programs::{Port, Turn};
 use rackweave_endpoint::flow::Doorbell;

@@ -6,6 +6,7 @@
 //! (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows every
 //! other; no other knows it.
 
+mod amount;
 mod args;
 mod canary;
 mod capture;
@@ -18,6 +19,7 @@ mod hosted;
 mod info;
 mod interrupt;
 mod items;
+mod latency;
 mod live;
 mod medium;
 mod memcpy;
@@ -29,11 +31,13 @@ mod perf;
 mod pool;
 mod programs;
 mod progress;
+mod rack_source;
 mod report;
 mod stat;
 mod switch_shape;
 mod top;
 mod tpch;
+mod verbs;
 mod ycsb;
 
 use args::{Cli, Command};

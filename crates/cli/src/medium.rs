@@ -2,7 +2,7 @@
 
 use crate::outcome::CliError;
 use rackweave_base::{Block, Instant, Memory};
-use rackweave_target::{Backend, Io, IoKind, Place};
+use rackweave_target::{Backend, Io, IoKind, RegionRange};
 
 /// The queue of a medium, with a buffer for each pending request.
 pub struct MediumQueue<'a> {
@@ -54,7 +54,7 @@ impl<'a> MediumQueue<'a> {
                     over = true;
                     break;
                 };
-                let place = || Place {
+                let place = || RegionRange {
                     block: self.buffers.clone(),
                     offset: (slot * u64::from(self.page_size)) as usize,
                 };

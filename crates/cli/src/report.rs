@@ -57,7 +57,7 @@ enum Form {
 
 /// How numbers of a key are printed.
 #[derive(Clone, Copy)]
-pub struct Unit {
+pub struct NumberUnit {
     name: &'static str,
     form: Form,
 }
@@ -109,11 +109,11 @@ pub fn joined(parts: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// The label of a key, and the unit of its numbers.
-fn label(key: &str) -> (String, Option<Unit>) {
+fn label(key: &str) -> (String, Option<NumberUnit>) {
     let is_whole = |rest: &str| rest.is_empty() || rest.ends_with('_');
     let found = UNITS.iter().find_map(|&(ending, name, form)| {
         let rest = key.strip_suffix(ending).filter(|rest| is_whole(rest))?;
-        Some((rest.trim_end_matches('_'), Unit { name, form }))
+        Some((rest.trim_end_matches('_'), NumberUnit { name, form }))
     });
     let Some((rest, unit)) = found else {
         return match is_rank(key) {
@@ -141,9 +141,9 @@ fn is_rank(key: &str) -> bool {
 }
 
 /// A number, word or flag.
-fn scalar(value: &Value, unit: Option<Unit>) -> String {
+fn scalar(value: &Value, unit: Option<NumberUnit>) -> String {
     let (text, name) = match (value, unit) {
-        (Value::Number(number), Some(Unit { name, form })) => {
+        (Value::Number(number), Some(NumberUnit { name, form })) => {
             let float = number.as_f64().unwrap_or_default();
             let text = match form {
                 Form::Bytes => number.as_u64().map_or_else(|| number.to_string(), binary),
@@ -181,7 +181,7 @@ fn is_flat(value: &Value) -> bool {
 }
 
 /// An object of scalars in one line; `unit` is that of numbers without one.
-fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
+fn measures(map: &Map<String, Value>, unit: Option<NumberUnit>) -> String {
     let measure = |(key, value): (&String, &Value)| {
         let (label, own) = label(key);
         let is_count = ["samples", "items", "messages"].contains(&key.as_str());
@@ -193,12 +193,12 @@ fn measures(map: &Map<String, Value>, unit: Option<Unit>) -> String {
             false => text.replace(' ', "\u{a0}"),
         }
     };
-    let told = map.iter().filter(|(_, value)| is_told(value));
-    told.map(measure).collect::<Vec<_>>().join(", ")
+    let reported = map.iter().filter(|(_, value)| is_reported(value));
+    reported.map(measure).collect::<Vec<_>>().join(", ")
 }
 
 /// An object of scalars in one line, whatever its keys are.
-fn line_of(key: &str, map: &Map<String, Value>, unit: Option<Unit>) -> String {
+fn line_of(key: &str, map: &Map<String, Value>, unit: Option<NumberUnit>) -> String {
     if !NAMED.contains(&key) {
         return measures(map, unit);
     }
@@ -211,13 +211,13 @@ fn line_of(key: &str, map: &Map<String, Value>, unit: Option<Unit>) -> String {
 /// A list of objects with the same keys as a table; `unit` is that of numbers without one. Words
 /// are aligned to the left. Empty columns, and those of objects, are omitted. A table wider than
 /// the terminal has one blank between its columns.
-pub fn table(rows: &[&Map<String, Value>], unit: Option<Unit>) -> String {
+pub fn table(rows: &[&Map<String, Value>], unit: Option<NumberUnit>) -> String {
     let of = |key| {
         rows.iter()
             .map(move |row| row.get(key).unwrap_or(&Value::Null))
     };
     let keys = rows.first().into_iter().flat_map(|row| row.keys());
-    let keys = keys.filter(|key| of(*key).any(is_told) && !of(*key).any(Value::is_object));
+    let keys = keys.filter(|key| of(*key).any(is_reported) && !of(*key).any(Value::is_object));
     let columns = keys.map(|key| {
         let (label, own) = label(key);
         let is_words = |value: &Value| match value {
@@ -249,7 +249,7 @@ pub fn table(rows: &[&Map<String, Value>], unit: Option<Unit>) -> String {
 
 /// A list of objects as a table and the objects that it omits, unless they contain more than fits
 /// these, or the terminal.
-fn rows_of(rows: &[&Map<String, Value>], unit: Option<Unit>) -> Option<String> {
+fn rows_of(rows: &[&Map<String, Value>], unit: Option<NumberUnit>) -> Option<String> {
     let table = table(rows, unit);
     let all = |fits: fn(&Value) -> bool| rows.iter().all(|row| row.values().all(fits));
     let is_narrow = table.lines().all(|line| line.chars().count() < COLUMNS);
@@ -262,11 +262,11 @@ fn beside(rows: &[&Map<String, Value>]) -> String {
     for row in rows {
         let name = row.values().next().map(|first| scalar(first, None));
         let name = name.unwrap_or_default();
-        for (key, value) in row.iter().filter(|(_, value)| is_told(value)) {
+        for (key, value) in row.iter().filter(|(_, value)| is_reported(value)) {
             if let Value::Object(map) = value {
                 let (label, unit) = label(key);
-                let told = line_of(key, map, unit);
-                text += &wrapped(&format!("  {name} {label}: {told}"), 4);
+                let reported = line_of(key, map, unit);
+                text += &wrapped(&format!("  {name} {label}: {reported}"), 4);
             }
         }
     }
@@ -287,11 +287,11 @@ pub struct Text<'a>(pub &'a Map<String, Value>);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = || self.0.iter().filter(|(_, value)| is_told(value));
-        let labels = told().filter(|(_, value)| is_scalar(value));
+        let reported = || self.0.iter().filter(|(_, value)| is_reported(value));
+        let labels = reported().filter(|(_, value)| is_scalar(value));
         let labels = labels.map(|(key, _)| label(key).0.chars().count());
         let width = labels.max().unwrap_or(0) + 1;
-        for (key, value) in told() {
+        for (key, value) in reported() {
             let (label, unit) = label(key);
             let line = |text: &str| wrapped(&format!("{label}: {text}"), 2);
             match value {
@@ -325,7 +325,7 @@ impl fmt::Display for Text<'_> {
 }
 
 /// Whether a value is printed.
-fn is_told(value: &Value) -> bool {
+fn is_reported(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
@@ -336,7 +336,7 @@ fn is_told(value: &Value) -> bool {
 }
 
 /// A list of numbers or words; queries by position also have their shares.
-fn words(key: &str, list: &[Value], unit: Option<Unit>) -> String {
+fn words(key: &str, list: &[Value], unit: Option<NumberUnit>) -> String {
     let whole: f64 = list.iter().filter_map(Value::as_f64).sum();
     let word = |(at, value): (usize, &Value)| {
         let text = scalar(value, unit);

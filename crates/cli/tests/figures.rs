@@ -149,7 +149,7 @@ fn what_comes_out_does_not_depend_on_how_many_run_at_a_time() {
 
 #[test]
 fn a_scale_is_one_of_three_and_not_two_at_once() {
-    for (args, told) in [
+    for (args, reported) in [
         (&["--scale", "huge", "zero-sided-7"][..], "paper"),
         (
             &["--scale", "full", "--quick", "zero-sided-7"][..],
@@ -160,7 +160,7 @@ fn a_scale_is_one_of_three_and_not_two_at_once() {
         let output = run(args);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(reported), "{error}");
     }
 }
 

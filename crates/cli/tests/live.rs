@@ -37,15 +37,15 @@ impl Running {
     }
 
     /// The snapshot of the command, as soon as `enough` accepts it.
-    fn told(&mut self, enough: impl Fn(&Value) -> bool) -> Value {
+    fn reported(&mut self, enough: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
             let output = self.stat(&["--format", "json", "--all"]);
             if output.status.success() {
-                let told = serde_json::from_slice(&output.stdout);
-                let told = told.expect("standard output is one JSON value");
-                if enough(&told) {
-                    return told;
+                let reported = serde_json::from_slice(&output.stdout);
+                let reported = reported.expect("standard output is one JSON value");
+                if enough(&reported) {
+                    return reported;
                 }
             }
             let ended = self.0.try_wait().expect("it is a child");
@@ -87,19 +87,23 @@ const PAGES: &[&str] = &[
 #[test]
 fn counters_of_a_running_command_move_and_nothing_is_left_of_it() {
     let mut ycsb = Running::start(PAGES);
-    let answers = |told: &Value| told["rack"]["pages"]["answers"]["storage"].as_u64();
-    let first = ycsb.told(|told| {
-        told["phase"] == "running operations" && answers(told).is_some_and(|count| count > 0)
+    let answers = |reported: &Value| reported["rack"]["pages"]["answers"]["storage"].as_u64();
+    let first = ycsb.reported(|reported| {
+        reported["phase"] == "running operations"
+            && answers(reported).is_some_and(|count| count > 0)
     });
     assert_eq!(first["schema"], "rackweave/stat/1");
     assert_eq!(first["command"], PAGES.join(" "));
     assert_eq!(first["pid"].as_u64(), Some(ycsb.0.id().into()));
-    let sent = |told: &Value| {
-        let nodes = told["rack"]["nodes"].as_array().expect("there are nodes");
+    let sent = |reported: &Value| {
+        let nodes = reported["rack"]["nodes"]
+            .as_array()
+            .expect("there are nodes");
         let sent = nodes.iter().map(|node| &node["counters"]["sent_pkts"]);
         sent.map(|count| count.as_u64().unwrap_or(0)).sum::<u64>()
     };
-    let later = ycsb.told(|told| answers(told) > answers(&first) && sent(told) > sent(&first));
+    let later = ycsb
+        .reported(|reported| answers(reported) > answers(&first) && sent(reported) > sent(&first));
     assert!(later["up_seconds"].as_f64() > first["up_seconds"].as_f64());
 
     // Two reports, with the activity in between.
@@ -113,8 +117,8 @@ fn counters_of_a_running_command_move_and_nothing_is_left_of_it() {
 
     // Two commands are distinguished.
     let mut other = Running::start(PAGES);
-    let told = other.told(|told| told["rack"].is_object());
-    assert_eq!(told["pid"].as_u64(), Some(other.0.id().into()));
+    let reported = other.reported(|reported| reported["rack"].is_object());
+    assert_eq!(reported["pid"].as_u64(), Some(other.0.id().into()));
     drop(other);
 
     let pid = ycsb.pid();

@@ -295,14 +295,14 @@ fn mistakes_are_told_in_one_line() {
         vec!["--file", "FILE", "--reuse", "--page-size", "16k"],
         vec!["--file", "FILE", "--reuse", "--page-size", "4k"],
     ];
-    let told = |args: &Vec<&str>| {
+    let reported = |args: &Vec<&str>| {
         let args: Vec<&str> = args
             .iter()
             .map(|arg| if *arg == "FILE" { &file[..] } else { arg })
             .collect();
         refusal(&args, &file)
     };
-    let all: String = cases.iter().map(told).collect();
+    let all: String = cases.iter().map(reported).collect();
     insta::assert_snapshot!("ycsb_mistakes", all);
     std::fs::remove_file(file).expect("it is there");
 }
@@ -326,25 +326,25 @@ fn damaged_stores_are_told_in_one_line() {
     let whole = std::fs::read(&file).expect("it is there");
     let args = ["--file", &file, "--reuse", "--page-size", "8k"];
     let mut all = String::new();
-    let mut told = |what: &str, bytes: &[u8]| {
+    let mut reported = |what: &str, bytes: &[u8]| {
         std::fs::write(&file, bytes).expect("it may be written");
         // The positions of records, and so the checksums, are random.
         let error = without_numbers(&refusal(&args, &file), &["0x", "first: record "]);
         all += &format!("{what}: {error}");
     };
-    told("empty", &[]);
-    told("no whole block", &whole[..5000]);
-    told("half", &whole[..(whole.len() / 2) & !8191]);
-    told("the superblock alone", &whole[..8192]);
-    told("zeroes", &vec![0; whole.len()]);
+    reported("empty", &[]);
+    reported("no whole block", &whole[..5000]);
+    reported("half", &whole[..(whole.len() / 2) & !8191]);
+    reported("the superblock alone", &whole[..8192]);
+    reported("zeroes", &vec![0; whole.len()]);
     let damaged = |at: usize| {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         bytes
     };
-    told("a bit of the superblock", &damaged(64));
-    told("a bit of the catalogue", &damaged(8192 * 2 + 200));
-    told("a bit of a record", &damaged(8192 * 20 + 4000));
+    reported("a bit of the superblock", &damaged(64));
+    reported("a bit of the catalogue", &damaged(8192 * 2 + 200));
+    reported("a bit of a record", &damaged(8192 * 20 + 4000));
     insta::assert_snapshot!("ycsb_damaged", all);
     std::fs::remove_file(file).expect("it is there");
 }

@@ -169,13 +169,13 @@ fn mistakes_are_told_in_one_line() {
         index(&["--fan-out", "2"]),
         index(&["--fan-out", "1000"]),
     ];
-    let told = |args: &Vec<&str>| {
+    let reported = |args: &Vec<&str>| {
         let output = run(args);
         let error = String::from_utf8(output.stderr).expect("standard error is text");
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(output.stdout.is_empty(), "{args:?}");
         format!("{}\n{error}", args.join(" "))
     };
-    let all: String = cases.iter().map(told).collect();
+    let all: String = cases.iter().map(reported).collect();
     insta::assert_snapshot!("ycsb_index_mistakes", all);
 }

@@ -125,7 +125,7 @@ pub struct Incoming {
     addr: SocketAddr,
     security: Security,
     // Held until the end of `handshake`, even if that refuses the connection.
-    _place: Place,
+    _place: HalfOpenSlot,
 }
 
 impl Incoming {
@@ -313,10 +313,10 @@ fn refuse(mut stream: Stream, reason: &str, remedy: &str) {
 
 /// The half-open connections of a listener.
 #[derive(Debug, Default)]
-struct HalfOpen(Mutex<Places>);
+struct HalfOpen(Mutex<HalfOpenSlots>);
 
 #[derive(Debug, Default)]
-struct Places {
+struct HalfOpenSlots {
     /// In the order of arrival.
     taken: Vec<Taken>,
     /// Number of connections so far.
@@ -333,17 +333,17 @@ struct Taken {
 
 /// The entry of one half-open connection.
 #[derive(Debug)]
-struct Place {
+struct HalfOpenSlot {
     all: Arc<HalfOpen>,
     number: u64,
 }
 
 impl HalfOpen {
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, HalfOpenSlots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(all: &Arc<Self>, socket: &Arc<TcpStream>, ip: IpAddr) -> Place {
+    fn enter(all: &Arc<Self>, socket: &Arc<TcpStream>, ip: IpAddr) -> HalfOpenSlot {
         let mut places = all.lock();
         if places.taken.len() >= HALF_OPEN_MAX {
             places.evict();
@@ -355,14 +355,14 @@ impl HalfOpen {
             ip: ip.to_canonical(),
             socket: Arc::downgrade(socket),
         });
-        Place {
+        HalfOpenSlot {
             all: all.clone(),
             number,
         }
     }
 }
 
-impl Places {
+impl HalfOpenSlots {
     /// Disconnects the oldest connection of the address that has most.
     fn evict(&mut self) {
         let addresses: Vec<_> = self.taken.iter().map(|taken| taken.ip).collect();
@@ -376,7 +376,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for HalfOpenSlot {
     fn drop(&mut self) {
         let number = self.number;
         self.all.lock().taken.retain(|taken| taken.number != number);

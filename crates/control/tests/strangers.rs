@@ -373,8 +373,8 @@ fn a_message_announced_too_long() {
         .expect("sent");
     let error = server.receive::<Value>(LONG).expect_err("too long");
     assert!(
-        matches!(error, ControlError::TooLong { len: told, limit: MESSAGE_LEN_MAX, .. }
-            if told == len),
+        matches!(error, ControlError::TooLong { len: reported, limit: MESSAGE_LEN_MAX, .. }
+            if reported == len),
         "{error}"
     );
     let error = server

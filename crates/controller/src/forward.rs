@@ -12,7 +12,7 @@ use crate::{Controller, NodeAddress, Site, SwitchAddress, Topology};
 use rackweave_base::{MacAddr, NodeId, PortId};
 use rackweave_programs::Pipeline;
 use rackweave_programs::forward::NextHop;
-use rackweave_programs::guard::Source;
+use rackweave_programs::guard::HostAddresses;
 use rackweave_switch::table::TableError;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -265,7 +265,7 @@ impl HostRegistry {
 fn enter(pipeline: &mut Pipeline, host: &Host) -> Result<(), TableError> {
     let &Host { mac, ip, port, .. } = host;
     if host.guarded {
-        pipeline.guard.add_source(port, Source { mac, ip })?;
+        pipeline.guard.add_source(port, HostAddresses { mac, ip })?;
     }
     let hop = NextHop { port, mac };
     let forward = &mut pipeline.forward;
@@ -297,6 +297,8 @@ fn remove(pipeline: &mut Pipeline, host: &Host) {
     pipeline.forward.remove_route(ip, 32);
     pipeline.arp.remove_host(ip);
     if host.guarded {
-        pipeline.guard.remove_source(port, Source { mac, ip });
+        pipeline
+            .guard
+            .remove_source(port, HostAddresses { mac, ip });
     }
 }

@@ -81,7 +81,7 @@ pub struct Cable {
 
 /// The place of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodePlace {
+pub struct NodePlacement {
     /// Its edge switch.
     pub switch: usize,
     /// The port there.
@@ -148,7 +148,7 @@ pub enum TopologyError {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
+struct SwitchPlacement {
     role: SwitchRole,
     ports: u16,
     /// The port that leads up, and the switch and port at the other end of its cable.
@@ -159,8 +159,8 @@ struct Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
     shape: Shape,
-    switches: Vec<Place>,
-    nodes: BTreeMap<NodeId, NodePlace>,
+    switches: Vec<SwitchPlacement>,
+    nodes: BTreeMap<NodeId, NodePlacement>,
 }
 
 impl fmt::Display for SwitchRole {
@@ -241,10 +241,10 @@ impl Shape {
 impl Topology {
     /// One switch with these nodes at these ports.
     pub fn one(nodes: impl IntoIterator<Item = (NodeId, PortId)>) -> Self {
-        let place = |(node, port)| (node, NodePlace { switch: 0, port });
+        let place = |(node, port)| (node, NodePlacement { switch: 0, port });
         let nodes: BTreeMap<_, _> = nodes.into_iter().map(place).collect();
         let ports = nodes.values().map(|place| place.port.0.saturating_add(1));
-        let only = Place {
+        let only = SwitchPlacement {
             role: SwitchRole::Only,
             ports: ports.max().unwrap_or(0),
             up: None,
@@ -285,12 +285,12 @@ impl Topology {
             let port = PortId(next[switch]);
             next[switch] += 1;
             taken[switch] = taken[switch].max(next[switch]);
-            nodes.insert(node, NodePlace { switch, port });
+            nodes.insert(node, NodePlacement { switch, port });
         }
         let mut switches: Vec<_> = roles
             .into_iter()
             .zip(taken)
-            .map(|(role, ports)| Place {
+            .map(|(role, ports)| SwitchPlacement {
                 role,
                 ports,
                 up: None,
@@ -370,12 +370,12 @@ impl Topology {
     }
 
     /// The nodes and their places.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, NodePlace)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, NodePlacement)> {
         self.nodes.iter().map(|(&node, &place)| (node, place))
     }
 
     /// The place of a node.
-    pub fn place(&self, node: NodeId) -> Option<NodePlace> {
+    pub fn place(&self, node: NodeId) -> Option<NodePlacement> {
         self.nodes.get(&node).copied()
     }
 

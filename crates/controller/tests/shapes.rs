@@ -354,7 +354,7 @@ fn a_dead_consumer_of_a_replicated_flow_is_not_missed() {
 }
 
 /// A consumer stops taking items, its node dies, and the switch detects that or is notified.
-fn with_a_dead_consumer(policy: LossPolicy, steps: u64, told: bool) -> Run {
+fn with_a_dead_consumer(policy: LossPolicy, steps: u64, is_reported: bool) -> Run {
     let mut run = start(FlowSpec {
         on_loss: policy,
         ..spec(FlowShape::Balance, &[0, 1, 0, 1], &[2, 3])
@@ -366,7 +366,7 @@ fn with_a_dead_consumer(policy: LossPolicy, steps: u64, told: bool) -> Run {
     run.ends.consumers[0].asleep = true;
     run.ends.consumers[0].ended = Some(false);
     run.rack.dead[2] = true;
-    if told {
+    if is_reported {
         run.controller.node_died(&mut run.rack, NodeId(2));
     }
     run
@@ -375,9 +375,9 @@ fn with_a_dead_consumer(policy: LossPolicy, steps: u64, told: bool) -> Run {
 #[test]
 fn what_a_dead_consumer_had_is_reported() {
     for steps in 0..40 {
-        for told in [true, false] {
-            let mut run = with_a_dead_consumer(LossPolicy::Report, steps, told);
-            let what = format!("after {steps} steps, told {told}");
+        for is_reported in [true, false] {
+            let mut run = with_a_dead_consumer(LossPolicy::Report, steps, is_reported);
+            let what = format!("after {steps} steps, is_reported {is_reported}");
             if run.controller.flow_state(run.id) == Some(FlowState::Ended) {
                 continue;
             }
@@ -398,9 +398,9 @@ fn what_a_dead_consumer_had_is_reported() {
 #[test]
 fn what_a_dead_consumer_had_goes_to_the_others() {
     for steps in 0..40 {
-        for told in [true, false] {
-            let mut run = with_a_dead_consumer(LossPolicy::Redeliver, steps, told);
-            let what = format!("after {steps} steps, told {told}");
+        for is_reported in [true, false] {
+            let mut run = with_a_dead_consumer(LossPolicy::Redeliver, steps, is_reported);
+            let what = format!("after {steps} steps, is_reported {is_reported}");
             run.finish(60, &what);
             let all = run.ends.pushed.iter().sum::<u64>();
             assert_eq!(run.ends.counts().len() as u64, all, "{what}: all there");

@@ -7,7 +7,7 @@ use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{Access, Mtu, QpCapabilities, Verbs};
 use rackweave_wire::fabric::message::handshake::{
-    Keys, Message, Place, QueuePair, Refusal, RefusalCode, Terms, VERSION,
+    Keys, Message, QueuePair, Refusal, RefusalCode, Terms, VERSION, WriteTarget,
 };
 
 /// The capacity of the NIC: one connection with a channel each way.
@@ -28,7 +28,7 @@ pub fn handshake(data: &[u8]) {
     };
     // After the length of the first piece.
     one_message(data.get(1..).unwrap_or_default());
-    let mut unit = Unit::new();
+    let mut unit = VictimNode::new();
     let mut machine = Machine::new(choice & 1 == 0);
     if choice & 2 != 0 {
         machine.hear(&mut unit, &machine.beginning());
@@ -60,13 +60,13 @@ fn one_message(data: &[u8]) {
     }
 }
 
-struct Unit {
+struct VictimNode {
     nic: Nic,
     memory: Memory,
     keys: KeyRng,
 }
 
-impl Unit {
+impl VictimNode {
     fn new() -> Self {
         let terms = terms(1);
         let config = NicConfig {
@@ -133,13 +133,13 @@ impl Machine {
         self.handshake.handle_end(START);
     }
 
-    fn hear(&mut self, unit: &mut Unit, bytes: &[u8]) {
+    fn hear(&mut self, unit: &mut VictimNode, bytes: &[u8]) {
         self.handshake.handle_bytes(START, bytes);
         self.act(unit, START);
     }
 
-    fn act(&mut self, unit: &mut Unit, now: Instant) {
-        let Unit { nic, memory, keys } = unit;
+    fn act(&mut self, unit: &mut VictimNode, now: Instant) {
+        let VictimNode { nic, memory, keys } = unit;
         let step = self.handshake.poll(now, nic, memory, keys);
         let sent = self.handshake.poll_send();
         // Whatever arrives, the sent messages are valid.
@@ -192,7 +192,7 @@ pub fn seeds() -> Seeds {
         qpn: Qpn(number),
         psn: Psn::new(number),
     };
-    let place = |address| Place {
+    let place = |address| WriteTarget {
         address,
         rkey: Rkey(3),
     };

@@ -2,7 +2,7 @@
 
 use crate::fixture::{self, Host, bytes_of, host};
 use crate::input::Input;
-use crate::packets::{self, Place, Way};
+use crate::packets::{self, RequestTarget, Way};
 use rackweave_base::{Block, Duration, Instant, Memory, Packet, Psn, Qpn, Rkey, Rng};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_verbs::{
@@ -34,7 +34,7 @@ struct Fuzzed {
     open: Region,
     /// Blocks that no packet may change, with their content.
     closed: Vec<Block>,
-    places: Vec<Place>,
+    places: Vec<RequestTarget>,
     /// The PSN expected of the peer's next request.
     cursor: Psn,
     posted: u64,
@@ -108,9 +108,9 @@ impl Fuzzed {
             allocate(CLOSED_LEN, other_pd, Access::all()),
         ];
         let places = regions.iter().chain([&open, &open, &open]);
-        let mut places: Vec<_> = places.rev().map(Place::of).collect();
+        let mut places: Vec<_> = places.rev().map(RequestTarget::of).collect();
         let (address, rkey) = (open.address, Rkey(0));
-        places.push(Place { address, rkey });
+        places.push(RequestTarget { address, rkey });
         let mut qp = |capabilities| nic.create_qp(pd, cq, cq, capabilities).expect("capacity");
         let qpn = qp(QpCapabilities::default());
         let other_qpn = qp(QpCapabilities::default());

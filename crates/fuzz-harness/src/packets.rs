@@ -21,12 +21,12 @@ pub struct Way {
 
 /// An address and key that a request may name.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RequestTarget {
     pub address: u64,
     pub rkey: Rkey,
 }
 
-impl Place {
+impl RequestTarget {
     pub fn of(region: &Region) -> Self {
         Self {
             address: region.address,
@@ -50,7 +50,7 @@ impl Way {
     pub fn build(
         &self,
         input: &mut Input<'_>,
-        places: &[Place],
+        places: &[RequestTarget],
         psn: impl FnOnce(Opcode, i8) -> Psn,
     ) -> Option<Packet> {
         let opcode = Opcode::ALL[input.below(Opcode::ALL.len())?];
@@ -151,7 +151,11 @@ fn payload(input: &mut Input<'_>, len: usize) -> Payload {
     Payload::copied(&bytes)
 }
 
-fn extension(kind: ExtensionKind, input: &mut Input<'_>, places: &[Place]) -> Option<Extension> {
+fn extension(
+    kind: ExtensionKind,
+    input: &mut Input<'_>,
+    places: &[RequestTarget],
+) -> Option<Extension> {
     Some(match kind {
         ExtensionKind::None => Extension::None,
         ExtensionKind::Reth => Extension::Reth(reth(input, places)?),
@@ -175,7 +179,7 @@ fn extension(kind: ExtensionKind, input: &mut Input<'_>, places: &[Place]) -> Op
     })
 }
 
-fn place(input: &mut Input<'_>, places: &[Place]) -> Option<Place> {
+fn place(input: &mut Input<'_>, places: &[RequestTarget]) -> Option<RequestTarget> {
     let choice = input.byte()?;
     let mut place = places[usize::from(choice & 15) % places.len()];
     place.address = place.address.wrapping_add(u64::from(input.half()?));
@@ -188,7 +192,7 @@ fn place(input: &mut Input<'_>, places: &[Place]) -> Option<Place> {
     Some(place)
 }
 
-fn reth(input: &mut Input<'_>, places: &[Place]) -> Option<Reth> {
+fn reth(input: &mut Input<'_>, places: &[RequestTarget]) -> Option<Reth> {
     let place = place(input, places)?;
     let length = u32::from(input.half()?);
     // Most lengths are small; some exceed every bound.

@@ -7,7 +7,7 @@
 
 use crate::fixture;
 use crate::input::Input;
-use crate::packets::{self, Place};
+use crate::packets::{self, RequestTarget};
 use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, To};
 use rackweave_base::{Duration, NodeId, Qpn, Rkey};
 use rackweave_controller::connect::PairAttributes;
@@ -62,7 +62,7 @@ struct Fuzzed {
     user: Client,
     /// At node 1.
     guard: Region,
-    places: Vec<Place>,
+    places: Vec<RequestTarget>,
     /// No number below this is free.
     next: u64,
     /// Pages whose latch node 1 holds, and the latch words.
@@ -217,15 +217,15 @@ impl Fuzzed {
         let clients =
             [ATTACKER, USER].map(|node| Client::new(&mut rack, &mut controller, (node, sequencer)));
         let guard = rack.guard(USER);
-        let mut places = vec![Place::of(&guard)];
+        let mut places = vec![RequestTarget::of(&guard)];
         for client in &clients {
             for name in [client.pool.region, client.channel.control] {
-                places.push(Place {
+                places.push(RequestTarget {
                     address: name.address,
                     rkey: name.rkey,
                 });
             }
-            places.push(Place {
+            places.push(RequestTarget {
                 address: client.place.address,
                 rkey: client.place.rkey,
             });

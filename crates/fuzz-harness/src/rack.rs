@@ -2,7 +2,7 @@
 
 use crate::fixture::{self, Host};
 use crate::input::Input;
-use crate::packets::{self, Place, Way};
+use crate::packets::{self, RequestTarget, Way};
 use rackweave_base::{
     Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rng,
 };
@@ -302,7 +302,12 @@ impl Rack {
 
     /// A packet built from the input, from `node` to a queue pair of the switch or to one that an
     /// earlier packet was for.
-    pub fn forged(&self, node: usize, places: &[Place], input: &mut Input<'_>) -> Option<Packet> {
+    pub fn forged(
+        &self,
+        node: usize,
+        places: &[RequestTarget],
+        input: &mut Input<'_>,
+    ) -> Option<Packet> {
         let to_node = input.byte()?;
         let (target, target_qp) = match to_node {
             0..=199 => (SWITCH, Qpn(u32::from(input.half()?))),

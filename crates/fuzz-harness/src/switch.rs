@@ -7,7 +7,7 @@
 
 use crate::fixture;
 use crate::input::Input;
-use crate::packets::{self, Place};
+use crate::packets::{self, RequestTarget};
 use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, SWITCH, To, host};
 use rackweave_base::{Duration, NodeId, PortId};
 use rackweave_controller::{Controller, FlowId, FlowShape, FlowSpec, FlowState, Ring};
@@ -29,7 +29,7 @@ struct Fuzzed {
     consumers: Vec<(Consumer, bool)>,
     /// Registered, but in no ring.
     guards: Vec<Region>,
-    places: Vec<Place>,
+    places: Vec<RequestTarget>,
     faults: u32,
     forged: bool,
 }
@@ -112,7 +112,7 @@ impl Fuzzed {
             let end = Consumer::new(&block(ring), layout(ring)).expect("a ring");
             (end, false)
         };
-        let places = rings.all().map(|ring| Place {
+        let places = rings.all().map(|ring| RequestTarget {
             address: ring.region.address,
             rkey: ring.region.rkey,
         });

@@ -64,7 +64,7 @@ pub fn run_in<A: Link, B: Link>(
     properties_are_honest(&mut fresh());
     order_is_kept(&mut fresh());
     directions_are_independent(&mut fresh());
-    room_is_respected(&mut fresh());
+    free_slots_are_respected(&mut fresh());
     full_then_drained(&mut fresh());
     packets_arrive_whole(&mut fresh());
     idle_links_want_nothing(&mut fresh());
@@ -144,7 +144,7 @@ impl<A: Link, B: Link> Bench<A, B> {
     /// Returns their number.
     fn fill(&mut self, first: u32) -> u32 {
         let mut sent = 0;
-        while sent < BATCH_MAX && self.a.room() > 0 {
+        while sent < BATCH_MAX && self.a.free() > 0 {
             let packet = self.packet(first + sent);
             assert!(self.a.send(self.now, packet).is_ok(), "room was promised");
             sent += 1;
@@ -222,7 +222,7 @@ fn order_is_kept<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     // Batches of different sizes, so that the link is sometimes empty and sometimes not.
     for batch in (1..=7).cycle().take(200) {
         for _ in 0..batch {
-            if bench.a.room() == 0 {
+            if bench.a.free() == 0 {
                 break;
             }
             let packet = bench.packet(sent);
@@ -241,7 +241,7 @@ fn order_is_kept<A: Link, B: Link>(bench: &mut Bench<A, B>) {
 fn directions_are_independent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     let sent = bench.fill(0);
     assert!(
-        bench.b.room() > 0,
+        bench.b.free() > 0,
         "a full way there must not fill the way back"
     );
     bench.drain(0, sent);
@@ -260,15 +260,15 @@ fn directions_are_independent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     );
 }
 
-fn room_is_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
-    let room = bench.a.room();
+fn free_slots_are_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let room = bench.a.free();
     assert!(room > 0, "an empty link has room");
     let sent = bench.fill(0);
     assert!(
         sent as usize >= room.min(BATCH_MAX as usize),
         "{sent} fit where {room} were promised"
     );
-    if bench.a.room() > 0 {
+    if bench.a.free() > 0 {
         return;
     }
     let refused = bench.a.send(bench.now, bench.packet(sent));
@@ -282,7 +282,7 @@ fn room_is_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         bench.b.receive(bench.now).is_none(),
         "what was given back was sent nevertheless"
     );
-    assert!(bench.a.room() > 0, "a drained link has room");
+    assert!(bench.a.free() > 0, "a drained link has room");
 }
 
 fn full_then_drained<A: Link, B: Link>(bench: &mut Bench<A, B>) {
@@ -364,7 +364,7 @@ fn promised_room_is_there<A: Link, B: Link>(bench: &mut Bench<A, B>) {
     for _ in 0..20 {
         first += bench.fill(first);
         while bench.receive_at_b().is_some() {}
-        assert!(bench.a.room() > 0, "a drained link has room");
+        assert!(bench.a.free() > 0, "a drained link has room");
     }
 }
 

@@ -310,7 +310,7 @@ impl<L: Link> Link for Fault<L> {
         }
         // An accepted packet must fit even after all delayed packets have been forwarded; a packet
         // that is returned draws no random numbers.
-        let room = self.room();
+        let room = self.free();
         if room == 0 {
             return Err(packet);
         }
@@ -347,12 +347,12 @@ impl<L: Link> Link for Fault<L> {
         self.inner.receive(now)
     }
 
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         if self.is_down() {
             // A cut cable accepts every packet.
-            return self.inner.room().max(1);
+            return self.inner.free().max(1);
         }
-        self.inner.room().saturating_sub(self.delayed.len())
+        self.inner.free().saturating_sub(self.delayed.len())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -63,11 +63,11 @@ impl Link for InProcess {
     }
 
     #[inline]
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         if self.out.is_consumer_gone() {
             return self.out.capacity();
         }
-        self.out.room()
+        self.out.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -116,7 +116,7 @@ mod tests {
             a.send(Instant::ZERO, Packet::new(b"", Payload::Pooled(buffer)))
                 .unwrap();
         }
-        assert_eq!(a.room(), 2);
+        assert_eq!(a.free(), 2);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub trait Link: Send {
 
     /// Number of packets that `send` is guaranteed to accept now. It may read state of the other
     /// end, which costs more than sending: call it once per batch.
-    fn room(&self) -> usize;
+    fn free(&self) -> usize;
 
     /// The time at which `receive` or `send` will have something to do without any other event.
     /// `None` for a link that delays nothing.
@@ -130,8 +130,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).receive(now)
     }
 
-    fn room(&self) -> usize {
-        (**self).room()
+    fn free(&self) -> usize {
+        (**self).free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

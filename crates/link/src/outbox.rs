@@ -54,7 +54,7 @@ impl Outbox {
 
     /// Number of packets that [`Outbox::send`] is guaranteed to accept. A train takes one slot per
     /// fragment.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         QUEUE_MAX.saturating_sub(self.queue.len())
     }
 
@@ -78,7 +78,7 @@ impl Outbox {
         if !self.queue.is_empty() {
             self.flush(now, counters, &mut offer);
         }
-        if self.room() == 0 {
+        if self.free() == 0 {
             return Err(packet);
         }
         let (queue, retry_at, mtu) = (&mut self.queue, &mut self.retry_at, self.mtu);
@@ -145,7 +145,7 @@ mod tests {
                 .send(Instant::ZERO, packet, &mut counters, answer)
                 .is_ok()
         );
-        assert_eq!(outbox.room() < QUEUE_MAX, outbox.retry_at().is_some());
+        assert_eq!(outbox.free() < QUEUE_MAX, outbox.retry_at().is_some());
         counters
     }
 
@@ -204,6 +204,6 @@ mod tests {
         assert!(outbox.send(due, packet, &mut counters, free).is_ok());
         let expect: Vec<u32> = (0..QUEUE_MAX as u32).chain([99]).collect();
         assert_eq!(arrived, expect);
-        assert_eq!((outbox.retry_at(), outbox.room()), (None, QUEUE_MAX));
+        assert_eq!((outbox.retry_at(), outbox.free()), (None, QUEUE_MAX));
     }
 }

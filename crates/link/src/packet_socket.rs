@@ -130,8 +130,8 @@ impl Link for PacketSocket {
         }
     }
 
-    fn room(&self) -> usize {
-        self.outbox.room()
+    fn free(&self) -> usize {
+        self.outbox.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -105,7 +105,7 @@ impl<T> Producer<T> {
 
     /// Number of items that `push` accepts before the consumer must pop one. Reads the consumer's
     /// cache line.
-    pub fn room(&self) -> usize {
+    pub fn free(&self) -> usize {
         let tail = self.shared.tail.0.load(Ordering::Acquire);
         self.shared.slots.len() - self.head.wrapping_sub(tail)
     }
@@ -201,7 +201,7 @@ impl<T> Drop for Shared<T> {
 
 impl<T> core::fmt::Debug for Producer<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Producer(room {} of {})", self.room(), self.capacity())
+        write!(f, "Producer(room {} of {})", self.free(), self.capacity())
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(consumer.pop(), model.pop_front());
                 }
-                prop_assert_eq!(producer.room(), 4 - model.len());
+                prop_assert_eq!(producer.free(), 4 - model.len());
                 prop_assert_eq!(consumer.len(), model.len());
             }
         }

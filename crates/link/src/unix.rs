@@ -115,8 +115,8 @@ impl Link for UnixDatagram {
         }
     }
 
-    fn room(&self) -> usize {
-        self.outbox.room()
+    fn free(&self) -> usize {
+        self.outbox.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -63,7 +63,7 @@ fn a_full_ring_refuses_and_room_never_promises_too_much() {
         let thread = thread::spawn(move || {
             let mut pushed = 0;
             for _ in 0..3 {
-                let room = producer.room();
+                let room = producer.free();
                 assert!(room <= 2);
                 if room > 0 {
                     producer

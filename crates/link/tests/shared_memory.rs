@@ -281,5 +281,5 @@ fn a_sender_to_a_killed_process_does_not_block() {
         joined.send(Packet::new(b"", Payload::Empty));
     }
     assert!(joined.link.is_peer_gone());
-    assert_eq!(joined.link.room(), CAPACITY);
+    assert_eq!(joined.link.free(), CAPACITY);
 }

@@ -84,6 +84,7 @@ fn packets(memory: &Memory, payload: &Payload) -> Vec<(u8, Packet)> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one capture, packet by packet")]
 fn tshark_reads_the_capture() {
     if Command::new("tshark").arg("--version").output().is_err() {
         println!("skipped: tshark is not installed");

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// What a queue pair wants to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lane {
+pub(crate) enum EgressQueue {
     Control = 1,
     Bulk = 2,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Lane {
 pub(crate) struct Egress {
     control: VecDeque<u32>,
     bulk: VecDeque<u32>,
-    /// The rings that a queue pair is in, by its index: bits of [`Lane`].
+    /// The rings that a queue pair is in, by its index: bits of [`EgressQueue`].
     member: Vec<u8>,
 }
 
@@ -36,16 +36,16 @@ impl Egress {
     }
 
     #[inline]
-    fn ring(&mut self, lane: Lane) -> &mut VecDeque<u32> {
+    fn ring(&mut self, lane: EgressQueue) -> &mut VecDeque<u32> {
         match lane {
-            Lane::Control => &mut self.control,
-            Lane::Bulk => &mut self.bulk,
+            EgressQueue::Control => &mut self.control,
+            EgressQueue::Bulk => &mut self.bulk,
         }
     }
 
     /// Puts a queue pair that has something to send into a ring.
     #[inline]
-    pub(crate) fn wake(&mut self, lane: Lane, index: u32) {
+    pub(crate) fn wake(&mut self, lane: EgressQueue, index: u32) {
         let member = &mut self.member[index as usize];
         if *member & lane as u8 == 0 {
             *member |= lane as u8;
@@ -55,16 +55,16 @@ impl Egress {
 
     /// Number of queue pairs in the ring.
     #[inline]
-    pub(crate) fn waiting(&self, lane: Lane) -> usize {
+    pub(crate) fn waiting(&self, lane: EgressQueue) -> usize {
         match lane {
-            Lane::Control => self.control.len(),
-            Lane::Bulk => self.bulk.len(),
+            EgressQueue::Control => self.control.len(),
+            EgressQueue::Bulk => self.bulk.len(),
         }
     }
 
     /// Takes the next queue pair out of the ring.
     #[inline]
-    pub(crate) fn next(&mut self, lane: Lane) -> Option<u32> {
+    pub(crate) fn next(&mut self, lane: EgressQueue) -> Option<u32> {
         let index = self.ring(lane).pop_front()?;
         self.member[index as usize] &= !(lane as u8);
         Some(index)
@@ -87,14 +87,14 @@ mod tests {
     fn a_queue_pair_is_in_a_ring_once() {
         let mut egress = Egress::new(3);
         for index in [2, 0, 2, 0] {
-            egress.wake(Lane::Bulk, index);
+            egress.wake(EgressQueue::Bulk, index);
         }
-        egress.wake(Lane::Control, 2);
-        assert_eq!(egress.next(Lane::Bulk), Some(2));
-        egress.wake(Lane::Bulk, 2);
-        assert_eq!(egress.next(Lane::Bulk), Some(0));
+        egress.wake(EgressQueue::Control, 2);
+        assert_eq!(egress.next(EgressQueue::Bulk), Some(2));
+        egress.wake(EgressQueue::Bulk, 2);
+        assert_eq!(egress.next(EgressQueue::Bulk), Some(0));
         egress.remove(2);
-        assert_eq!(egress.next(Lane::Bulk), None);
-        assert_eq!(egress.next(Lane::Control), None);
+        assert_eq!(egress.next(EgressQueue::Bulk), None);
+        assert_eq!(egress.next(EgressQueue::Control), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cq::CqTable;
 use crate::datagrams::{self, Ports};
-use crate::egress::{Egress, Lane};
+use crate::egress::{Egress, EgressQueue};
 use crate::qp::{Emission, Qp};
 use crate::shared::{Core, Timer};
 use crate::table::QpTable;
@@ -148,7 +148,7 @@ impl Nic {
         let Some(ports) = &mut self.ports else {
             return;
         };
-        let acknowledges = self.core.egress.waiting(Lane::Control) > 0;
+        let acknowledges = self.core.egress.waiting(EgressQueue::Control) > 0;
         if self.datagram_first && !acknowledges {
             self.datagram_first = false;
             *out = ports.poll_transmit(now);
@@ -169,7 +169,7 @@ impl Nic {
     #[inline]
     fn emit(&mut self, now: Instant, out: &mut Option<Packet>) {
         let Self { qps, core, .. } = self;
-        while let Some(index) = core.egress.next(Lane::Control) {
+        while let Some(index) = core.egress.next(EgressQueue::Control) {
             let qp = qps
                 .at(index)
                 .expect("queue pairs leave the rings before they go");
@@ -178,8 +178,8 @@ impl Nic {
             }
         }
         self.stalled_until = None;
-        for _ in 0..core.egress.waiting(Lane::Bulk) {
-            let Some(index) = core.egress.next(Lane::Bulk) else {
+        for _ in 0..core.egress.waiting(EgressQueue::Bulk) {
+            let Some(index) = core.egress.next(EgressQueue::Bulk) else {
                 break;
             };
             let qp = qps
@@ -189,7 +189,7 @@ impl Nic {
                 Emission::Packet => return,
                 Emission::Idle => {}
                 Emission::Stalled => {
-                    core.egress.wake(Lane::Bulk, index);
+                    core.egress.wake(EgressQueue::Bulk, index);
                     self.stalled_until = Some(now + STALL_WAIT);
                 }
             }

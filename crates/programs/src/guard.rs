@@ -23,7 +23,7 @@ const IPV4_SOURCE_AT: usize = 12;
 
 /// The addresses of the host behind a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Source {
+pub struct HostAddresses {
     /// Its Ethernet address.
     pub mac: MacAddr,
     /// Its IP address.
@@ -32,7 +32,7 @@ pub struct Source {
 
 /// The guard.
 pub struct Guard {
-    sources: Direct<Source>,
+    sources: Direct<HostAddresses>,
 }
 
 impl Guard {
@@ -53,7 +53,7 @@ impl Guard {
     /// # Errors
     /// If the table has no such port, or the port is guarded for another source: two hosts behind
     /// one port cannot both be guarded there.
-    pub fn add_source(&mut self, port: PortId, source: Source) -> Result<(), TableError> {
+    pub fn add_source(&mut self, port: PortId, source: HostAddresses) -> Result<(), TableError> {
         let key = usize::from(port.0);
         match self.sources.lookup(key) {
             Some(&other) if other != source => Err(TableError::Taken {
@@ -65,7 +65,7 @@ impl Guard {
     }
 
     /// Removes the restriction of `port`. Returns false if it was not guarded for `source`.
-    pub fn remove_source(&mut self, port: PortId, source: Source) -> bool {
+    pub fn remove_source(&mut self, port: PortId, source: HostAddresses) -> bool {
         let key = usize::from(port.0);
         self.sources.lookup(key) == Some(&source) && self.sources.set(key, None).is_ok()
     }
@@ -78,7 +78,7 @@ impl Guard {
     }
 }
 
-impl Source {
+impl HostAddresses {
     fn refusal(&self, packet: &Packet) -> Result<(), DropReason> {
         let header = packet.header();
         let view = ethernet::parse(header).ok_or(DropReason::Malformed)?;

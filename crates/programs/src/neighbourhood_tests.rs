@@ -3,7 +3,7 @@
 
 use crate::arp::Arp;
 use crate::flows::FlowConfig;
-use crate::guard::{Guard, Source};
+use crate::guard::{Guard, HostAddresses};
 use crate::{Pipeline, PipelineConfig};
 use rackweave_base::{Duration, Instant, MacAddr, Memory, Packet, Payload, PortId, Psn, Qpn, Rng};
 use rackweave_switch::transfer::{EngineConfig, Lane, LaneId, LaneKind};
@@ -21,8 +21,8 @@ const LANE_QPN: Qpn = Qpn(20);
 const HOSTS: u8 = 3;
 const NOBODY: u8 = 3;
 
-fn host(host: u8) -> Source {
-    Source {
+fn host(host: u8) -> HostAddresses {
+    HostAddresses {
         mac: MacAddr([2, 0, 0, 0, 0, host + 1]),
         ip: Ipv4Addr::new(10, 0, 0, host + 1),
     }
@@ -56,7 +56,7 @@ impl Bench {
         };
         let mut pipeline = Pipeline::new(&config, Memory::new(1 << 16));
         for at in 0..HOSTS {
-            let Source { mac, ip } = host(at);
+            let HostAddresses { mac, ip } = host(at);
             pipeline.forward.add_host(mac, PortId(at.into())).unwrap();
             pipeline.arp.add_host(ip, mac).unwrap();
         }
@@ -111,7 +111,7 @@ impl Bench {
     /// The address in the answer when `from` requests `ip`; the answer must be valid and return to
     /// the requester.
     fn ask(&mut self, from: u8, ip: Ipv4Addr) -> Result<MacAddr, &'static str> {
-        let Source { mac, ip: own } = host(from);
+        let HostAddresses { mac, ip: own } = host(from);
         let (port, packet) = self.check(from, ArpFrame::request(mac, own, ip).packet())?;
         let frame = ArpFrame::of(&packet).unwrap();
         assert_eq!(port, u16::from(from), "the answer goes to the asker alone");
@@ -125,7 +125,7 @@ impl Bench {
 }
 
 /// An acknowledgement from `source` to a queue pair.
-fn acknowledge(source: Source, target: Source, qpn: Qpn) -> Packet {
+fn acknowledge(source: HostAddresses, target: HostAddresses, qpn: Qpn) -> Packet {
     let aeth = Aeth {
         syndrome: Syndrome::Ack { credits: 31 },
         msn: 1,
@@ -140,8 +140,8 @@ fn acknowledge(source: Source, target: Source, qpn: Qpn) -> Packet {
     headers.packet(Payload::Empty)
 }
 
-fn switch_address() -> Source {
-    Source {
+fn switch_address() -> HostAddresses {
+    HostAddresses {
         mac: OWN,
         ip: OWN_IP,
     }
@@ -205,11 +205,11 @@ fn hostile_frames_are_malformed() {
 #[test]
 fn the_guard_wants_the_addresses_of_the_port() {
     let (honest, other) = (host(0), host(2));
-    let stolen_mac = Source {
+    let stolen_mac = HostAddresses {
         mac: other.mac,
         ..honest
     };
-    let stolen_ip = Source {
+    let stolen_ip = HostAddresses {
         ip: other.ip,
         ..honest
     };
@@ -226,7 +226,7 @@ fn the_guard_wants_the_addresses_of_the_port() {
 
 #[test]
 fn the_guard_sees_through_a_vlan_tag() {
-    let forged = Source {
+    let forged = HostAddresses {
         ip: host(2).ip,
         ..host(0)
     };
@@ -241,7 +241,7 @@ fn the_guard_sees_through_a_vlan_tag() {
 
 #[test]
 fn without_the_guard_a_host_could_acknowledge_for_another() {
-    let forged = Source {
+    let forged = HostAddresses {
         ip: host(2).ip,
         ..host(0)
     };
@@ -259,7 +259,7 @@ fn nobody_speaks_for_another_towards_a_lane() {
         let packet = acknowledge(source, switch_address(), LANE_QPN);
         bench.check(port, packet).unwrap_err()
     };
-    let forged = Source {
+    let forged = HostAddresses {
         ip: host(1).ip,
         ..host(0)
     };

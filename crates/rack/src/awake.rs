@@ -81,8 +81,8 @@ impl Credit {
 }
 
 /// A machine behind its lock, and the time when it is due.
-pub(crate) struct Place<S> {
-    station: Mutex<S>,
+pub(crate) struct LockedMachine<S> {
+    linked: Mutex<S>,
     deadline: AtomicU64,
     /// When it last moved much, whichever thread drove it, in nanoseconds.
     busy: AtomicU64,
@@ -108,10 +108,10 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-impl<S> Place<S> {
-    pub fn new(station: S) -> Self {
+impl<S> LockedMachine<S> {
+    pub fn new(linked: S) -> Self {
         Self {
-            station: Mutex::new(station),
+            linked: Mutex::new(linked),
             deadline: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             attended: AtomicU64::new(0),
@@ -121,19 +121,19 @@ impl<S> Place<S> {
     pub fn lock(&self) -> MutexGuard<'_, S> {
         // The other thread holds the machine for less time than falling asleep and waking takes.
         for _ in 0..TRIES_AWAKE {
-            if let Some(station) = self.try_lock() {
-                return station;
+            if let Some(linked) = self.try_lock() {
+                return linked;
             }
             core::hint::spin_loop();
         }
-        self.station
+        self.linked
             .lock()
             .expect("a machine that panicked is not to be trusted")
     }
 
     /// Locks the machine, unless another thread is driving it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, S>> {
-        try_lock(&self.station)
+        try_lock(&self.linked)
     }
 
     /// Records that it has moved much just now.

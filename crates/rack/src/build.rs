@@ -1,11 +1,11 @@
 //! Parts shared by embedded and simulated racks: addresses, NICs, the switch, the controller.
 
-use crate::choices;
-pub(crate) use crate::choices::Kind;
+use crate::config::choices;
+pub(crate) use crate::config::choices::Kind;
 use crate::config::{BudgetName, ConfigError, RackConfig, index_config};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, KeyRng, MacAddr, Memory, NodeId, PortId, Rng};
-use rackweave_controller::topology::NodePlace;
+use rackweave_controller::topology::NodePlacement;
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress, Topology};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
@@ -124,7 +124,7 @@ pub(crate) fn place_of(topology: &Topology, node: NodeId) -> (usize, PortId) {
 
 /// The addresses of all nodes, with the port of each one's own edge switch.
 pub(crate) fn addresses(topology: &Topology) -> Vec<(NodeId, NodeAddress)> {
-    let address = |(node, place): (NodeId, NodePlace)| {
+    let address = |(node, place): (NodeId, NodePlacement)| {
         let port = place.port;
         (
             node,

@@ -11,13 +11,13 @@
 
 mod awake;
 mod build;
-mod choices;
 pub mod config;
 mod embedded;
 mod flow;
 #[cfg(feature = "hosted")]
 pub mod hosted;
 mod index;
+mod linked;
 #[cfg(test)]
 mod mesh_tests;
 pub mod messaging;
@@ -26,12 +26,11 @@ pub mod paths;
 mod rack;
 pub mod services;
 mod simulated;
-mod station;
 pub mod statistics;
 pub mod testing;
 
 pub use build::{Address, RackError, pipeline_config, switch_config_of};
-pub use choices::Kind as RackKind;
+pub use config::choices::Kind as RackKind;
 pub use config::{ConfigError, RackConfig};
 pub use embedded::EmbeddedRack;
 pub use flow::{Flow, FlowBuilder, NodeRef};

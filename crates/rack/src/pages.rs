@@ -8,8 +8,8 @@ use rackweave_target::TargetConfig;
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use crate::choices;
 use crate::config::RackConfig;
+use crate::config::choices;
 
 /// A node's end of the page directory: its buffer frames, and a channel for each of its workers.
 #[derive(Clone, Debug)]

@@ -59,7 +59,7 @@ pub use rackweave_rack::services::{
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{
     Backend, DoubleWrite, DoubleWriteArea, DoubleWriteError, Io, IoDone, IoError, IoKind,
-    MemoryBackend, Place, TargetError,
+    MemoryBackend, RegionRange, TargetError,
 };
 #[cfg(feature = "files")]
 pub use rackweave_target::{Engine, FileBackend, FileError, FileOptions};

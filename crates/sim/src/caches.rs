@@ -193,7 +193,7 @@ impl CacheModel {
     }
 }
 
-/// The fraction of `size` that fits into `room`.
+/// The fraction of `size` that fits into `free`.
 fn within(room: f64, size: f64) -> f64 {
     if size <= 0.0 {
         1.0

@@ -25,7 +25,7 @@ pub const COMPUTE: NodeId = NodeId(1);
 
 /// The source of bytes that a core reads, or the destination of bytes that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemoryArea {
     /// In memory, and in no cache.
     Memory,
     /// In an area of this many bytes that only this core uses repeatedly.
@@ -61,25 +61,25 @@ impl CopyModel {
     }
 
     /// Time to copy `bytes` bytes.
-    pub fn copy(&self, bytes: u64, from: Place, to: Place) -> Duration {
+    pub fn copy(&self, bytes: u64, from: MemoryArea, to: MemoryArea) -> Duration {
         nanos(bytes, self.per_byte(from) + self.per_byte(to))
     }
 
     /// Time to zero `bytes` bytes.
-    pub fn set(&self, bytes: u64, at: Place) -> Duration {
+    pub fn set(&self, bytes: u64, at: MemoryArea) -> Duration {
         nanos(bytes, self.per_byte(at))
     }
 
     /// Nanoseconds per byte at a place.
-    fn per_byte(&self, place: Place) -> f64 {
+    fn per_byte(&self, place: MemoryArea) -> f64 {
         let [second, last, memory] = self.ns_per_byte;
         match place {
-            Place::Memory => memory,
-            Place::Reused(area) => {
+            MemoryArea::Memory => memory,
+            MemoryArea::Reused(area) => {
                 let [near, far] = self.caches.map(|cache| part(cache, area));
                 near * second + (far - near) * last + (1.0 - far) * memory
             }
-            Place::FromDevice(area) => {
+            MemoryArea::FromDevice(area) => {
                 let there = part(self.device, area);
                 there * last + (1.0 - there) * memory
             }
@@ -159,14 +159,14 @@ mod tests {
     #[test]
     fn a_larger_area_is_never_faster() {
         let model = CopyModel::new(COMPUTE);
-        for place in [Place::Reused, Place::FromDevice] {
+        for place in [MemoryArea::Reused, MemoryArea::FromDevice] {
             let mut last = Duration::ZERO;
             for shift in 10..32 {
                 let takes = model.set(1 << 20, place(1 << shift));
                 assert!(takes >= last, "2^{shift}: {takes:?} after {last:?}");
                 last = takes;
             }
-            assert!(last < model.set(1 << 20, Place::Memory));
+            assert!(last < model.set(1 << 20, MemoryArea::Memory));
         }
     }
 
@@ -174,9 +174,9 @@ mod tests {
     fn a_copy_from_memory_to_memory_is_what_stream_says() {
         let model = CopyModel::new(STORAGE);
         // 12 GB in and out, so 6 GB copied.
-        let second = model.copy(6_000_000_000, Place::Memory, Place::Memory);
+        let second = model.copy(6_000_000_000, MemoryArea::Memory, MemoryArea::Memory);
         assert_eq!(second, Duration::from_secs(1));
-        let cached = model.copy(1 << 20, Place::Memory, Place::Reused(1 << 20));
+        let cached = model.copy(1 << 20, MemoryArea::Memory, MemoryArea::Reused(1 << 20));
         // 87.4 us from memory and 6.8 us to the second level.
         assert_eq!(cached.as_nanos() / 1000, 94);
     }

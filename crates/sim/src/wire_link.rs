@@ -227,7 +227,7 @@ impl Link for SimLink {
         Some(flight.packet)
     }
 
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         // The link accepts every packet; it drops those that do not fit in the queue, as switches
         // do.
         usize::MAX

@@ -1,6 +1,6 @@
 //! Transfer buffers, which hold data between the host and the backend.
 
-use crate::Place;
+use crate::RegionRange;
 use rackweave_verbs::{Region, Segment};
 
 /// Buffers of equal size in one region. Each is aligned to 4096 bytes, since the memory block is
@@ -39,8 +39,8 @@ impl Buffers {
         self.free.len()
     }
 
-    pub(crate) fn place(&self, index: u32) -> Place {
-        Place {
+    pub(crate) fn place(&self, index: u32) -> RegionRange {
+        RegionRange {
             block: self.region.block.clone(),
             offset: index as usize * self.size as usize,
         }

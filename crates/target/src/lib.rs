@@ -31,7 +31,7 @@ pub use backend::double_write::{DoubleWrite, DoubleWriteArea, DoubleWriteError};
 #[cfg(feature = "files")]
 pub use backend::file::{Engine, FileBackend, FileError, FileOptions};
 pub use backend::memory::MemoryBackend;
-pub use backend::{Backend, Io, IoDone, IoError, IoKind, Place};
+pub use backend::{Backend, Io, IoDone, IoError, IoKind, RegionRange};
 pub use config::{ConfigError, TargetConfig, TargetError};
 pub use counters::Counters;
 pub use target::Target;

@@ -5,7 +5,7 @@ mod proxy;
 pub mod rack;
 mod units;
 
-use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
+use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use crate::guest::Guest;
 use crate::suite::Suite;
 use rack::{GUESTS, OURS, Rack};

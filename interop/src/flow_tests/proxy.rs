@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::guest::gid;
-use crate::unit::{Unit, letters};
+use crate::unit::{GuestNode, letters};
 use rackweave_base::{Block, Lkey, Qpn, Rkey};
 use rackweave_controller::{RegionError, RegionName};
 use rackweave_verbs::{
@@ -17,7 +17,7 @@ const TIMEOUT: u8 = 18;
 
 /// A guest behind a port of the switch.
 pub struct Proxy {
-    unit: Unit,
+    unit: GuestNode,
     /// The unit's numbers of regions, by remote key.
     regions: BTreeMap<u32, u64>,
     /// The first request that failed; errors of verbs cannot hold it.
@@ -26,7 +26,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// The guest to which `unit` is connected.
-    pub fn new(unit: Unit) -> Self {
+    pub fn new(unit: GuestNode) -> Self {
         Self {
             unit,
             regions: BTreeMap::new(),

@@ -5,7 +5,7 @@ use crate::cable::Cable;
 use crate::driver::{Driver, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::guest::{self, Guest};
-use crate::station::{BURST, Station};
+use crate::test_node::{BURST, TestNode};
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, NodeId, PortId, Rkey, Rng};
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
@@ -79,7 +79,7 @@ struct Machines {
     /// The switch's ends of the links to this project's nodes; their ports follow those of the
     /// cables.
     links: Vec<Capture<InProcess>>,
-    nodes: Vec<Station<InProcess>>,
+    nodes: Vec<TestNode<InProcess>>,
 }
 
 impl Machines {
@@ -99,7 +99,7 @@ impl Machines {
             moved = true;
             self.switch.handle_packet(now, id, packet);
         }
-        let room = self.link(port).room();
+        let room = self.link(port).free();
         for _ in 0..self.switch.egress_len(id).min(room) {
             let Some(packet) = self.switch.poll_transmit(id) else {
                 break;
@@ -165,7 +165,7 @@ impl Rack {
             let (near, far) = in_process::pair(256);
             let port = PortId(node.0);
             links.push(Capture::new(far, capture.clone(), port));
-            nodes.push(Station::new(ip, mac, near, memory, rng));
+            nodes.push(TestNode::new(ip, mac, near, memory, rng));
             addresses.push((node, NodeAddress { mac, ip, port }));
         }
         let mut site = RackSite {

@@ -2,10 +2,10 @@
 //! process.
 
 use super::rack::RackSite;
-use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
+use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use crate::guest::Guest;
 use crate::pattern::item;
-use crate::unit::Unit;
+use crate::unit::GuestNode;
 use rackweave_base::NodeId;
 use rackweave_controller::Ring;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingLayout, Taken};
@@ -25,7 +25,7 @@ pub enum End {
     /// A consumer in this process, and how many producers send to it.
     OurConsumer(Consumer, usize),
     /// An end in a guest: a connection of its own, and the request.
-    Guest(Unit, String),
+    Guest(GuestNode, String),
 }
 
 /// Makes ends, for flows that send `count` items from every producer to every consumer.
@@ -76,7 +76,7 @@ impl Ends<'_> {
         Ok(End::OurConsumer(consumer, producers))
     }
 
-    fn unit(&self, node: NodeId) -> Outcome<Option<Unit>> {
+    fn unit(&self, node: NodeId) -> Outcome<Option<GuestNode>> {
         let guest = self.guests.get(usize::from(node.0));
         guest.map(Guest::unit).transpose()
     }

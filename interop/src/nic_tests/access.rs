@@ -3,7 +3,7 @@
 use super::Bench;
 use super::connection::{Action, REGION_LEN, Remote, SOURCE, Setup, Side, TARGET};
 use super::receiver::fresh;
-use crate::failure::{Outcome, Place, expect_eq};
+use crate::failure::{FailureContext, Outcome, expect_eq};
 use crate::pattern::pattern;
 use rackweave_verbs::{Access, CompletionStatus};
 

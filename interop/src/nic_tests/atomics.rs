@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
-use crate::failure::{Outcome, Place, expect_eq};
+use crate::failure::{FailureContext, Outcome, expect_eq};
 
 /// Executes a fetch-and-add or compare-and-swap on the word at [`TARGET`]; returns its former
 /// value.

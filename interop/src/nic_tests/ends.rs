@@ -6,7 +6,7 @@ use crate::driver::wait_for;
 use crate::failure::{Failure, Outcome, expect};
 use crate::guest::{self, gid};
 use crate::pattern::{GUARD, pattern};
-use crate::unit::{Unit, letters};
+use crate::unit::{GuestNode, letters};
 use rackweave_base::{Duration, Psn, Qpn, Rkey};
 use rackweave_verbs::{
     CompletionOpcode, CompletionStatus, CqId, Operation, Peer, QpCapabilities, QpModify, QpState,
@@ -39,7 +39,7 @@ pub struct Ours<'a> {
 
 /// The guest's end.
 pub struct Theirs<'a> {
-    unit: &'a mut Unit,
+    unit: &'a mut GuestNode,
     region: u64,
     remote: Remote,
     qpn: u64,
@@ -54,8 +54,8 @@ impl<'a> Ours<'a> {
             receive_max: QUEUE,
             segments_max: 1,
         };
-        let (cq, qpn) = host.with(|station| {
-            let nic = &mut station.nic;
+        let (cq, qpn) = host.with(|test_node| {
+            let nic = &mut test_node.nic;
             let cq = nic.create_cq(2 * QUEUE);
             let cq = cq.map_err(|error| Failure::refused("our completion queue", error))?;
             let qpn = nic.create_qp(host.pd(), cq, cq, capabilities);
@@ -93,9 +93,9 @@ impl<'a> Ours<'a> {
             QpModify::ReadyToReceive(receive),
             QpModify::ReadyToSend(send),
         ];
-        self.host.with(|station| {
+        self.host.with(|test_node| {
             for step in steps {
-                let done = station.nic.modify_qp(self.qpn, step);
+                let done = test_node.nic.modify_qp(self.qpn, step);
                 done.map_err(|error| Failure::refused("connecting our queue pair", error))?;
             }
             Ok(())
@@ -228,8 +228,8 @@ impl<'a> Ours<'a> {
 
 impl Drop for Ours<'_> {
     fn drop(&mut self) {
-        self.host.with(|station| {
-            let nic = &mut station.nic;
+        self.host.with(|test_node| {
+            let nic = &mut test_node.nic;
             nic.destroy_qp(self.qpn).expect("made by `make`");
             nic.destroy_cq(self.cq).expect("its queue pair is gone");
             nic.deregister(&self.region);
@@ -239,7 +239,7 @@ impl Drop for Ours<'_> {
 
 impl<'a> Theirs<'a> {
     /// Creates a queue pair and a region.
-    pub fn make(unit: &'a mut Unit, setup: &Setup) -> Outcome<Self> {
+    pub fn make(unit: &'a mut GuestNode, setup: &Setup) -> Outcome<Self> {
         let letters = letters(setup.region);
         let region = unit.ask(&format!("region {REGION_LEN} {letters}"))?;
         let remote = Remote {

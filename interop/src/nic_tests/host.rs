@@ -3,7 +3,7 @@
 use crate::cable::Cable;
 use crate::driver::{Driver, wait_for};
 use crate::failure::{Failure, Outcome};
-use crate::station::Station;
+use crate::test_node::TestNode;
 use rackweave_base::{MacAddr, Memory, Rng};
 use rackweave_nic::Resolution;
 use rackweave_verbs::{Access, PdId, Region, Verbs};
@@ -16,7 +16,7 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0x77, 0, 200]);
 
 /// This project's NIC, run by a thread.
 pub struct Host {
-    driver: Driver<Station<Cable>>,
+    driver: Driver<TestNode<Cable>>,
     memory: Memory,
     pd: PdId,
 }
@@ -24,17 +24,17 @@ pub struct Host {
 impl Host {
     /// Starts a NIC at the end of `cable`. `memory` is the one that the cable was made with.
     pub fn start(cable: Cable, memory: Memory, rng: Rng) -> Self {
-        let mut station = Station::new(IP, MAC, cable, &memory, rng);
-        let pd = station.nic.create_pd();
+        let mut test_node = TestNode::new(IP, MAC, cable, &memory, rng);
+        let pd = test_node.nic.create_pd();
         Self {
-            driver: Driver::start(station),
+            driver: Driver::start(test_node),
             memory,
             pd,
         }
     }
 
     /// Accesses the NIC and its cable.
-    pub fn with<R>(&self, act: impl FnOnce(&mut Station<Cable>) -> R) -> R {
+    pub fn with<R>(&self, act: impl FnOnce(&mut TestNode<Cable>) -> R) -> R {
         self.driver.with(act)
     }
 
@@ -42,7 +42,7 @@ impl Host {
     pub fn region(&self, len: usize, access: Access) -> Outcome<Region> {
         let block = self.memory.allocate(len);
         let block = block.map_err(|error| Failure::refused("our memory", error))?;
-        let made = self.with(|station| station.nic.register(self.pd, block, access));
+        let made = self.with(|test_node| test_node.nic.register(self.pd, block, access));
         made.map_err(|error| Failure::refused("our region", error))
     }
 
@@ -54,7 +54,7 @@ impl Host {
     /// Resolves the Ethernet address of `ip`.
     pub fn resolve(&self, ip: Ipv4Addr) -> Outcome<MacAddr> {
         let limit = Duration::from_secs(5);
-        let resolve = || match self.with(|station| station.neighbours.resolve(ip)) {
+        let resolve = || match self.with(|test_node| test_node.neighbours.resolve(ip)) {
             Resolution::Known(mac) => Some(mac),
             Resolution::Asked | Resolution::Full => None,
         };
@@ -64,8 +64,8 @@ impl Host {
 
     /// One of the NIC's counters.
     pub fn counter(&self, name: &str) -> u64 {
-        self.with(|station| {
-            let found = station.nic.counters().iter().find(|&(n, _)| n == name);
+        self.with(|test_node| {
+            let found = test_node.nic.counters().iter().find(|&(n, _)| n == name);
             found.map_or(0, |(_, count)| count)
         })
     }

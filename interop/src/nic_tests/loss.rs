@@ -4,7 +4,7 @@ use super::Bench;
 use super::atomics;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
 use super::transfers::{Kind, one};
-use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
+use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use rackweave_base::Duration;
 use rackweave_verbs::Mtu;
 
@@ -34,12 +34,12 @@ pub fn transfers(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
     let again = connection.counter(side, "completer_retry_err")?;
-    let lost = host.with(|station| station.link.lost());
-    host.with(|station| station.link.set_loss(LOSS));
+    let lost = host.with(|test_node| test_node.link.lost());
+    host.with(|test_node| test_node.link.set_loss(LOSS));
     let result = all_kinds(&mut connection, side);
-    host.with(|station| station.link.set_loss(0.0));
+    host.with(|test_node| test_node.link.set_loss(0.0));
     result?;
-    let now = host.with(|station| station.link.lost());
+    let now = host.with(|test_node| test_node.link.lost());
     expect(now.0 > lost.0 && now.1 > lost.1, || {
         "no packet was lost".to_owned()
     })?;
@@ -64,9 +64,9 @@ pub fn atomics(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
     connection.store(side.other(), TARGET, 0)?;
-    host.with(|station| station.link.set_loss(2.0 * LOSS));
+    host.with(|test_node| test_node.link.set_loss(2.0 * LOSS));
     let result = count(&mut connection, side);
-    host.with(|station| station.link.set_loss(0.0));
+    host.with(|test_node| test_node.link.set_loss(0.0));
     let word = connection.load(side.other(), TARGET)?;
     expect_eq("the count", word, result?)
 }

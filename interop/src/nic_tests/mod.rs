@@ -15,7 +15,7 @@ mod transfers;
 use crate::failure::{Outcome, expect_eq};
 use crate::guest;
 use crate::suite::Suite;
-use crate::unit::Unit;
+use crate::unit::GuestNode;
 use connection::{Connection, Setup, Side};
 use host::Host;
 use rackweave_base::Rng;
@@ -26,7 +26,7 @@ pub struct Bench<'a> {
     /// This project's NIC.
     pub host: &'a Host,
     /// The guest.
-    pub unit: &'a mut Unit,
+    pub unit: &'a mut GuestNode,
     /// The run's random generator.
     pub rng: Rng,
 }

@@ -3,7 +3,7 @@
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
 use super::transfers::{Kind, one};
-use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
+use crate::failure::{Failure, FailureContext, Outcome, expect, expect_eq};
 use rackweave_verbs::CompletionStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

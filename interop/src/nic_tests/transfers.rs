@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
-use crate::failure::{Outcome, Place, expect_eq};
+use crate::failure::{FailureContext, Outcome, expect_eq};
 use rackweave_verbs::Mtu;
 
 /// The sizes of messages: near zero, near a word, near both MTUs, and large.

@@ -243,9 +243,9 @@ pub enum GoError {
     fn check(text: &str, expect: &[&str]) {
         let sources = [("crates/rack/src/go.rs".to_owned(), SOURCE.to_owned())];
         let problems = judge(text, &sources, &find);
-        let told: Vec<_> = problems.iter().map(|(_, problem)| problem).collect();
-        assert_eq!(told.len(), expect.len(), "{told:#?}");
-        for (problem, part) in told.iter().zip(expect) {
+        let listed: Vec<_> = problems.iter().map(|(_, problem)| problem).collect();
+        assert_eq!(listed.len(), expect.len(), "{listed:#?}");
+        for (problem, part) in listed.iter().zip(expect) {
             assert!(problem.contains(part), "{problem}");
         }
     }

@@ -176,8 +176,8 @@ fn every_crate_has_its_row_and_the_common_lints() {
 fn the_project_is_tidy() {
     let (files, findings) = judge().expect("every file can be read");
     assert!(files > 50, "{files} files are too few to be all");
-    let told: Vec<_> = findings.iter().map(Finding::to_string).collect();
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    let listed: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(listed.is_empty(), "{}", listed.join("\n"));
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn links_lead_somewhere() {
     let exists = |path: &std::path::Path| documents.iter().any(|(name, _)| path.ends_with(name));
     let mut findings = Vec::new();
     links::check(&documents, &exists, &mut findings);
-    let told: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    let listed: Vec<_> = findings.iter().map(Finding::to_string).collect();
     assert_eq!(
-        told,
+        listed,
         [
             "docs/a.md:5: the link leads to docs/c.md, which is not there",
             "B.md:2: docs/a.md has no heading for #nothing",

@@ -11,7 +11,7 @@
 use super::cores::{self, TupleCost};
 use super::ends::{Failure, Outlet};
 use super::requests::{Remote, poll, post};
-use super::set_up::{SetUpError, Station, connect};
+use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
 use super::worker::{Ledger, Production};
 use core::cell::RefCell;
@@ -35,7 +35,7 @@ const STEPS_MAX: usize = 8;
 
 /// The work of every rank.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct CollectivePlan {
     /// Bytes of a buffer for one destination.
     pub buffer_bytes: usize,
     /// Bytes of a tuple.
@@ -46,11 +46,11 @@ pub struct Plan {
 
 /// A rank: one thread on one core.
 struct Rank {
-    plan: Plan,
+    plan: CollectivePlan,
     own: usize,
     ranks: usize,
     layout: Layout,
-    station: Station,
+    node_end: NodeEnd,
     /// Connections to all ranks, itself included.
     peers: Vec<Remote>,
     buffers: Buffers,
@@ -91,7 +91,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(ranks: usize, plan: &Plan) -> Self {
+    fn new(ranks: usize, plan: &CollectivePlan) -> Self {
         let stride = plan.buffer_bytes.next_multiple_of(LINE) + LINE;
         Self { ranks, stride }
     }
@@ -129,22 +129,22 @@ impl Layout {
 pub fn spawn(
     rack: &mut SimulatedRack,
     ranks: &[NodeId],
-    plan: Plan,
+    plan: CollectivePlan,
     ledger: &Rc<RefCell<Ledger>>,
 ) -> Result<(), SetUpError> {
     let count = ranks.len();
     assert!(count <= 1 << STEPS_MAX, "the barrier has {STEPS_MAX} steps");
     let layout = Layout::new(count, &plan);
     let sends = 3 * count as u32 + STEPS_MAX as u32;
-    let station = |&node: &NodeId| Station::new(rack, node, layout.bytes(), 2 * sends);
-    let stations = ranks.iter().map(station).collect::<Result<Vec<_>, _>>()?;
-    for (own, station) in stations.iter().enumerate() {
+    let node_end = |&node: &NodeId| NodeEnd::new(rack, node, layout.bytes(), 2 * sends);
+    let node_ends = ranks.iter().map(node_end).collect::<Result<Vec<_>, _>>()?;
+    for (own, node_end) in node_ends.iter().enumerate() {
         let mut peers = Vec::new();
-        for far in &stations {
-            let (qpn, _) = connect(rack, station, far, (8, 1))?;
+        for far in &node_ends {
+            let (qpn, _) = connect(rack, node_end, far, (8, 1))?;
             peers.push(Remote::new(qpn, &far.region));
         }
-        let block = &station.region.block;
+        let block = &node_end.region.block;
         let slots = |at| WriteSlots::new(block.clone(), at, layout.stride, 1);
         let inputs = |at| ReadSlots::new(block.clone(), at, layout.stride, 1);
         let rank = Rank {
@@ -160,7 +160,7 @@ pub fn spawn(
             },
             inputs: (0..count).map(|from| inputs(layout.input(from))).collect(),
             production: Production::share(plan.tuples, own, count, plan.tuple_size),
-            station: station.clone(),
+            node_end: node_end.clone(),
             round: 1,
             state: State::Partition,
             ledger: ledger.clone(),
@@ -217,7 +217,7 @@ impl Rank {
     }
 
     fn word(&self, offset: usize) -> u64 {
-        u64::from_le(self.station.region.block.word(offset).load(Acquire))
+        u64::from_le(self.node_end.region.block.word(offset).load(Acquire))
     }
 
     /// Sends the word of a step of the barrier, or leaves the barrier after its last step.
@@ -227,7 +227,7 @@ impl Rank {
             return self.send_all(context);
         }
         let source = self.layout.barrier_source(step, self.round);
-        let word = self.station.region.block.word(source);
+        let word = self.node_end.region.block.word(source);
         word.store(self.round.to_le(), Release);
         let to = (self.own + distance) % self.ranks;
         let target = self.layout.barrier_word(step);
@@ -245,7 +245,7 @@ impl Rank {
             let used = self.buffers.used[to];
             let (source, target) = (layout.output(to), layout.input(self.own));
             let footer = source + layout.stride - LINE;
-            let block = &self.station.region.block;
+            let block = &self.node_end.region.block;
             let head = used as u64 | is_last << 32;
             block.word(footer).store(head.to_le(), Release);
             block.word(footer + 8).store(self.round.to_le(), Release);
@@ -270,7 +270,7 @@ impl Rank {
         signaled: bool,
     ) -> Result<(), Failure> {
         let peer = &self.peers[to];
-        let segment = self.station.region.segment(source as u64, len as u32);
+        let segment = self.node_end.region.segment(source as u64, len as u32);
         let mut request = peer.write(0, target as u64, segment);
         request.signaled = signaled;
         post(context, peer.qpn, request)
@@ -281,7 +281,7 @@ impl Rank {
             return Ok(Step::Done);
         };
         if *completions > 0 {
-            *completions -= poll(context, self.station.cq, self.ranks)?.len();
+            *completions -= poll(context, self.node_end.cq, self.ranks)?.len();
         }
         let (completions, mut seen) = (*completions, *seen);
         let layout = self.layout;

@@ -16,7 +16,7 @@ pub use receiver::Receiver;
 
 use super::ends::{Failure, Outlet};
 use super::requests::{Remote, poll};
-use super::set_up::{SetUpError, Station, connect};
+use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
 use core::sync::atomic::Ordering::Acquire;
 use rackweave_base::memory::WriteSlots;
@@ -66,7 +66,7 @@ impl Shape {
 /// A worker's sending side.
 pub struct Sender {
     shape: Shape,
-    station: Station,
+    node_end: NodeEnd,
     outputs: Vec<Output>,
     /// Outputs whose phase has ended.
     ended: usize,
@@ -106,32 +106,32 @@ pub fn mesh(
     let mut receivers: Vec<Receiver> = Vec::new();
     for &node in consumers {
         let bytes = shape.ring_bytes() * producers.len();
-        let neighbour = receivers.iter().find(|other| other.station.node == node);
-        let station = match neighbour.map(|other| other.station.pd) {
-            Some(pd) => Station::in_domain(rack, node, pd, bytes, 1)?,
-            None => Station::new(rack, node, bytes, 1)?,
+        let neighbour = receivers.iter().find(|other| other.node_end.node == node);
+        let node_end = match neighbour.map(|other| other.node_end.pd) {
+            Some(pd) => NodeEnd::in_domain(rack, node, pd, bytes, 1)?,
+            None => NodeEnd::new(rack, node, bytes, 1)?,
         };
-        receivers.push(Receiver::new(station, producers.len(), shape));
+        receivers.push(Receiver::new(node_end, producers.len(), shape));
     }
     let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
     let sends = (shape.source_segments + 2) * consumers.len() as u32;
     let mut senders = Vec::new();
     for (producer, &node) in producers.iter().enumerate() {
         let bytes = local_bytes * consumers.len();
-        let station = Station::new(rack, node, bytes, 2 * sends)?;
+        let node_end = NodeEnd::new(rack, node, bytes, 2 * sends)?;
         // One queue pair per worker and node, as in DFI.
         let mut connected: Vec<(NodeId, Qpn)> = Vec::new();
         let mut outputs = Vec::new();
         for (consumer, receiver) in receivers.iter().enumerate() {
-            let target = &receiver.station;
+            let target = &receiver.node_end;
             let known = connected.iter().find(|(node, _)| *node == target.node);
             let qpn = match known {
                 Some(&(_, qpn)) => qpn,
-                None => connect(rack, &station, target, (sends, 1))?.0,
+                None => connect(rack, &node_end, target, (sends, 1))?.0,
             };
             connected.push((target.node, qpn));
             let at = consumer * local_bytes;
-            let (block, count) = (station.region.block.clone(), shape.source_segments);
+            let (block, count) = (node_end.region.block.clone(), shape.source_segments);
             outputs.push(Output {
                 remote: Remote::new(qpn, &target.region),
                 ring: (producer * shape.ring_bytes()) as u64,
@@ -147,7 +147,7 @@ pub fn mesh(
         }
         senders.push(Sender {
             shape,
-            station,
+            node_end,
             outputs,
             ended: 0,
         });
@@ -158,7 +158,7 @@ pub fn mesh(
 impl Sender {
     /// Takes available completions.
     fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        for completion in poll(context, self.station.cq, 32)? {
+        for completion in poll(context, self.node_end.cq, 32)? {
             let output = (completion.id & !COUNTER_READ) >> 40;
             let output = &mut self.outputs[output as usize];
             if completion.id & COUNTER_READ != 0 {
@@ -187,7 +187,7 @@ impl Sender {
         // The NIC writes the word that is read here.
         context.charge(Category::Communication, context.cpu().cache_latency);
         let word = self.outputs[to].counter_offset as usize;
-        let consumed = self.station.region.block.word(word).load(Acquire);
+        let consumed = self.node_end.region.block.word(word).load(Acquire);
         let output = &self.outputs[to];
         let free = all - (output.written - consumed);
         if free == 0 {
@@ -215,7 +215,7 @@ impl Sender {
         signaled: bool,
     ) -> Result<(), Failure> {
         let output = &mut self.outputs[to];
-        let segment = self.station.region.segment(output.counter_offset, 8);
+        let segment = self.node_end.region.segment(output.counter_offset, 8);
         let id = COUNTER_READ | (to as u64) << 40;
         let mut request = output.remote.read(id, output.ring, &[segment]);
         request.signaled = signaled;
@@ -247,7 +247,7 @@ impl Sender {
         let stride = shape.stride() as u64;
         let local = output.written % u64::from(shape.source_segments);
         let remote = output.written % u64::from(shape.segments);
-        let segment = self.station.region.segment(
+        let segment = self.node_end.region.segment(
             output.local_offset + local * stride,
             (shape.segment_bytes + FOOTER) as u32,
         );

@@ -8,7 +8,7 @@
 
 use super::ends::Failure;
 use super::requests::{Remote, poll, post};
-use super::set_up::{SetUpError, Station, connect};
+use super::set_up::{NodeEnd, SetUpError, connect};
 use super::tuples;
 use super::worker::Ledger;
 use core::cell::RefCell;
@@ -23,7 +23,7 @@ const DEPTH: u32 = 4;
 
 /// The work of every kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct PutPlan {
     /// Bytes of an item.
     pub item_bytes: usize,
     /// Items that a kernel sends to every destination.
@@ -34,9 +34,9 @@ pub struct Plan {
 
 /// A kernel.
 struct Kernel {
-    plan: Plan,
+    plan: PutPlan,
     own: usize,
-    station: Station,
+    node_end: NodeEnd,
     slots: WriteSlots,
     /// The landings of all kernels.
     targets: Vec<Remote>,
@@ -50,7 +50,7 @@ struct Kernel {
 
 /// The memory into which kernels put items, checked at the end.
 pub struct Landing {
-    plan: Plan,
+    plan: PutPlan,
     /// By destination, the slots of all kernels.
     slots: Vec<ReadSlots>,
     kernels: usize,
@@ -76,7 +76,7 @@ pub fn aims_at(key: u64, own: usize, count: usize) -> bool {
 pub fn spawn(
     rack: &mut SimulatedRack,
     kernels: &[NodeId],
-    plan: Plan,
+    plan: PutPlan,
     ledger: &Rc<RefCell<Ledger>>,
 ) -> Result<Landing, SetUpError> {
     let count = kernels.len();
@@ -84,22 +84,22 @@ pub fn spawn(
     let mut sources = Vec::new();
     for &node in kernels {
         let slots = count.next_power_of_two();
-        landings.push(Station::new(rack, node, plan.item_bytes * slots, 1)?);
+        landings.push(NodeEnd::new(rack, node, plan.item_bytes * slots, 1)?);
         let bytes = plan.item_bytes * DEPTH as usize;
-        sources.push(Station::new(rack, node, bytes, 2 * DEPTH)?);
+        sources.push(NodeEnd::new(rack, node, bytes, 2 * DEPTH)?);
     }
-    for (own, station) in sources.into_iter().enumerate() {
+    for (own, node_end) in sources.into_iter().enumerate() {
         let mut targets = Vec::new();
         for landing in &landings {
-            let (qpn, _) = connect(rack, &station, landing, (DEPTH + 1, 1))?;
+            let (qpn, _) = connect(rack, &node_end, landing, (DEPTH + 1, 1))?;
             targets.push(Remote::new(qpn, &landing.region));
         }
-        let block = station.region.block.clone();
+        let block = node_end.region.block.clone();
         let kernel = Kernel {
             plan,
             own,
             slots: WriteSlots::new(block, 0, plan.item_bytes, DEPTH),
-            station,
+            node_end,
             targets,
             posted: 0,
             completed: 0,
@@ -138,7 +138,7 @@ impl Landing {
 
 impl Kernel {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
-        for completion in poll(context, self.station.cq, DEPTH as usize)? {
+        for completion in poll(context, self.node_end.cq, DEPTH as usize)? {
             self.done |= 1 << (completion.id - self.completed);
             let bytes = self.plan.item_bytes as u64;
             self.ledger.borrow_mut().add(context.now(), bytes);
@@ -172,7 +172,7 @@ impl Kernel {
         slot.copy_from(&item);
         let bytes = self.plan.item_bytes as u64;
         let offset = self.posted % u64::from(DEPTH) * bytes;
-        let segment = self.station.region.segment(offset, bytes as u32);
+        let segment = self.node_end.region.segment(offset, bytes as u32);
         let target = &self.targets[to];
         let put = target.write(self.posted, self.own as u64 * bytes, segment);
         post(context, target.qpn, put)?;

@@ -78,7 +78,7 @@ pub fn check(settings: &[Setting]) -> Result<(), SetUpError> {
 
 /// A thread's own part of a NIC.
 #[derive(Clone, Debug)]
-pub struct Station {
+pub struct NodeEnd {
     /// Its node.
     pub node: NodeId,
     /// Its protection domain.
@@ -89,7 +89,7 @@ pub struct Station {
     pub region: Region,
 }
 
-impl Station {
+impl NodeEnd {
     /// A thread's part of a NIC, with `bytes` of memory and space for `completions`.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Station {
     /// queue pair leads to both.
     ///
     /// # Errors
-    /// As for [`Station::new`].
+    /// As for [`NodeEnd::new`].
     pub fn in_domain(
         rack: &mut SimulatedRack,
         node: NodeId,
@@ -148,8 +148,8 @@ pub fn region(
 /// If a node lacks resources.
 pub fn connect(
     rack: &mut SimulatedRack,
-    a: &Station,
-    b: &Station,
+    a: &NodeEnd,
+    b: &NodeEnd,
     room: (u32, u32),
 ) -> Result<(Qpn, Qpn), SetUpError> {
     let attributes = PairAttributes {
@@ -167,8 +167,8 @@ pub fn connect(
 /// If a node lacks resources.
 pub fn connect_with(
     rack: &mut SimulatedRack,
-    a: &Station,
-    b: &Station,
+    a: &NodeEnd,
+    b: &NodeEnd,
     (sends, receives): (u32, u32),
     attributes: &PairAttributes,
 ) -> Result<(Qpn, Qpn), SetUpError> {
@@ -177,9 +177,9 @@ pub fn connect_with(
         receive_max: receives,
         segments_max: 2,
     };
-    let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
-        let mut nic = nic(rack, station.node)?;
-        Ok(nic.create_qp(station.pd, station.cq, station.cq, capabilities)?)
+    let mut make = |node_end: &NodeEnd| -> Result<Qpn, SetUpError> {
+        let mut nic = nic(rack, node_end.node)?;
+        Ok(nic.create_qp(node_end.pd, node_end.cq, node_end.cq, capabilities)?)
     };
     let (near, far) = (make(a)?, make(b)?);
     rack.connect((a.node, near), (b.node, far), attributes)?;

@@ -12,12 +12,12 @@
 //!   direction, as with a multicast, but every consumer except the last spends a SEND on it.
 //!
 //! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer
-//! requests the number of the next message while it sends one ([`Plan::numbers_ahead`] lets it
+//! requests the number of the next message while it sends one ([`TwoSidedPlan::numbers_ahead`] lets it
 //! request more, which DFI is not known to do). Consumers copy messages out of their receive
 //! buffers and deliver them in the order of the numbers, holding back what arrived too early.
 //!
 //! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
-//! few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers
+//! few make messages and as many per consumer take them ([`TwoSidedPlan::cores`]); credit keeps receivers
 //! from being overrun.
 
 mod actors;
@@ -26,7 +26,7 @@ pub mod log;
 pub mod message;
 
 use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{self, SetUpError, Station, connect, region};
+use crate::baseline::set_up::{self, NodeEnd, SetUpError, connect, region};
 use crate::experiment::drive::{Problem, Until, drive};
 use crate::experiment::{ExperimentError, Run, Scale};
 use actors::{Common, Consumer, Producer, Sequencer};
@@ -59,7 +59,7 @@ pub enum Fanout {
 
 /// The parameters of a replication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct TwoSidedPlan {
     /// Nodes that produce.
     pub producers: u32,
     /// Nodes that consume.
@@ -98,7 +98,7 @@ pub struct Outcome {
     pub consumers: Vec<CpuReport>,
 }
 
-impl Plan {
+impl TwoSidedPlan {
     /// One producer and DFI's segments, as many as `scale` says.
     pub fn new(consumers: u32, ordered: bool, scale: Scale) -> Self {
         Self {
@@ -131,13 +131,13 @@ impl Plan {
 /// # Errors
 /// If the plan is invalid, the rack cannot be built, a message is lost, damaged, duplicated or out
 /// of order, or the user stops the run.
-pub fn run(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+pub fn run(run: &mut Run<'_>, plan: &TwoSidedPlan) -> Result<Outcome, ExperimentError> {
     run_with_faults(run, plan, FaultSection::default())
 }
 
 fn run_with_faults(
     run: &mut Run<'_>,
-    plan: &Plan,
+    plan: &TwoSidedPlan,
     faults: FaultSection,
 ) -> Result<Outcome, ExperimentError> {
     plan.check()?;
@@ -152,17 +152,21 @@ fn run_with_faults(
 
 /// The parts of a run.
 struct SetUp<'a> {
-    plan: &'a Plan,
+    plan: &'a TwoSidedPlan,
     seed: u64,
     rack: SimulatedRack,
     /// Of the producers, the consumers and the sequencer, in this order.
-    stations: Vec<Station>,
+    node_ends: Vec<NodeEnd>,
     logs: Vec<Rc<RefCell<Log>>>,
     problem: Problem,
 }
 
 impl<'a> SetUp<'a> {
-    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, ExperimentError> {
+    fn new(
+        plan: &'a TwoSidedPlan,
+        seed: u64,
+        faults: FaultSection,
+    ) -> Result<Self, ExperimentError> {
         let count = plan.producers + plan.consumers + u32::from(plan.ordered);
         let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
         let config = RackConfig {
@@ -176,20 +180,20 @@ impl<'a> SetUp<'a> {
         // raised.
         let bytes = WINDOW as usize * plan.message_bytes as usize;
         let nodes = (0..count).map(|at| NodeId(at as u16));
-        let stations = nodes.map(|node| Station::new(&mut rack, node, bytes, COMPLETIONS));
+        let node_ends = nodes.map(|node| NodeEnd::new(&mut rack, node, bytes, COMPLETIONS));
         Ok(Self {
             plan,
             seed,
-            stations: stations.collect::<Result<_, _>>()?,
+            node_ends: node_ends.collect::<Result<_, _>>()?,
             logs: Vec::new(),
             problem: Problem::default(),
             rack,
         })
     }
 
-    fn common(&self, station: &Station) -> Common {
+    fn common(&self, node_end: &NodeEnd) -> Common {
         Common {
-            cq: station.cq,
+            cq: node_end.cq,
             message: self.plan.message_bytes,
             cores: self.plan.cores,
             seed: self.seed,
@@ -199,7 +203,7 @@ impl<'a> SetUp<'a> {
 
     /// Connects all nodes and starts their cores.
     fn spawn(&mut self) -> Result<(), ExperimentError> {
-        let (producers, others) = self.stations.split_at(self.plan.producers as usize);
+        let (producers, others) = self.node_ends.split_at(self.plan.producers as usize);
         let (consumers, sequencers) = others.split_at(self.plan.consumers as usize);
         let count = consumers.len();
         let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
@@ -268,8 +272,8 @@ impl<'a> SetUp<'a> {
                 "consumer {at} delivered a producer's messages out of order or not all of them"
             )));
         }
-        let (producers, consumers) = self.stations.split_at(self.plan.producers as usize);
-        let report = |station: &Station| self.rack.cpu_report(station.node).unwrap_or_default();
+        let (producers, consumers) = self.node_ends.split_at(self.plan.producers as usize);
+        let report = |node_end: &NodeEnd| self.rack.cpu_report(node_end.node).unwrap_or_default();
         let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
         let last = logs.iter().map(Log::last).max().unwrap_or_default();
         Ok(Outcome {
@@ -286,9 +290,9 @@ impl<'a> SetUp<'a> {
 /// Connects a producer with the sequencer.
 fn sequencer(
     rack: &mut SimulatedRack,
-    plan: &Plan,
-    from: &Station,
-    to: &Station,
+    plan: &TwoSidedPlan,
+    from: &NodeEnd,
+    to: &NodeEnd,
 ) -> Result<Sequencer, SetUpError> {
     let (qpn, _) = connect(rack, from, to, ROOM)?;
     let answers = plan.numbers_ahead as usize * 8;

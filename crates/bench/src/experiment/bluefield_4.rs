@@ -8,7 +8,7 @@ mod tests;
 
 use super::bluefield::PAPER;
 use super::bluefield::client::Mix;
-use super::bluefield::index::{self, Plan};
+use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4b;
 use super::grid::{self, Grid};
@@ -67,8 +67,8 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let runs = grid.count() as f64 / (grid.count() + COURSE * Scenario::ALL.len()) as f64;
     let curves = grid.measure(&mut run.share(0.0, runs), |run, (keys, mix), offload| {
         let real = real_keys(run.scale, keys);
-        let plan = Plan::new(real, keys / real, Mix::uniform(real, MIXES[mix].0));
-        let plan = Plan {
+        let plan = IndexPlan::new(real, keys / real, Mix::uniform(real, MIXES[mix].0));
+        let plan = IndexPlan {
             offload,
             ..plan.counted(counted)
         };

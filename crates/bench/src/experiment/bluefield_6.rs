@@ -3,7 +3,7 @@
 
 use super::bluefield::PAPER;
 use super::bluefield::client::Mix;
-use super::bluefield::index::{self, Plan};
+use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
 use super::grid::{self, Grid};
@@ -14,9 +14,9 @@ use rackweave_base::Duration;
 const OFFLOADS: &[f64] = &[0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
 const OFFLOADS_QUICK: &[f64] = &[0.0, 0.25, 0.5, 0.75, 1.0];
 
-fn plan(keys: u64, scale: u64, offload: f64, counted: Duration) -> Plan {
-    let plan = Plan::new(keys, scale, Mix::uniform(keys, 0.0));
-    Plan {
+fn plan(keys: u64, scale: u64, offload: f64, counted: Duration) -> IndexPlan {
+    let plan = IndexPlan::new(keys, scale, Mix::uniform(keys, 0.0));
+    IndexPlan {
         offload,
         clients: 1,
         operations: 1,

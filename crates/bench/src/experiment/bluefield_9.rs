@@ -9,7 +9,7 @@ mod tests;
 
 use super::bluefield::PAPER;
 use super::bluefield::client::Mix;
-use super::bluefield::index::{self, Plan};
+use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree;
 use super::grid::{self, Grid};
 use super::tally::{Seen, Span};
@@ -39,8 +39,8 @@ fn panel((keys, clients, _): (u64, u16, u32)) -> String {
     format!("{}, {clients} {threads}", tree::named(keys))
 }
 
-fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
-    Plan {
+fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> IndexPlan {
+    IndexPlan {
         node_bytes,
         access: Access::OneSided,
         clients,
@@ -50,7 +50,7 @@ fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
             warm_up: Duration::from_micros(100),
             counted,
         },
-        ..Plan::new(keys, 1, Mix::uniform(keys, 0.0))
+        ..IndexPlan::new(keys, 1, Mix::uniform(keys, 0.0))
     }
 }
 
@@ -68,7 +68,7 @@ fn measure(run: &mut Run<'_>, clients: &[u16], counted: Duration) -> Result<Vec<
         })
     });
     Grid::of_rows(rows).measure(run, |run, (keys, clients, node_bytes), offload| {
-        let plan = Plan {
+        let plan = IndexPlan {
             offload,
             ..plan(keys, node_bytes, clients, counted)
         };

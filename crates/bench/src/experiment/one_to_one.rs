@@ -97,21 +97,21 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64> {
         sinks.push(flow.take_consumer(0)?);
         made.push(flow);
     }
-    rack.spawn(ENDS.0, Box::new(Source::new(sources, None, &tally)));
+    rack.spawn(ENDS.0, Box::new(KernelSource::new(sources, None, &tally)));
     rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
 }
 
 /// The producing kernels: rings, and the number of items pushed into each.
-pub struct Source {
+pub struct KernelSource {
     rings: Vec<(Producer, u64)>,
     /// Bytes per second of each ring; none: the maximum rate.
     rate: Option<f64>,
     tally: Shared,
 }
 
-impl Source {
+impl KernelSource {
     /// Pushes numbered items into these rings, at `rate` bytes per second or at the maximum rate.
     pub fn new(rings: Vec<Producer>, rate: Option<f64>, tally: &Shared) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Source {
     }
 }
 
-impl Actor for Source {
+impl Actor for KernelSource {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let elapsed = context.now().since(Instant::ZERO).as_secs_f64();
         let mut next = None;

@@ -12,7 +12,7 @@ mod tests;
 use super::one_to_one::{self, ENDS};
 use super::tally::{Span, Tally, quantile};
 use super::{ExperimentError, Result, Run};
-use actors::{Bell, Echo, Pinger, Schedule, Sink, Source, Taker};
+use actors::{Bell, Echo, ItemSource, Pinger, Schedule, Sink, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
 use std::rc::Rc;
@@ -88,7 +88,7 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome> {
         let consumer = flow.take_consumer(0)?;
         let bells = flow.producer_bells(0);
         let bell = bells.and_then(|bells| bells.first().copied());
-        let source = Source {
+        let source = ItemSource {
             ring: producer,
             bell: Bell::new(bell),
             written: 0,

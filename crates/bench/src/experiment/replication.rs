@@ -6,7 +6,7 @@
 //! Checks: every byte, that every consumer gets every item, each producer's in order, and whether
 //! all consumers saw one order ([`Outcome::same_order`]). Producers build items in their slots and
 //! consumers read them in theirs, at the same cost per byte as the two-sided baseline's. One core
-//! streams fewer bytes than a link carries; [`Plan::cores`] of them share each item.
+//! streams fewer bytes than a link carries; [`ReplicationPlan::cores`] of them share each item.
 
 mod actors;
 
@@ -14,7 +14,7 @@ use super::drive::{OrFailed, Problem, Until, drive, failed};
 use super::one_to_one::payload_rate;
 use super::{Result, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
-use actors::{Sink, Source};
+use actors::{ItemSource, Sink};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
@@ -38,7 +38,7 @@ const TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct ReplicationPlan {
     /// Number of producing nodes.
     pub producers: u32,
     /// Number of consuming nodes.
@@ -58,7 +58,7 @@ pub struct Plan {
     pub shape: FlowShape,
 }
 
-impl Plan {
+impl ReplicationPlan {
     /// A plan with the baseline's item size.
     pub fn new(producers: u32, consumers: u32, scale: Scale) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub fn link_rate() -> f64 {
 }
 
 /// As in the paper, rings are polled at a fixed interval, whether or not they are active.
-fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
+fn flow(rack: &mut SimulatedRack, plan: &ReplicationPlan) -> Result<Flow, FlowError> {
     let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
     let spec = rack
         .flow(&producers, &consumers)
@@ -126,7 +126,7 @@ fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
 }
 
 /// Runs a plan on a rack of its own.
-pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
+pub fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
     let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
     let config = RackConfig {
         seed: run.seed,
@@ -138,7 +138,7 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
         let ring = flow.take_producer(at).or_failed("replication")?;
-        let source = Source {
+        let source = ItemSource {
             ring,
             plan: *plan,
             seed: run.seed,
@@ -169,7 +169,7 @@ pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
     outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
 }
 
-fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome> {
+fn outcome(rack: &SimulatedRack, plan: &ReplicationPlan, logs: Vec<Log>) -> Result<Outcome> {
     let total = plan.items * u64::from(plan.producers);
     for (at, log) in logs.iter().enumerate() {
         if log.count() != total || !log.is_in_order_per_producer() {

@@ -48,7 +48,7 @@ const SIZES_QUICK: &[f64] = &[0.5, 1.0, 2.0, 4.0];
 
 /// The parameters of a sweep.
 #[derive(Clone, Copy)]
-struct Plan {
+struct SweepPlan {
     capacity: u32,
     sizes: &'static [f64],
     depths: &'static [usize],
@@ -69,7 +69,7 @@ struct Curve {
 
 /// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {
-    let plan = |part: u32, sizes, depths, counted| Plan {
+    let plan = |part: u32, sizes, depths, counted| SweepPlan {
         capacity: PAPER_CAPACITY / part,
         sizes,
         depths,
@@ -110,7 +110,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
 /// Measures all depths with data of this size.
 fn measure(
     run: &mut Run<'_>,
-    plan: &Plan,
+    plan: &SweepPlan,
     fallback: Fallback,
     (size, indexed): (f64, bool),
 ) -> Result<Vec<Seen>> {
@@ -175,7 +175,7 @@ fn depth_name(depth: usize) -> String {
     }
 }
 
-fn figure(curves: &[Curve], plan: &Plan) -> Figure {
+fn figure(curves: &[Curve], plan: &SweepPlan) -> Figure {
     let mut figure =
         Figure::lines("Speed-up of uniform 64 KiB remote reads by routing in the switch")
             .of("section 3, figure 5")
@@ -221,7 +221,7 @@ fn claims(figure: &mut Figure, curves: &[Curve]) {
     figure.claims([claim(what).values([1.0 / size, left], "")]);
 }
 
-fn notes(curves: &[Curve], plan: &Plan) -> Vec<String> {
+fn notes(curves: &[Curve], plan: &SweepPlan) -> Vec<String> {
     let mut notes = vec![
         format!(
             "scale: the switch indexes {} pages of 64 KiB, a {}th of the paper's {PAPER_CAPACITY}; \

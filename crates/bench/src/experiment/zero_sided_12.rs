@@ -4,7 +4,7 @@
 //! one order; the baseline, two-sided SENDs as in DFI, is run with and without one order.
 
 use super::grid::{self, Curve, Grid};
-use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
+use super::replication::{self, ITEM_BYTES, RING_BYTES, ReplicationPlan};
 use super::{ExperimentError, Result, Run};
 use crate::baseline::two_sided::{self, Fanout};
 use crate::figure::{Axis, Figure, PaperMark, claim};
@@ -55,19 +55,19 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
 fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point> {
     let (rates, same_order, cpus, seconds) = match system {
         System::ZeroSided => {
-            let plan = Plan {
+            let plan = ReplicationPlan {
                 cores: CORES,
-                ..Plan::new(1, consumers, run.scale)
+                ..ReplicationPlan::new(1, consumers, run.scale)
             };
             let seen = replication::measure(run, &plan)?;
             let cpus = [seen.producer_cpus, seen.consumer_cpus];
             (seen.consumers, seen.same_order, cpus, seen.seconds)
         }
         System::TwoSided { fanout, ordered } => {
-            let plan = two_sided::Plan {
+            let plan = two_sided::TwoSidedPlan {
                 cores: CORES,
                 fanout,
-                ..two_sided::Plan::new(consumers, ordered, run.scale)
+                ..two_sided::TwoSidedPlan::new(consumers, ordered, run.scale)
             };
             let seen = two_sided::run(run, &plan)?;
             let cpus = [seen.producers, seen.consumers];

@@ -3,7 +3,7 @@
 //! There are one to four producers, each on its own node, and four consumers that get everything.
 
 use super::grid::Grid;
-use super::replication::{self, ITEM_BYTES, Outcome, Plan};
+use super::replication::{self, ITEM_BYTES, Outcome, ReplicationPlan};
 use super::{ExperimentError, Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
 
@@ -37,11 +37,11 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
 }
 
 /// The plan for a number of producers.
-type PlanOf = fn(u32, Scale) -> Plan;
+type PlanOf = fn(u32, Scale) -> ReplicationPlan;
 
 /// The figure's plan: every transfer is one item, so that all transfers are equal.
-fn large_items(producers: u32, scale: Scale) -> Plan {
-    Plan {
+fn large_items(producers: u32, scale: Scale) -> ReplicationPlan {
+    ReplicationPlan {
         item_bytes: LARGE_ITEM,
         ring_bytes: RING_ITEMS * LARGE_ITEM,
         batch_bytes: LARGE_ITEM,
@@ -51,16 +51,16 @@ fn large_items(producers: u32, scale: Scale) -> Plan {
 }
 
 /// The items of figure 12, many of which form a transfer.
-fn small_items(producers: u32, scale: Scale) -> Plan {
-    let plan = Plan::new(producers, CONSUMERS, scale);
-    Plan {
+fn small_items(producers: u32, scale: Scale) -> ReplicationPlan {
+    let plan = ReplicationPlan::new(producers, CONSUMERS, scale);
+    ReplicationPlan {
         cores: CORES,
         items: plan.items / 2,
         ..plan
     }
 }
 
-fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome> {
+fn measure(run: &mut Run<'_>, plan: &ReplicationPlan) -> Result<Outcome> {
     let outcome = replication::measure(run, plan)?;
     if !outcome.same_order {
         return Err(ExperimentError::Run("consumers saw two orders".into()));
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn producers_get_the_same() {
         let mut run = Run::quick(4);
-        let plan = Plan {
+        let plan = ReplicationPlan {
             items: 40,
             ..large_items(3, Scale::Quick)
         };

@@ -7,7 +7,7 @@ use super::grid::{self, Curve, Grid};
 use super::shuffle::{self, FlowShape, Seen};
 use super::{Result, Run};
 use crate::baseline::ends::Failure;
-use crate::baseline::put_shuffle::{self, Plan};
+use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
 use crate::figure::{Axis, Figure, claim};
@@ -44,10 +44,10 @@ enum System {
 }
 
 /// A kernel that fills a ring for each destination in turn.
-struct Source {
+struct RingFiller {
     outputs: Vec<Producer>,
     own: usize,
-    plan: Plan,
+    plan: PutPlan,
     sent: u64,
     ledger: Rc<RefCell<Ledger>>,
 }
@@ -71,7 +71,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {
         let kernels = (KERNELS * nodes) as u64;
         let items = bytes_per_node / ITEM_BYTES as u64 / KERNELS as u64;
-        let plan = Plan {
+        let plan = PutPlan {
             item_bytes: ITEM_BYTES,
             items_per_destination: items.div_ceil(kernels),
             fill_time: fill_time(),
@@ -128,7 +128,7 @@ fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure 
     figure
 }
 
-fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: Plan) -> Result<Seen> {
+fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: PutPlan) -> Result<Seen> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let kernels = shuffle::threads(nodes, KERNELS);
     let count = kernels.len() as u64;
@@ -160,12 +160,12 @@ fn measure(run: &mut Run<'_>, system: System, nodes: usize, plan: Plan) -> Resul
 fn spawn(
     rack: &mut SimulatedRack,
     kernels: &[NodeId],
-    plan: Plan,
+    plan: PutPlan,
     ledger: &Rc<RefCell<Ledger>>,
 ) -> Result<Flow> {
     let flow = shuffle::flow(rack, kernels, kernels, FLOW)?;
     for (own, &node) in kernels.iter().enumerate() {
-        let source = Source {
+        let source = RingFiller {
             outputs: flow.take_producers(own)?,
             own,
             plan,
@@ -184,7 +184,7 @@ fn spawn(
     Ok(flow)
 }
 
-impl Source {
+impl RingFiller {
     fn turn(&mut self) -> Result<Step, Failure> {
         let count = self.outputs.len();
         let total = self.plan.items_per_destination * count as u64;
@@ -205,7 +205,7 @@ impl Source {
     }
 }
 
-impl Actor for Source {
+impl Actor for RingFiller {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         let result = self.turn();
         self.ledger.borrow_mut().note(result)
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn both_deliver_and_neither_beats_the_link() {
         let mut run = Run::quick(3);
-        let plan = Plan {
+        let plan = PutPlan {
             item_bytes: ITEM_BYTES,
             items_per_destination: 2,
             fill_time: fill_time(),

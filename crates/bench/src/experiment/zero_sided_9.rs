@@ -167,7 +167,7 @@ fn spawn(
             }
         }
         System::Collective => {
-            let plan = collective::Plan {
+            let plan = collective::CollectivePlan {
                 buffer_bytes: BUFFER_BYTES,
                 tuple_size,
                 tuples,

@@ -31,7 +31,7 @@ pub struct NetworkCounts {
 
 /// Reserves switch tables for an index if the configuration has none, in place of those for flows:
 /// a hardware switch cannot hold both.
-pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
+pub(super) fn reserve(config: &mut RackConfig, endpoints: u64, workers: u64) {
     let layers = match (config.switch.topology, config.switch.budget) {
         (TopologyName::One, BudgetName::Tofino1) => 1,
         (TopologyName::One, _) => 2,

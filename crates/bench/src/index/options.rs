@@ -212,7 +212,7 @@ impl IndexOptions {
         config.nic.completion_queues = config.nic.completion_queues.max(pairs);
         config.nic.regions = config.nic.regions.max(pairs);
         if self.access == Access::InNetwork {
-            network::room(&mut config, endpoints, workers);
+            network::reserve(&mut config, endpoints, workers);
         }
         config
     }

@@ -359,8 +359,8 @@ fn what_makes_no_sense_is_refused() {
         (|o| o.load.ycsb.records = 1 << 40, "2^32 units"),
     ];
     for (change, expected) in cases {
-        let told = refusal(change);
-        assert!(told.contains(expected), "{told}");
+        let reported = refusal(change);
+        assert!(reported.contains(expected), "{reported}");
     }
     let mut local = job(Access::Local, Workload::C, |o| o.endpoints = 2);
     assert!(matches!(

@@ -18,7 +18,7 @@ pub(super) enum Disturbance {
     /// `told`: whether the controller is notified at once or must detect the crash.
     Crash {
         node: NodeId,
-        told: bool,
+        is_reported: bool,
     },
     JoinConsumer {
         flow: usize,
@@ -81,8 +81,8 @@ pub(super) fn plan(rng: &mut Rng, nodes: u64, flows: &[FlowPlan]) -> Vec<(Instan
         .any(|flow| flow.spec.on_loss != LossPolicy::Abort);
     if rng.chance(if elastic { 0.4 } else { 0.2 }) {
         for _ in 0..if rng.chance(0.15) { 2 } else { 1 } {
-            let (node, told) = (some_node(rng), rng.chance(0.5));
-            all.push((some_time(rng), Disturbance::Crash { node, told }));
+            let (node, is_reported) = (some_node(rng), rng.chance(0.5));
+            all.push((some_time(rng), Disturbance::Crash { node, is_reported }));
         }
     }
     for (at, flow) in flows.iter().enumerate() {

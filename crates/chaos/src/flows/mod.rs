@@ -143,13 +143,13 @@ impl<'a> FlowsCampaign<'a> {
                 self.rack.set_link_down(node, true);
             }
             Disturbance::MendCable(node) => self.rack.set_link_down(node, false),
-            Disturbance::Crash { node, told } => {
+            Disturbance::Crash { node, is_reported } => {
                 self.report.crashes += 1;
                 self.dead.push(node);
                 for flow in &mut self.flows {
-                    flow.about_to_crash(node, told);
+                    flow.about_to_crash(node, is_reported);
                 }
-                match told {
+                match is_reported {
                     true => self.rack.crash_node(node),
                     false => self.rack.crash_node_silently(node),
                 }

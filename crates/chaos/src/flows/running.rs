@@ -153,7 +153,7 @@ impl Running {
     }
 
     /// A node is about to crash.
-    pub fn about_to_crash(&mut self, node: NodeId, told: bool) {
+    pub fn about_to_crash(&mut self, node: NodeId, is_reported: bool) {
         let mut history = self.history.borrow_mut();
         for (at, member) in self.consumers.iter().enumerate() {
             // A consumer that has seen the end of stream has taken everything.
@@ -173,7 +173,7 @@ impl Running {
             return;
         }
         self.lose(&consumers, &producers);
-        if told {
+        if is_reported {
             self.about_to_be_set_up_again();
         } else {
             // The controller learns of one member at a time, and sets the flow up again with the
@@ -322,9 +322,9 @@ impl Running {
         let all = [("consumer", &self.consumers), ("producer", &self.producers)];
         for (role, members) in all.into_iter().filter(|_| aborted.is_none()) {
             for (at, member) in members.iter().enumerate() {
-                let told = member.mark.outcome.get() == Some(Outcome::Aborted);
-                if told && !self.is_given_up(role, at) {
-                    let wrong = format!("{role} {at} was told of an end that there was not");
+                let is_reported = member.mark.outcome.get() == Some(Outcome::Aborted);
+                if is_reported && !self.is_given_up(role, at) {
+                    let wrong = format!("{role} {at} was is_reported of an end that there was not");
                     violations.push(wrong);
                 }
             }

@@ -10,7 +10,7 @@ impl Harness<'_> {
     /// Connects every client that has no connection to an endpoint that is up.
     pub fn connect(&mut self) -> Result<(), String> {
         self.connect_clients()?;
-        self.seat_coordinator()
+        self.open_coordinator()
     }
 
     pub fn connect_clients(&mut self) -> Result<(), String> {
@@ -55,7 +55,7 @@ impl Harness<'_> {
     }
 
     /// Ensures that a coordinator runs that is connected with all endpoints that are up.
-    fn seat_coordinator(&mut self) -> Result<(), String> {
+    fn open_coordinator(&mut self) -> Result<(), String> {
         let Some(chair) = self.chair.clone() else {
             let alive = |node: &&NodeId| !self.is_dead(**node);
             let Some(&node) = self.plan.compute.iter().find(alive) else {

@@ -93,7 +93,7 @@ impl<'a> Harness<'a> {
             harness.started(endpoint);
         }
         for at in 0..plan.compute.len() {
-            harness.take_desks(at)?;
+            harness.open_sessions(at)?;
         }
         harness.connect()?;
         Ok(harness)
@@ -133,7 +133,7 @@ impl<'a> Harness<'a> {
     }
 
     /// Creates the clients of a node.
-    fn take_desks(&mut self, at: usize) -> Result<(), String> {
+    fn open_sessions(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.compute[at];
         for (number, client) in (0..).zip(&self.plan.clients) {
             if client.node == node {
@@ -222,7 +222,7 @@ impl<'a> Harness<'a> {
         let at = usize::from(node.0);
         self.lives[at] += 1;
         self.connect_clients()?;
-        self.take_desks(at)?;
+        self.open_sessions(at)?;
         self.connect()
     }
 

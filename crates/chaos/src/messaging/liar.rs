@@ -8,7 +8,7 @@ use super::sending::Talker;
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_endpoint::messaging::Agreed;
 use rackweave_verbs::{Access, Operation, PdId, Region, Verbs, WorkRequest};
-use rackweave_wire::fabric::message::handshake::{Keys, Place};
+use rackweave_wire::fabric::message::handshake::{Keys, WriteTarget};
 use rackweave_wire::fabric::message::{
     CONNECTION_ENTRY, CloseReason, ENTRY_LEN, own_entry, peer_entry,
 };
@@ -94,12 +94,12 @@ impl Liar {
         self.stage.clone()
     }
 
-    fn info(&self, entry: usize) -> Place {
+    fn info(&self, entry: usize) -> WriteTarget {
         self.keys.buffer_info.at(entry as u64 * ENTRY_LEN)
     }
 
     /// What it writes in place of its next package, the word last.
-    fn as_sender(&self, talkers: &[Talker]) -> (Qpn, Vec<(Place, Vec<u8>)>) {
+    fn as_sender(&self, talkers: &[Talker]) -> (Qpn, Vec<(WriteTarget, Vec<u8>)>) {
         let channels = talkers.len() as u64;
         let channel = self.which % channels;
         let sender = &talkers[channel as usize].sender;
@@ -138,7 +138,7 @@ impl Liar {
     }
 
     /// What it writes in place of a word that marks a buffer as free.
-    fn as_receiver(&self, hearers: &[Hearer]) -> (Qpn, Vec<(Place, Vec<u8>)>) {
+    fn as_receiver(&self, hearers: &[Hearer]) -> (Qpn, Vec<(WriteTarget, Vec<u8>)>) {
         let channel = self.which % hearers.len() as u64;
         let receiver = &hearers[channel as usize].receiver;
         let word = self.lie.free(receiver.counters().packages);

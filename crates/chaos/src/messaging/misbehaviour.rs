@@ -3,7 +3,7 @@
 use core::mem::discriminant;
 use rackweave_base::{MacAddr, Rng};
 use rackweave_endpoint::messaging::handshake::RefusalCode;
-use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::checkers::messages::Peer;
 use rackweave_wire::fabric::message::handshake::{Keys, Message, Refusal, Terms, VERSION};
 use rackweave_wire::fabric::message::{
     CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
@@ -86,13 +86,13 @@ const NONSENSE: [(Nonsense, RefusalCode); 23] = [
 
 impl Nonsense {
     /// Draws a kind that a unit can send.
-    pub fn draw(rng: &mut Rng, unit: Unit) -> Self {
+    pub fn draw(rng: &mut Rng, unit: Peer) -> Self {
         match rng.pick(&NONSENSE).0 {
             Self::Noise(_) => Self::Noise(rng.next_u64()),
             Self::Silence(_) => Self::Silence(rng.below(50) as usize),
             Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
             // A storage unit does not choose the version.
-            Self::Version if unit == Unit::Storage => Self::Endless,
+            Self::Version if unit == Peer::Storage => Self::Endless,
             other => other,
         }
     }
@@ -185,12 +185,12 @@ impl Nonsense {
 
 fn some_keys() -> Keys {
     use rackweave_base::{Psn, Qpn, Rkey};
-    use rackweave_wire::fabric::message::handshake::{Place, QueuePair};
+    use rackweave_wire::fabric::message::handshake::{QueuePair, WriteTarget};
     let pair = |qpn| QueuePair {
         qpn: Qpn(qpn),
         psn: Psn::new(1),
     };
-    let place = Place {
+    let place = WriteTarget {
         address: 1 << 32,
         rkey: Rkey(5),
     };

@@ -8,7 +8,7 @@ use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::messaging::{MessagingConfig, Role};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{IcrcMethod, NodeConfig, Role as NodeRole};
-use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::checkers::messages::Peer;
 use rackweave_wire::fabric::message::CloseReason;
 
 /// How a connection is left when all work is done.
@@ -52,9 +52,9 @@ pub(super) struct CallPlan {
     /// Of the compute unit, of the storage unit.
     pub manners: [Manners; 2],
     /// The unit that gives up the handshake, and when.
-    pub gives_up: Option<(Unit, Duration)>,
+    pub gives_up: Option<(Peer, Duration)>,
     /// The unit that is a rogue, and its misbehaviour.
-    pub misbehaviour: Option<(Unit, Misbehaviour)>,
+    pub misbehaviour: Option<(Peer, Misbehaviour)>,
     /// Whether anything may break the connection.
     pub may_break: bool,
 }
@@ -257,7 +257,7 @@ fn manners(rng: &mut Rng, breakable: bool) -> Manners {
 
 fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
     let misbehaviour = rng.chance(0.25).then(|| {
-        let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+        let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
         let misbehaviour = match rng.chance(0.5) {
             true => Misbehaviour::Nonsense(Nonsense::draw(rng, unit)),
             false => Misbehaviour::Lie(Lie::draw(rng), rng.below(8)),
@@ -266,7 +266,7 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
     });
     // A rogue's stream is not cut, so that the reason for its detection is known.
     let cut = (breakable && misbehaviour.is_none() && rng.chance(0.2)).then(|| {
-        let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+        let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
         let after = rng.below(160) as usize;
         (unit, after, *rng.pick(&[Cut::Silent, Cut::End]))
     });
@@ -287,7 +287,7 @@ fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
         },
         manners,
         gives_up: (breakable && misbehaviour.is_none() && rng.chance(0.1)).then(|| {
-            let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+            let unit = *rng.pick(&[Peer::Compute, Peer::Storage]);
             (unit, Duration::from_nanos(rng.below(100_000)))
         }),
         misbehaviour,

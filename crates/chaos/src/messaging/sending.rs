@@ -52,7 +52,7 @@ pub(super) struct Talker {
     finished: bool,
     /// The regions it has lent, until all messages have arrived.
     lent: Vec<Region>,
-    told: bool,
+    reported: bool,
     pub ended: Option<Ended>,
     /// Messages begun.
     pub events: u64,
@@ -81,7 +81,7 @@ impl Talker {
             next_at: Instant::ZERO,
             finished: false,
             lent: Vec::new(),
-            told: true,
+            reported: true,
             ended: None,
             events: 0,
             finishes: true,
@@ -149,7 +149,7 @@ impl Talker {
             for region in self.lent.drain(..) {
                 nic.deregister(&region);
             }
-            if !self.told {
+            if !self.reported {
                 self.shared.history.borrow_mut().arrived(self.name);
             }
         }
@@ -157,9 +157,9 @@ impl Talker {
             if self.finished {
                 return self.end(Ended::Well);
             }
-            if !self.told {
+            if !self.reported {
                 self.shared.history.borrow_mut().consumed(self.name);
-                self.told = true;
+                self.reported = true;
             }
         }
     }
@@ -178,7 +178,7 @@ impl Talker {
                 if self.finishes && !self.finished {
                     self.sender.finish()?;
                     self.finished = true;
-                    self.told = false;
+                    self.reported = false;
                     let mut history = self.shared.history.borrow_mut();
                     history.finish_channel(self.name);
                 }
@@ -254,7 +254,7 @@ impl Talker {
             }
         }
         self.sender.begin(opcode, total)?;
-        self.told = false;
+        self.reported = false;
         let number = self
             .shared
             .history
@@ -340,7 +340,7 @@ impl Talker {
     }
 
     fn after_message(&mut self, now: Instant, total: u64) {
-        self.told = false;
+        self.reported = false;
         self.left -= 1;
         self.bytes_left -= total.min(self.bytes_left);
         self.events += 1;

@@ -7,7 +7,7 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use rackweave_base::{Instant, Memory, NodeId, Rng};
 use rackweave_sim::checkers::MessageHistory;
-use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::checkers::messages::Peer;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -35,10 +35,10 @@ impl Call {
     }
 
     /// The node of a unit.
-    pub fn node(&self, unit: Unit) -> NodeId {
+    pub fn node(&self, unit: Peer) -> NodeId {
         match unit {
-            Unit::Compute => self.plan.from,
-            Unit::Storage => self.plan.to,
+            Peer::Compute => self.plan.from,
+            Peer::Storage => self.plan.to,
         }
     }
 
@@ -47,11 +47,11 @@ impl Call {
         self.stream.borrow().is_some()
     }
 
-    fn cell(&self, unit: Unit) -> &Cell<bool> {
-        &self.over[usize::from(unit == Unit::Storage)]
+    fn cell(&self, unit: Peer) -> &Cell<bool> {
+        &self.over[usize::from(unit == Peer::Storage)]
     }
 
-    pub fn is_over_for(&self, unit: Unit) -> bool {
+    pub fn is_over_for(&self, unit: Peer) -> bool {
         self.cell(unit).get()
     }
 
@@ -59,7 +59,7 @@ impl Call {
         self.over.iter().all(Cell::get)
     }
 
-    pub fn set_over(&self, unit: Unit) {
+    pub fn set_over(&self, unit: Peer) {
         self.cell(unit).set(true);
     }
 
@@ -115,7 +115,7 @@ impl Shared {
         let calls = self.calls.borrow();
         let mut open = calls.iter().filter(|call| {
             let accepts = call.plan.to == node && call.is_begun() && !call.accepted.get();
-            accepts && !call.is_over_for(Unit::Storage)
+            accepts && !call.is_over_for(Peer::Storage)
         });
         open.next().cloned()
     }
@@ -134,7 +134,7 @@ impl Shared {
         self.dead.borrow_mut().push(node);
         let mut rng = Rng::new(self.plan.seed ^ now.as_nanos() ^ u64::from(node.0) << 40);
         for call in self.calls.borrow().iter().filter(|call| call.is_begun()) {
-            for unit in [Unit::Compute, Unit::Storage] {
+            for unit in [Peer::Compute, Peer::Storage] {
                 if call.node(unit) != node || call.is_over_for(unit) {
                     continue;
                 }

@@ -9,7 +9,7 @@ use super::sending::{Talker, ended_by};
 use super::shared::{Call, Shared};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::messaging::{Closed, Connection, Receiver, Sender};
-use rackweave_sim::checkers::messages::{ChannelName, Ended, Unit};
+use rackweave_sim::checkers::messages::{ChannelName, Ended, Peer};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ const LIE_PATIENCE: Duration = Duration::from_millis(200);
 pub(super) struct Side {
     shared: Rc<Shared>,
     call: Rc<Call>,
-    unit: Unit,
+    unit: Peer,
     manners: Manners,
     rng: Rng,
     talkers: Vec<Talker>,
@@ -36,12 +36,12 @@ impl Side {
     pub fn new(
         shared: Rc<Shared>,
         call: Rc<Call>,
-        unit: Unit,
+        unit: Peer,
         connection: Connection,
         mut rng: Rng,
     ) -> Self {
         let number = call.number;
-        let manners = call.plan.manners[usize::from(unit == Unit::Storage)];
+        let manners = call.plan.manners[usize::from(unit == Peer::Storage)];
         let channels = (
             connection.senders.len() as u8,
             connection.receivers.len() as u8,
@@ -49,7 +49,7 @@ impl Side {
         let mut history = shared.history.borrow_mut();
         history.open(number, unit, channels, call.plan.may_break);
         drop(history);
-        let name = |sender: Unit, at: usize| ChannelName {
+        let name = |sender: Peer, at: usize| ChannelName {
             connection: number,
             sender,
             number: at as u8,
@@ -85,7 +85,7 @@ impl Side {
     }
 
     /// The side of a rogue.
-    pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, unit: Unit, rogue: Rogue, rng: Rng) -> Self {
+    pub fn rogue(shared: Rc<Shared>, call: Rc<Call>, unit: Peer, rogue: Rogue, rng: Rng) -> Self {
         let liar = match call.plan.misbehaviour {
             Some((_, Misbehaviour::Lie(lie, which))) => Some(Liar::new(lie, which, &rogue)),
             _ => None,
@@ -102,7 +102,7 @@ impl Side {
         &self.call
     }
 
-    pub fn unit(&self) -> Unit {
+    pub fn unit(&self) -> Peer {
         self.unit
     }
 

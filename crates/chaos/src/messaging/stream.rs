@@ -3,7 +3,7 @@
 
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::checkers::messages::Peer;
 use std::collections::VecDeque;
 
 /// How a direction of a stream ends early.
@@ -21,7 +21,7 @@ pub(super) struct StreamPlan {
     /// Maximum delay of a portion.
     pub delay_max: Duration,
     /// The direction that is cut, given by the unit that writes, and after how many bytes.
-    pub cut: Option<(Unit, usize, Cut)>,
+    pub cut: Option<(Peer, usize, Cut)>,
 }
 
 /// The result of a read from a stream.
@@ -53,8 +53,8 @@ struct Pipe {
     last_at: Instant,
 }
 
-fn at(unit: Unit) -> usize {
-    usize::from(unit == Unit::Storage)
+fn at(unit: Peer) -> usize {
+    usize::from(unit == Peer::Storage)
 }
 
 impl Stream {
@@ -70,7 +70,7 @@ impl Stream {
     }
 
     /// A unit writes.
-    pub fn write(&self, now: Instant, from: Unit, bytes: &[u8]) {
+    pub fn write(&self, now: Instant, from: Peer, bytes: &[u8]) {
         let mut inner = self.inner.borrow_mut();
         let Inner { rng, pipes } = &mut *inner;
         let pipe = &mut pipes[at(from)];
@@ -99,7 +99,7 @@ impl Stream {
     }
 
     /// A unit closes its direction, after what it has written.
-    pub fn end(&self, now: Instant, from: Unit) {
+    pub fn end(&self, now: Instant, from: Peer) {
         let mut inner = self.inner.borrow_mut();
         let Inner { rng, pipes } = &mut *inner;
         let pipe = &mut pipes[at(from)];
@@ -110,7 +110,7 @@ impl Stream {
     }
 
     /// A unit crashes. What it had sent still arrives; then the peer sees the end, or nothing.
-    pub fn kill(&self, now: Instant, unit: Unit, how: Cut) {
+    pub fn kill(&self, now: Instant, unit: Peer, how: Cut) {
         if how == Cut::End {
             self.end(now, unit);
         }
@@ -120,7 +120,7 @@ impl Stream {
     }
 
     /// Bytes that have arrived for a unit.
-    pub fn read(&self, now: Instant, unit: Unit) -> Option<Came> {
+    pub fn read(&self, now: Instant, unit: Peer) -> Option<Came> {
         let pipe = &mut self.inner.borrow_mut().pipes[at(unit.peer())];
         let due = pipe.under_way.front().is_some_and(|&(at, _)| at <= now);
         due.then(|| pipe.under_way.pop_front())?
@@ -128,7 +128,7 @@ impl Stream {
     }
 
     /// When the next bytes arrive for a unit, if any are in flight.
-    pub fn next_at(&self, unit: Unit) -> Option<Instant> {
+    pub fn next_at(&self, unit: Peer) -> Option<Instant> {
         let pipe = &self.inner.borrow().pipes[at(unit.peer())];
         pipe.under_way.front().map(|&(at, _)| at)
     }
@@ -146,7 +146,7 @@ impl Pipe {
 mod tests {
     use super::*;
 
-    fn all(stream: &Stream, unit: Unit) -> (Vec<u8>, bool) {
+    fn all(stream: &Stream, unit: Peer) -> (Vec<u8>, bool) {
         let (mut bytes, mut ended) = (Vec::new(), false);
         while let Some(came) = stream.read(Instant::FAR_FUTURE, unit) {
             match came {
@@ -165,15 +165,15 @@ mod tests {
                 let after = seed as usize;
                 let plan = StreamPlan {
                     delay_max: Duration::from_micros(5),
-                    cut: Some((Unit::Compute, after, cut)),
+                    cut: Some((Peer::Compute, after, cut)),
                 };
                 let stream = Stream::new(plan, Rng::new(seed));
-                stream.write(Instant::ZERO, Unit::Compute, &data);
-                stream.write(Instant::ZERO, Unit::Storage, &data);
-                stream.end(Instant::ZERO, Unit::Storage);
-                assert_eq!(stream.read(Instant::ZERO, Unit::Storage), None);
-                assert_eq!(all(&stream, Unit::Storage), (data[..after].to_vec(), ended));
-                assert_eq!(all(&stream, Unit::Compute), (data.clone(), true));
+                stream.write(Instant::ZERO, Peer::Compute, &data);
+                stream.write(Instant::ZERO, Peer::Storage, &data);
+                stream.end(Instant::ZERO, Peer::Storage);
+                assert_eq!(stream.read(Instant::ZERO, Peer::Storage), None);
+                assert_eq!(all(&stream, Peer::Storage), (data[..after].to_vec(), ended));
+                assert_eq!(all(&stream, Peer::Compute), (data.clone(), true));
             }
         }
     }
@@ -186,13 +186,13 @@ mod tests {
         };
         for how in [Cut::Silent, Cut::End] {
             let stream = Stream::new(plan, Rng::new(1));
-            stream.write(Instant::ZERO, Unit::Compute, b"before");
-            stream.kill(Instant::ZERO, Unit::Compute, how);
-            stream.write(Instant::ZERO, Unit::Compute, b"after");
-            stream.write(Instant::ZERO, Unit::Storage, b"in vain");
+            stream.write(Instant::ZERO, Peer::Compute, b"before");
+            stream.kill(Instant::ZERO, Peer::Compute, how);
+            stream.write(Instant::ZERO, Peer::Compute, b"after");
+            stream.write(Instant::ZERO, Peer::Storage, b"in vain");
             let expect = (b"before".to_vec(), how == Cut::End);
-            assert_eq!(all(&stream, Unit::Storage), expect);
-            assert_eq!(all(&stream, Unit::Compute), (Vec::new(), false));
+            assert_eq!(all(&stream, Peer::Storage), expect);
+            assert_eq!(all(&stream, Peer::Compute), (Vec::new(), false));
         }
     }
 }

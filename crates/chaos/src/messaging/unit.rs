@@ -12,7 +12,7 @@ use rackweave_endpoint::messaging::handshake::{
 };
 use rackweave_endpoint::messaging::{Connection, MessagingConfig, Role, UnitTerms};
 use rackweave_rack::Address;
-use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::checkers::messages::Peer;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::{Mtu, Verbs};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_micros(5);
 pub(super) struct UnitActor {
     shared: Rc<Shared>,
     node: NodeId,
-    unit: Unit,
+    unit: Peer,
     role: Role,
     config: MessagingConfig,
     terms: UnitTerms,
@@ -67,8 +67,8 @@ impl UnitActor {
         let terms = UnitTerms::new(&config, fabric, address.ip, address.mac, mtu);
         Self {
             unit: match role {
-                Role::Compute => Unit::Compute,
-                Role::Storage => Unit::Storage,
+                Role::Compute => Peer::Compute,
+                Role::Storage => Peer::Storage,
             },
             rng: rng.fork("unit"),
             keys: KeyRng::seeded(rng.fork("keys")),
@@ -92,8 +92,8 @@ impl UnitActor {
             *call.stream.borrow_mut() = Some(stream.clone());
             if self.shared.is_dead(call.plan.to) {
                 let how = *self.rng.pick(&[Cut::Silent, Cut::End]);
-                stream.kill(now, Unit::Storage, how);
-                call.set_over(Unit::Storage);
+                stream.kill(now, Peer::Storage, how);
+                call.set_over(Peer::Storage);
             }
             self.begin(now, call, stream);
         }

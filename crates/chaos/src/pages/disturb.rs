@@ -155,14 +155,17 @@ pub(super) fn index(rng: &mut Rng, page: u64) -> Disturbance {
 fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbance)>) {
     for _ in 0..rng.between(1, 3) {
         let (at, node) = (some_time(rng), rng.pick(nodes).node);
-        let told = at + unnoticed(rng);
+        let reported_at = at + unnoticed(rng);
         all.push((at, Disturbance::Crash(node)));
-        all.push((told, Disturbance::Tell(node)));
+        all.push((reported_at, Disturbance::Tell(node)));
         if rng.chance(0.6) {
-            all.push((told + nanos(rng, 0, 1_000_000), Disturbance::Accept));
+            all.push((reported_at + nanos(rng, 0, 1_000_000), Disturbance::Accept));
         }
         if rng.chance(0.6) {
-            all.push((told + nanos(rng, 0, 2_000_000), Disturbance::Return(node)));
+            all.push((
+                reported_at + nanos(rng, 0, 2_000_000),
+                Disturbance::Return(node),
+            ));
         }
     }
 }

@@ -97,7 +97,7 @@ pub(super) struct Harness<'a> {
     /// By node; empty while it is down.
     pub sessions: Vec<Vec<Rc<Session>>>,
     /// Crashed nodes of which the controller does not know.
-    pub untold: Vec<NodeId>,
+    pub unreported: Vec<NodeId>,
     pub target_stopped: bool,
     /// The power has failed.
     pub is_cut: bool,
@@ -148,7 +148,7 @@ impl<'a> Harness<'a> {
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
             sessions: vec![Vec::new(); plan.nodes.len()],
-            untold: Vec::new(),
+            unreported: Vec::new(),
             target_stopped: false,
             is_cut: false,
             quiet: false,
@@ -159,7 +159,7 @@ impl<'a> Harness<'a> {
             harness.rack.open_store_to(0, &members);
         }
         for at in 0..plan.nodes.len() {
-            harness.take_seats(at)?;
+            harness.open_sessions(at)?;
         }
         Ok(harness)
     }
@@ -178,7 +178,7 @@ impl<'a> Harness<'a> {
     }
 
     /// The workers of a node get buffer frames and channels.
-    fn take_seats(&mut self, at: usize) -> Result<(), String> {
+    fn open_sessions(&mut self, at: usize) -> Result<(), String> {
         let member = self.plan.nodes[at];
         let (plan, life) = (self.plan, u64::from(self.lives[at]));
         let pool = |pool: &mut PoolConfig| {
@@ -287,7 +287,7 @@ impl<'a> Harness<'a> {
     /// The directory is lost, and rebuilt. If a crashed node is still unknown to the controller,
     /// the pages that it had are in doubt.
     fn made_again(&self) {
-        let is_partial = !self.untold.is_empty();
+        let is_partial = !self.unreported.is_empty();
         // A restarted target may not have recovered yet.
         let is_blind = self.report.restarts > 0;
         let mut history = self.shared.history.borrow_mut();
@@ -349,7 +349,7 @@ impl<'a> Harness<'a> {
         let joined = self.pages.rejoin(node);
         joined.map_err(|error| format!("{node:?} did not come back: {error}"))?;
         self.lives[at] += 1;
-        self.take_seats(at)
+        self.open_sessions(at)
     }
 
     /// Accepts all losses. Pages that are still latched stay lost.

@@ -210,13 +210,13 @@ impl Harness<'_> {
                 let at = usize::from(node.0);
                 if self.is_alive(at) {
                     self.crash(at);
-                    self.untold.push(node);
+                    self.unreported.push(node);
                     self.report.crashes += 1;
                 }
             }
             Disturbance::Tell(node) => {
-                if self.untold.contains(&node) {
-                    self.untold.retain(|&other| other != node);
+                if self.unreported.contains(&node) {
+                    self.unreported.retain(|&other| other != node);
                     self.tell(node);
                 }
             }
@@ -254,6 +254,15 @@ impl Harness<'_> {
                 self.rack.remove_target(self.plan.store.target);
             }
             Disturbance::StartTarget => return self.start_target(),
+            other => self.disturb_pages(other),
+        }
+        Ok(())
+    }
+
+    /// What goes wrong with the device, and what changes between the switch and the entries in
+    /// memory.
+    fn disturb_pages(&mut self, disturbance: Disturbance) {
+        match disturbance {
             Disturbance::Fill(room) => self.fill(Some(room)),
             Disturbance::Free => self.fill(None),
             Disturbance::Stall(lasts) => {
@@ -277,14 +286,14 @@ impl Harness<'_> {
                 let page = self.shared.page(index);
                 self.report.changes += u64::from(self.rack.demote(page));
             }
+            other => unreachable!("{other:?} is not about pages"),
         }
-        Ok(())
     }
 
     /// A node that has crashed, as the controller knows, returns and resumes work.
     fn go_on(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
-        if self.is_alive(at) || self.untold.contains(&node) {
+        if self.is_alive(at) || self.unreported.contains(&node) {
             return Ok(());
         }
         self.revive(at)?;
@@ -314,7 +323,7 @@ impl Harness<'_> {
         }
         let started = self.start_target();
         self.check(started);
-        for node in core::mem::take(&mut self.untold) {
+        for node in core::mem::take(&mut self.unreported) {
             self.tell(node);
         }
         if (0..self.nodes()).all(|at| !self.is_alive(at)) {

@@ -8,7 +8,7 @@ use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{IcrcMethod, NodeConfig, Role};
+use rackweave_rack::config::{IcrcMethod, NodeConfig, Role, SwitchSection};
 
 /// A rack, its pages, their users, and the faults.
 #[derive(Clone)]
@@ -95,6 +95,27 @@ const ODDS: Odds = Odds {
     delays_us: &[1, 5, 50, 500],
 };
 
+/// The sizes of the switch's directory, for so many pages and the nodes that ask.
+fn size_directory(
+    switch: &mut SwitchSection,
+    rng: &mut Rng,
+    asking: &[&PageNode],
+    indexing: Indexing,
+    pages: u64,
+) {
+    switch.page_workers = asking.iter().map(|node| node.workers).sum();
+    switch.page_slots = asking.iter().map(|node| node.workers * node.slots).sum();
+    switch.page_entries = match indexing {
+        Indexing::All => pages as u32,
+        Indexing::None => 1,
+        Indexing::Hot(first) => rng.between(first.max(1), pages) as u32,
+    };
+    switch.page_promote_at = match indexing {
+        Indexing::Hot(_) => rng.between(2, 12) as u32,
+        _ => 0,
+    };
+}
+
 impl PagesPlan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x7061_6765_7300);
@@ -114,11 +135,8 @@ impl PagesPlan {
             1 => Indexing::Hot(rng.between(0, pages / 2)),
             _ => Indexing::All,
         };
-        let server = match indexing {
-            Indexing::All => rng.chance(0.5),
-            _ => true,
-        };
-        let server = server.then(|| NodeId(storage.0 + 1));
+        let has_server = indexing != Indexing::All || rng.chance(0.5);
+        let server = has_server.then(|| NodeId(storage.0 + 1));
         let habits = habits(&mut rng, &nodes, pages);
         // Another one stands by in case it crashes.
         let standby = server.map(|server| NodeId(server.0 + 1));
@@ -133,32 +151,17 @@ impl PagesPlan {
         let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
         let switch = &mut config.switch;
         switch.page_size = page_size;
-        switch.page_workers = asking.iter().map(|node| node.workers).sum();
-        switch.page_slots = asking.iter().map(|node| node.workers * node.slots).sum();
-        switch.page_entries = match indexing {
-            Indexing::All => pages as u32,
-            Indexing::None => 1,
-            Indexing::Hot(first) => rng.between(first.max(1), pages) as u32,
-        };
-        switch.page_promote_at = match indexing {
-            Indexing::Hot(_) => rng.between(2, 12) as u32,
-            _ => 0,
-        };
+        size_directory(switch, &mut rng, &asking, indexing, pages);
         let checksums = rng.chance(0.7);
         let evict_batch = rng.between(1, 4) as u32;
         let mut disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
         if let Some(second) = &second {
             switch.page_stores = 2;
-            switch.page_entries += match indexing {
-                Indexing::All => second.pages as u32,
-                Indexing::None => 0,
-                Indexing::Hot(_) => own.below(second.pages) as u32,
-            };
+            switch.page_entries += second.indexed(&mut own, indexing);
             StorePlan::disturb(&mut own, &nodes, pages, server.is_some(), &mut disturbances);
         }
         let mut rng = rng.fork("device");
-        let blocks_per_page = u64::from(page_size / BLOCK);
-        let device = disturb::device(&mut rng, pages, blocks_per_page, checksums);
+        let device = disturb::device(&mut rng, pages, u64::from(page_size / BLOCK), checksums);
         let stalls = device
             .iter()
             .any(|(_, it)| matches!(it, Disturbance::Stall(_)));

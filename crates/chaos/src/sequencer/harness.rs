@@ -32,7 +32,7 @@ pub(super) struct Harness<'a> {
     last_client: u32,
     pub dead: Vec<NodeId>,
     /// Crashed nodes of which the controller does not know.
-    pub untold: Vec<NodeId>,
+    pub unreported: Vec<NodeId>,
     /// No further fault is to occur.
     pub quiet: bool,
     pub report: &'a mut SeedReport,
@@ -56,7 +56,7 @@ impl<'a> Harness<'a> {
             sessions: Vec::new(),
             last_client: 0,
             dead: Vec::new(),
-            untold: Vec::new(),
+            unreported: Vec::new(),
             quiet: false,
             report,
         };
@@ -176,7 +176,7 @@ impl<'a> Harness<'a> {
     pub fn crash(&mut self, node: NodeId) {
         self.rack.crash_node_silently(node);
         self.dead.push(node);
-        self.untold.push(node);
+        self.unreported.push(node);
         self.sessions.retain(|session| session.client.node != node);
         for (kind, home) in self.homes() {
             if node == home {

@@ -138,15 +138,15 @@ impl Harness<'_> {
     }
 
     fn tell(&mut self, node: NodeId) {
-        if self.untold.contains(&node) {
-            self.untold.retain(|&other| other != node);
+        if self.unreported.contains(&node) {
+            self.unreported.retain(|&other| other != node);
             self.rack.crash_node(node);
         }
     }
 
     /// A node that has crashed, as the controller knows, returns; its clients resume work.
     fn go_on(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
-        if !self.dead.contains(&node) || self.untold.contains(&node) {
+        if !self.dead.contains(&node) || self.unreported.contains(&node) {
             return Ok(());
         }
         self.dead.retain(|&other| other != node);

@@ -185,11 +185,14 @@ fn disturbances(
     }
     let mut crash = |rng: &mut Rng, node: NodeId, returns: bool| {
         let at = some_time(rng);
-        let told = at + nanos(rng, 0, 500_000);
+        let reported_at = at + nanos(rng, 0, 500_000);
         all.push((at, Disturbance::Crash(node)));
-        all.push((told, Disturbance::Tell(node)));
+        all.push((reported_at, Disturbance::Tell(node)));
         if returns {
-            all.push((told + nanos(rng, 0, 500_000), Disturbance::Return(node)));
+            all.push((
+                reported_at + nanos(rng, 0, 500_000),
+                Disturbance::Return(node),
+            ));
         }
     };
     if rng.chance(0.3) {

@@ -226,12 +226,12 @@ impl fmt::Display for CampaignReport {
     /// Omits the counters of other systems.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut found = object(self);
-        let is_told = |name: &String| {
+        let is_reported = |name: &String| {
             let mut of = COUNTERS.iter().filter(|(known, ..)| known == name);
             let is_counter = of.clone().next().is_some();
             !is_counter || of.any(|(_, of, _)| of.is_none_or(|of| of == self.of))
         };
-        found.retain(|name, _| is_told(name));
+        found.retain(|name, _| is_reported(name));
         if self.queries_led.iter().all(|&count| count == 0) {
             found.remove("queries_led");
         }

@@ -4,7 +4,7 @@
 //! The rows are those that the storage workers have pushed before. `run` runs the workers; this
 //! module evaluates their results.
 
-use super::Plan;
+use super::DemoPlan;
 use super::report::DemoReport;
 use crate::outcome::CliError;
 use crate::tpch::Worker;
@@ -50,7 +50,7 @@ pub fn rows_of<'a>(
     )
 }
 
-impl Plan {
+impl DemoPlan {
     /// The consumers of both runs: one on each compute node, but at least two.
     pub(super) fn fan_out_consumers(&self) -> Vec<NodeId> {
         let times = if self.compute.len() == 1 { 2 } else { 1 };
@@ -101,7 +101,7 @@ impl DemoReport {
     /// Reports the load-balanced run, which took `seconds`.
     pub(super) fn note_balanced(
         &mut self,
-        plan: &Plan,
+        plan: &DemoPlan,
         found: FoundBy<ComputeResult>,
         seconds: f64,
     ) {
@@ -130,7 +130,7 @@ impl DemoReport {
     /// Reports the replicated run, which took `seconds`.
     pub(super) fn note_replicated(
         &mut self,
-        plan: &Plan,
+        plan: &DemoPlan,
         (found, pushed): (FoundBy<RowsDigest>, RowsDigest),
         seconds: f64,
     ) {

@@ -1,12 +1,12 @@
 //! The demo on a rack of processes: the workers are jobs of its nodes.
 
-use super::Plan;
+use super::DemoPlan;
 use super::report::DemoReport;
 use crate::globals::Globals;
-use crate::hosted::crew::{Crew, TaskId};
 use crate::hosted::jobs::tpch::{
     COMPUTE, ComputeArguments, STORAGE, StorageArguments, StorageFound,
 };
+use crate::hosted::runner::{JobRunner, TaskId};
 use crate::memcpy;
 use crate::mode::HOSTED;
 use crate::outcome::CliError;
@@ -20,28 +20,28 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 /// A storage worker: its node, its job, and its meeting number.
-type Source = (NodeId, TaskId, u64);
+type StorageWorker = (NodeId, TaskId, u64);
 
-pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError> {
-    let mut crew = Crew::gather(&plan.config, globals)?;
+pub(super) fn run(plan: &DemoPlan, globals: &Globals) -> Result<DemoReport, CliError> {
+    let mut runner = JobRunner::gather(&plan.config, globals)?;
     let mut report = DemoReport::new(plan, HOSTED);
     report.left_out =
         vec!["the load-balanced and replicated runs: flows of hosted racks are shuffles so far"];
-    let before = crew.found().switch_counters.clone();
-    match shuffle(&mut crew, plan, globals, &mut report) {
+    let before = runner.found().switch_counters.clone();
+    match shuffle(&mut runner, plan, globals, &mut report) {
         Ok(()) => {}
         Err(_) if globals.interrupt.is_set() => report.problems.push("interrupted".into()),
         Err(error) => return Err(error),
     }
-    crew.close_flows();
-    report.switch_takeovers = Some(crew.takeovers());
-    let now = crew.status()?.switch_counters;
+    runner.close_flows();
+    report.switch_takeovers = Some(runner.takeovers());
+    let now = runner.status()?.switch_counters;
     // A new switch process has counted from zero.
-    report.switch_counters = match crew.takeovers() {
+    report.switch_counters = match runner.takeovers() {
         0 => difference(now, &before),
         _ => now,
     };
-    drop(crew);
+    drop(runner);
     let hosted = plan.config.hosted();
     let kinds = plan.config.node.iter().map(|node| node.link_kind(&hosted));
     // On other links the kernel copies, or packets leave this machine.
@@ -53,44 +53,44 @@ pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError
 
 /// Generates, shuffles and answers.
 fn shuffle(
-    crew: &mut Crew,
-    plan: &Plan,
+    runner: &mut JobRunner,
+    plan: &DemoPlan,
     globals: &Globals,
     report: &mut DemoReport,
 ) -> Result<(), CliError> {
     let expected = expected_rows(plan.scale).total();
-    let (sources, sinks) = start(crew, plan)?;
-    let reported = |crew: &Crew, tasks: &[TaskId]| -> f64 {
-        let rows: u64 = tasks.iter().map(|&task| crew.done(task)).sum();
+    let (sources, sinks) = start(runner, plan)?;
+    let reported = |runner: &JobRunner, tasks: &[TaskId]| -> f64 {
+        let rows: u64 = tasks.iter().map(|&task| runner.done(task)).sum();
         rows as f64 / expected as f64
     };
     let sources_only: Vec<TaskId> = sources.iter().map(|&(_, task, _)| task).collect();
     let mut progress = Progress::new(globals, "generating TPC-H rows");
     for &(node, _, meeting) in &sources {
-        crew.ask::<u64>(node, meeting, |crew| {
-            progress.set(|| reported(crew, &sources_only));
+        runner.ask::<u64>(node, meeting, |runner| {
+            progress.set(|| reported(runner, &sources_only));
         })?;
     }
     drop(progress);
     let started = Instant::now();
     for &(node, _, meeting) in &sources {
-        crew.tell(node, meeting, &Value::Null)?;
+        runner.tell(node, meeting, &Value::Null)?;
     }
     let mut progress = Progress::new(globals, "shuffling through the switch");
-    crew.wait(&[&sources_only[..], &sinks].concat(), |crew| {
-        progress.set(|| reported(crew, &sinks));
+    runner.wait(&[&sources_only[..], &sinks].concat(), |runner| {
+        progress.set(|| reported(runner, &sinks));
     })?;
     drop(progress);
     report.shuffle_seconds = started.elapsed().as_secs_f64();
     let mut pushed: Vec<RowCounts> = Vec::new();
     for task in sources_only {
-        let found: StorageFound = crew.result(task)?;
+        let found: StorageFound = runner.result(task)?;
         report.generate_seconds = report.generate_seconds.max(found.generate_seconds);
         pushed.push(found.pushed);
     }
     let mut parts: Vec<ComputeResult> = Vec::new();
     for task in sinks {
-        parts.push(crew.result(task)?);
+        parts.push(runner.result(task)?);
     }
     let rows = |counts: &mut dyn Iterator<Item = RowCounts>| counts.map(RowCounts::total).sum();
     let there: u64 = rows(&mut pushed.iter().copied());
@@ -111,11 +111,14 @@ fn shuffle(
 }
 
 /// Sets up both flows and starts all workers.
-fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), CliError> {
+fn start(
+    runner: &mut JobRunner,
+    plan: &DemoPlan,
+) -> Result<(Vec<StorageWorker>, Vec<TaskId>), CliError> {
     let (from, to) = (plan.places(&plan.storage), plan.places(&plan.compute));
     let ends = (&from[..], &to[..]);
-    let orders = crew.create_flow("the flow of orders", ends, plan.item_size, plan.ring_bytes)?;
-    let lineitem = crew.create_flow(
+    let orders = runner.create_flow("the flow of orders", ends, plan.item_size, plan.ring_bytes)?;
+    let lineitem = runner.create_flow(
         "the flow of lineitem",
         ends,
         plan.item_size,
@@ -127,11 +130,11 @@ fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), Cli
             orders: orders.consumers[at],
             lineitem: lineitem.consumers[at],
         };
-        sinks.push(crew.start(node, COMPUTE, &arguments)?);
+        sinks.push(runner.start(node, COMPUTE, &arguments)?);
     }
     let mut sources = Vec::new();
     for (at, &node) in from.iter().enumerate() {
-        let meeting = Crew::meeting();
+        let meeting = JobRunner::meeting();
         let arguments = StorageArguments {
             scale_factor: plan.scale.to_string(),
             part: at as u32,
@@ -140,7 +143,7 @@ fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), Cli
             lineitem: lineitem.of_producer(at),
             meeting,
         };
-        sources.push((node, crew.start(node, STORAGE, &arguments)?, meeting));
+        sources.push((node, runner.start(node, STORAGE, &arguments)?, meeting));
     }
     Ok((sources, sinks))
 }

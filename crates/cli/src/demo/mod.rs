@@ -45,7 +45,7 @@ const OTHER_SYSTEMS: &str =
     "pages, tree, messaging and sequencer: the demo runs them on an embedded rack alone";
 
 /// The checked parameters of the demo.
-struct Plan {
+struct DemoPlan {
     config: RackConfig,
     scale: ScaleFactor,
     item_size: u32,
@@ -106,7 +106,7 @@ fn flows_alone(args: &DemoArgs) -> Result<(), CliError> {
     }
 }
 
-fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliError> {
+fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<DemoPlan, CliError> {
     let config = mode.config(&args.rack, globals)?;
     if args.capture.is_some() && matches!(mode, Mode::Hosted(_)) {
         return Err(CliError::usage(
@@ -146,7 +146,7 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliErro
         (1, 4 << 20)
     };
     let ring_bytes = ring_bytes.max(item_size * 4);
-    Ok(Plan {
+    Ok(DemoPlan {
         config,
         scale,
         item_size,
@@ -157,7 +157,7 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliErro
     })
 }
 
-impl Plan {
+impl DemoPlan {
     /// The node of each storage worker, or of each compute worker.
     fn places(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         nodes
@@ -222,7 +222,7 @@ impl Flows {
 }
 
 /// The answers, computed without rack and flows.
-fn reference(plan: &Plan, globals: &Globals) -> QueryResult {
+fn reference(plan: &DemoPlan, globals: &Globals) -> QueryResult {
     let lines = expected_rows(plan.scale).lineitem;
     let mut progress = Progress::new(globals, "checking against a direct computation");
     let mut reference = Reference::new(plan.scale);

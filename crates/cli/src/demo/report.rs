@@ -1,7 +1,7 @@
 //! Results of the demo.
 
 use super::systems::SystemReport;
-use super::{Found, Plan};
+use super::{DemoPlan, Found};
 use crate::capture::CaptureReport;
 use crate::report::object;
 use rackweave_base::NodeId;
@@ -109,7 +109,7 @@ fn join(row: &JoinRow) -> Value {
 }
 
 impl DemoReport {
-    pub fn new(plan: &Plan, mode: &'static str) -> Self {
+    pub fn new(plan: &DemoPlan, mode: &'static str) -> Self {
         Self {
             mode,
             seed: plan.config.seed,
@@ -144,7 +144,7 @@ impl DemoReport {
     /// what only some racks know about a node.
     pub fn fill_nodes(
         &mut self,
-        plan: &Plan,
+        plan: &DemoPlan,
         pushed: impl IntoIterator<Item = RowCounts>,
         found: &Found,
         more: impl Fn(NodeId) -> Map<String, Value>,

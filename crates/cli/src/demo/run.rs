@@ -1,7 +1,7 @@
 //! The demo's flows on a rack of this process: in real time with a thread for each worker, in
 //! virtual time with four workers per node on the testbed of zero-sided RDMA.
 
-use super::Plan;
+use super::DemoPlan;
 use super::fan_out::{self, FoundBy, Workers};
 use super::report::DemoReport;
 use crate::globals::Globals;
@@ -35,7 +35,7 @@ const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the flows on their own simulated rack.
 pub(super) fn simulated(
-    plan: &Plan,
+    plan: &DemoPlan,
     capture: Option<&Path>,
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
@@ -57,7 +57,7 @@ pub(super) fn simulated(
 /// Runs the flows on a rack that is large enough, and fills `report`.
 pub(super) fn run(
     rack: &mut OwnRack,
-    plan: &Plan,
+    plan: &DemoPlan,
     globals: &Globals,
     report: &mut DemoReport,
 ) -> Result<(), CliError> {
@@ -175,7 +175,7 @@ fn work_all<S: Send + 'static, T: Send + 'static, F>(
 /// The runs over flows whose producers do not choose a consumer.
 fn fan_out(
     rack: &mut OwnRack,
-    plan: &Plan,
+    plan: &DemoPlan,
     storage: &mut [StorageWorker],
     globals: &Globals,
     report: &mut DemoReport,
@@ -216,7 +216,7 @@ fn fan_out(
 /// Runs all workers concurrently. Returns the consumers' results, and how long it took.
 fn spread<T: Send + 'static, F>(
     rack: &mut OwnRack,
-    plan: &Plan,
+    plan: &DemoPlan,
     flow: &Flow,
     workers: Workers<TableWorker, T>,
     found_by: fn(T) -> Result<F, WorkerError>,

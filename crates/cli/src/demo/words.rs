@@ -50,14 +50,14 @@ impl DemoReport {
                 "lines": row["count"],
             })
         };
-        let told = |(key, value): (String, Value)| match &*key {
+        let reported = |(key, value): (String, Value)| match &*key {
             // A hosted rack takes its random numbers from the system.
             "seed" if self.mode == HOSTED => None,
             "q1" => Some((Q1.to_owned(), self.q1.iter().map(cells).collect())),
             "join" => Some((JOIN.to_owned(), value)),
             other => (!LATER.contains(&other)).then_some((key, value)),
         };
-        let found = object(self).into_iter().filter_map(told).collect();
+        let found = object(self).into_iter().filter_map(reported).collect();
         Text(&found).to_string()
     }
 }

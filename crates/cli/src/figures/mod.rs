@@ -3,8 +3,8 @@
 
 pub mod args;
 mod bars;
-mod crew;
 mod files;
+mod jobs;
 mod report;
 
 use crate::globals::Globals;
@@ -12,8 +12,8 @@ use crate::info::fnv1a;
 use crate::outcome::{CliError, Verdict};
 use crate::{output, pool};
 use args::FiguresArgs;
-use crew::Done;
 use files::Folder;
+use jobs::Done;
 use rackweave_bench::experiment::communication::embedded;
 use rackweave_bench::experiment::{ALL, Experiment, ExperimentError, Run, Scale};
 use rackweave_bench::figure::report::{Entry, Outcome, Report, State, configuration};
@@ -58,7 +58,7 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let scale = args.scale();
     let seed = globals.args.seed.unwrap_or(SEED);
     let text = configuration(VERSION, scale, seed);
-    let mut book = Book {
+    let mut files = FigureFiles {
         folder,
         scale,
         seed,
@@ -73,7 +73,7 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
         claims: None,
         page: String::new(),
     };
-    book.write_page(State::Running)?;
+    files.write_page(State::Running)?;
     let make = |experiment: &'static Experiment, progress: &mut dyn FnMut(f64) -> bool| {
         let mut run = Run::new(scale, seed, progress);
         match embedded::row(experiment.name).filter(|_| args.embedded) {
@@ -81,12 +81,12 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
             None => experiment.figure(&mut run),
         }
     };
-    crew::run(&experiments, jobs, globals, &make, |done| book.keep(done))?;
+    jobs::run(&experiments, jobs, globals, &make, |done| files.keep(done))?;
     let interrupted = globals.interrupt.is_set();
-    book.conclude(interrupted)?;
-    let text = book.text(interrupted).map_err(CliError::run)?;
-    output::print_as(globals, "figures", &book.object(interrupted), |_| text)?;
-    Ok(Verdict::of(book.is_verified()))
+    files.conclude(interrupted)?;
+    let text = files.text(interrupted).map_err(CliError::run)?;
+    output::print_as(globals, "figures", &files.object(interrupted), |_| text)?;
+    Ok(Verdict::of(files.is_verified()))
 }
 
 /// The experiments of these names in the papers' order, without duplicates; all if no names are
@@ -108,7 +108,7 @@ fn check_embedded(names: &[String]) -> Result<(), CliError> {
 }
 
 /// The results so far, and their files.
-struct Book {
+struct FigureFiles {
     folder: Folder,
     scale: Scale,
     seed: u64,
@@ -143,7 +143,7 @@ struct Made {
     elapsed_s: f64,
 }
 
-impl Book {
+impl FigureFiles {
     /// Writes the outcome of an experiment.
     fn keep(&mut self, done: Done) -> Result<(), CliError> {
         let kept = match done.result {

@@ -1,7 +1,7 @@
 //! Results of the experiments: one JSON object (docs/JSON.md), and the part of it that is shown as
 //! text.
 
-use super::{Book, Kept, Made, VERSION};
+use super::{FigureFiles, Kept, Made, VERSION};
 use crate::report::object;
 use rackweave_bench::experiment::Experiment;
 use rackweave_bench::figure::{Claim, Figure, claims_table, wrapped};
@@ -55,7 +55,7 @@ fn figure(experiment: &Experiment, made: &Made) -> Value {
     })
 }
 
-impl Book {
+impl FigureFiles {
     /// All figures, in the papers' order.
     pub fn figures(&self) -> Vec<Figure> {
         let made = |(_, kept): &(_, Kept)| match kept {

@@ -1,9 +1,9 @@
 //! The keys of an action: their names, their ranges, and which of them can be combined.
 
-use super::script::{Action, Consumer, Create, Leaver, Place, Producer, What};
+use super::script::{Action, Consumer, Create, Leaver, Producer, ScriptLine, What};
+use crate::amount::Amount;
 use crate::items::ITEMS_MAX;
 use crate::items::stamps::ITEM_MIN;
-use crate::perf::amount::Amount;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Raw {
     ///
     /// # Errors
     /// The first key that is missing, unexpected or out of range.
-    pub fn understand(mut self, place: Place) -> Result<Action, String> {
+    pub fn understand(mut self, place: ScriptLine) -> Result<Action, String> {
         let at = self.time()?;
         let word = self
             .action

@@ -19,7 +19,7 @@ use crate::output;
 use args::FlowArgs;
 use rackweave_rack::{Rack, RackConfig};
 use script::{Script, What};
-use stage::{FlowEnd, Stage};
+use stage::{FlowEnd, ScriptRun};
 
 /// A script with every action.
 const EXAMPLE: &str = include_str!("example.toml");
@@ -28,7 +28,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 struct Play {
     config: RackConfig,
     script: Script,
-    stage: Stage,
+    stage: ScriptRun,
     /// Whether every end has finished.
     is_over: bool,
 }
@@ -56,7 +56,7 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let script = Script::read(path)?;
     check::check(&script, &config)?;
     let mut play = Play {
-        stage: Stage::new(&config),
+        stage: ScriptRun::new(&config),
         config,
         script,
         is_over: false,

@@ -2,7 +2,7 @@
 
 use super::Play;
 use super::script::Action;
-use super::stage::{FlowEnd, Played};
+use super::stage::{FlowEnd, FlowRecord};
 use crate::mode::SIMULATED;
 use crate::report::{Text, without_nulls};
 use rackweave_base::NodeId;
@@ -91,7 +91,7 @@ fn state_name(end: FlowEnd) -> &'static str {
 }
 
 /// The state of a flow at `now`, as JSON and in words.
-pub fn snapshot(flow: &Played, now: u64) -> (Value, String) {
+pub fn snapshot(flow: &FlowRecord, now: u64) -> (Value, String) {
     let sources = flow.sources.iter();
     let pushed = sources.map(|(_, source)| source.borrow().pushed().iter().sum::<u64>());
     let sinks = flow.sinks.iter();
@@ -114,7 +114,7 @@ pub fn snapshot(flow: &Played, now: u64) -> (Value, String) {
 /// A flow, its members, and those that were lost. The rate of a member is over its life, from its
 /// start to its last item; the items of a flow are the sum over all consumers: a replicated item
 /// counts at each.
-fn flow_entry(flow: &Played, config: &RackConfig) -> Value {
+fn flow_entry(flow: &FlowRecord, config: &RackConfig) -> Value {
     let node = |node: NodeId| config.node[usize::from(node.0)].name.as_str();
     let size = u64::from(flow.item_bytes);
     // Bytes per nanosecond are gigabytes per second.

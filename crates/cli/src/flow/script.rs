@@ -2,8 +2,8 @@
 //! each action has exactly the keys that it needs (`keys`); `check` validates nodes and flows.
 
 use super::keys::Raw;
+use crate::amount::Amount;
 use crate::outcome::CliError;
-use crate::perf::amount::Amount;
 use rackweave_controller::{FlowShape, LossPolicy};
 use rackweave_rack::config::nearest::hint;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct Script {
 #[derive(Debug)]
 pub struct Action {
     /// Its position in the file.
-    pub place: Place,
+    pub place: ScriptLine,
     /// Nanoseconds since the start.
     pub at: u64,
     /// The flow that it applies to; none: all flows.
@@ -36,7 +36,7 @@ pub struct Action {
 
 /// The position of an action in the file.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ScriptLine {
     /// Counted from one.
     pub number: usize,
     /// The line of a TOML file at which it begins.
@@ -209,7 +209,7 @@ impl Script {
         };
         for (at, (line, raw)) in raw.into_iter().enumerate() {
             let number = at + 1;
-            let place = Place { number, line };
+            let place = ScriptLine { number, line };
             let action = raw
                 .understand(place)
                 .map_err(|problem| script.error(place, problem))?;
@@ -227,7 +227,7 @@ impl Script {
     }
 
     /// An error in the action at `place`.
-    pub fn error(&self, place: Place, problem: String) -> ScriptError {
+    pub fn error(&self, place: ScriptLine, problem: String) -> ScriptError {
         ScriptError {
             name: self.name.clone(),
             line: place.line,

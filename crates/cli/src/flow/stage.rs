@@ -3,9 +3,9 @@
 
 use super::report::{ActionReport, snapshot};
 use super::script::{Action, Create, Leaver, What};
+use crate::amount::Amount;
 use crate::items::verify::{self, Evidence, Seen};
-use crate::items::{Sink, Source};
-use crate::perf::amount::Amount;
+use crate::items::{ItemSource, Sink};
 use crate::programs::End;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
@@ -19,13 +19,13 @@ use std::rc::Rc;
 pub type Shared<T> = Rc<RefCell<T>>;
 
 /// A running end of a flow.
-pub type RunningEnd = End<Shared<Source>, Shared<Sink>>;
+pub type RunningEnd = End<Shared<ItemSource>, Shared<Sink>>;
 
 /// Ends that must be run from now on, with their nodes.
 type Newcomers = Vec<(NodeId, RunningEnd)>;
 
 /// A flow of the script.
-pub struct Played {
+pub struct FlowRecord {
     /// Its name in the script.
     pub name: String,
     /// How items find their consumers.
@@ -35,7 +35,7 @@ pub struct Played {
     /// Bytes of an item.
     pub item_bytes: u32,
     /// Its producers, by number, with their nodes.
-    pub sources: Vec<(NodeId, Shared<Source>)>,
+    pub sources: Vec<(NodeId, Shared<ItemSource>)>,
     /// Its consumers, by number, with their nodes, and whether they joined later.
     pub sinks: Vec<(NodeId, bool, Shared<Sink>)>,
     /// Nanoseconds since the start.
@@ -45,10 +45,10 @@ pub struct Played {
 }
 
 /// Everything that has happened so far.
-pub struct Stage {
+pub struct ScriptRun {
     config: RackConfig,
     /// In the order of creation.
-    pub flows: Vec<Played>,
+    pub flows: Vec<FlowRecord>,
     /// In the order of time.
     pub actions: Vec<ActionReport>,
     /// The snapshots of `report` actions.
@@ -60,7 +60,7 @@ type Done = Result<String, FlowError>;
 /// Message about a flow, and about the ring of a member.
 const MADE: &str = "the controller just made it";
 
-impl Stage {
+impl ScriptRun {
     /// A stage for the rack of `config`, on which nothing has happened.
     pub fn new(config: &RackConfig) -> Self {
         Self {
@@ -79,7 +79,8 @@ impl Stage {
                 self.create(name, create, rack, now, &mut newcomers)
             }
             (What::Report, name) => {
-                let named = |flow: &&Played| name.as_ref().is_none_or(|name| *name == flow.name);
+                let named =
+                    |flow: &&FlowRecord| name.as_ref().is_none_or(|name| *name == flow.name);
                 let flows = self.flows.iter().filter(named);
                 let shown = flows.map(|flow| snapshot(flow, now));
                 let (shown, words): (Vec<Value>, Vec<String>) = shown.unzip();
@@ -115,7 +116,7 @@ impl Stage {
         };
         let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
         let made = spec_of(create, rack).and_then(|spec| rack.create_flow(spec));
-        let mut played = Played {
+        let mut played = FlowRecord {
             name: name.to_owned(),
             shape: create.shape,
             weight: create.weight,
@@ -192,7 +193,7 @@ pub enum FlowEnd {
     Broken(AbortReason),
 }
 
-impl Played {
+impl FlowRecord {
     /// The state of the flow.
     pub fn state(&self) -> FlowEnd {
         let Some(flow) = &self.flow else {
@@ -299,7 +300,7 @@ impl Played {
     ) -> (NodeId, RunningEnd) {
         let flow = self.flow.as_ref().expect(MADE);
         let rings = flow.take_producers(at).expect(MADE);
-        let source = Source::checked(rings, flow.producer_bells(at), at, manner, now);
+        let source = ItemSource::checked(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
         self.sources.push((node, source.clone()));
         (node, End::Source(source))

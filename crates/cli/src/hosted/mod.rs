@@ -8,13 +8,13 @@
 
 pub mod args;
 pub mod child;
-pub mod crew;
 pub mod event;
 pub mod jobs;
 pub mod keygen;
 mod leash;
 pub mod node;
 pub mod processes;
+pub mod runner;
 pub mod supervisor;
 pub mod switch;
 pub mod up;

@@ -30,13 +30,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// As requested.
-    Told,
+    Stopped,
     /// A process ended, and restarts are off.
     Died,
 }
 
 /// A process that should run.
-struct Place {
+struct Child {
     /// When to start it, if it is not running.
     due: Instant,
     back_off: Duration,
@@ -49,13 +49,13 @@ struct Place {
 pub struct Supervisor {
     processes: Processes,
     /// By the numbers of the processes.
-    places: Vec<Place>,
+    places: Vec<Child>,
     speaker: Speaker,
     restart: bool,
     /// The text to report when all nodes have joined.
     usage: String,
     joined: BTreeSet<String>,
-    told_ready: bool,
+    ready_reported: bool,
     listens: bool,
 }
 
@@ -63,7 +63,7 @@ impl Supervisor {
     /// A supervisor of these processes, of which none has been started yet.
     pub fn new(processes: Processes, restart: bool, usage: String, speaker: Speaker) -> Self {
         let now = Instant::now();
-        let place = |at| Place {
+        let place = |at| Child {
             due: if at == 0 { now } else { now + SWITCH_LIMIT },
             back_off: BACK_OFF_MIN,
             refusals: 0,
@@ -76,7 +76,7 @@ impl Supervisor {
             restart,
             usage,
             joined: BTreeSet::new(),
-            told_ready: false,
+            ready_reported: false,
             listens: false,
         }
     }
@@ -103,7 +103,7 @@ impl Supervisor {
                 }
             }
         }
-        Ok(End::Told)
+        Ok(End::Stopped)
     }
 
     /// Starts a process if it is due. False if one runs.
@@ -188,7 +188,8 @@ impl Supervisor {
             What::NodeJoined { node, .. } => {
                 self.joined.insert(node.clone());
                 let nodes = self.places.len() - 1;
-                if self.joined.len() == nodes && !std::mem::replace(&mut self.told_ready, true) {
+                if self.joined.len() == nodes && !std::mem::replace(&mut self.ready_reported, true)
+                {
                     let usage = self.usage.clone();
                     self.speaker.say(What::Ready { nodes, usage });
                 }

@@ -34,7 +34,7 @@ pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let processes = Processes::new(&config, file);
     let mut supervisor = Supervisor::new(processes, !args.no_restart, usage(file), speaker);
     match supervisor.run(globals.interrupt.flag())? {
-        End::Told => Ok(Verdict::Ended),
+        End::Stopped => Ok(Verdict::Ended),
         End::Died => Ok(Verdict::Failed),
     }
 }

@@ -89,13 +89,13 @@ fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
         word("config_hash"),
         word("config_toml").trim_end(),
     );
-    let told = |keys: &[&str]| {
+    let reported = |keys: &[&str]| {
         let some = found.iter().filter(|(key, _)| keys.contains(&&***key));
         let some = some.map(|(key, value)| (key.clone(), value.clone()));
         Text(&some.collect()).to_string()
     };
-    let machine = told(&["switch", "topology", "per_flow", "memory", "links", "cpu"]);
-    let rack = told(&["rack"]);
+    let machine = reported(&["switch", "topology", "per_flow", "memory", "links", "cpu"]);
+    let rack = reported(&["rack"]);
     let memory = wrapped(MEMORY, 0);
     let rest = format!("{machine}{memory}\n{}\n{rack}", PathsText(paths));
     for line in rest.trim_end().lines() {

@@ -42,7 +42,7 @@ impl TopologyReport {
     /// If nodes cannot be attached as configured.
     pub fn of(config: &RackConfig) -> Result<Self, ConfigError> {
         let topology = config.topology()?;
-        let node = |(node, place): (_, rackweave_controller::topology::NodePlace)| {
+        let node = |(node, place): (_, rackweave_controller::topology::NodePlacement)| {
             let name = config.name_nodes(&format!("{node:?}"));
             json!({"name": name, "switch": place.switch, "port": place.port.0})
         };

@@ -1,13 +1,13 @@
 //! A producer that pushes stamped items.
 
 use super::{Manner, Style, WAITS, ring, stamps};
+use crate::amount::Amount;
 use crate::outcome::CliError;
-use crate::perf::amount::Amount;
 use crate::programs::{Port, Program, Turn};
 use rackweave_endpoint::flow::{Doorbell, Producer, PushError};
 
 /// One producer with all its rings.
-pub struct Source {
+pub struct ItemSource {
     rings: Vec<Producer>,
     bells: Option<Vec<Doorbell>>,
     producer: u32,
@@ -23,7 +23,7 @@ pub struct Source {
     awaits_delivery: bool,
 }
 
-impl Source {
+impl ItemSource {
     /// Producer `producer` of a measured flow.
     pub fn measured(rings: Vec<Producer>, producer: usize, manner: Manner, amount: Amount) -> Self {
         Self::new(rings, producer, amount, Style::measured(manner), 0)
@@ -145,7 +145,7 @@ impl Source {
     }
 }
 
-impl Program for Source {
+impl Program for ItemSource {
     /// Pushes a batch into every ring that has space.
     fn turn(&mut self, port: &mut Port<'_, '_>) -> Result<Turn, CliError> {
         let now = port.now();

@@ -138,17 +138,6 @@ impl Change {
             known.map(|known| known.next)
         };
         let sequencers = now.sequencers.iter();
-        let (drops_before, mut drops) = (drops_of(before), Vec::new());
-        for ((place, reason), &total) in &drops_of(now) {
-            let before = drops_before.get(&(place.clone(), reason));
-            drops.push(DropChange {
-                place: place.clone(),
-                reason: (*reason).to_owned(),
-                per_s: per_s(before.copied().unwrap_or(0), total),
-                total,
-            });
-        }
-        drops.sort_by_key(|drop| std::cmp::Reverse(drop.total));
         Self {
             seconds,
             is_since_start,
@@ -161,7 +150,7 @@ impl Change {
             sequencers: sequencers
                 .map(|it| next(it.id).map_or(0.0, |before| per_s(before, it.next)))
                 .collect(),
-            drops,
+            drops: drop_changes(before, now, per_s),
         }
     }
 
@@ -169,6 +158,27 @@ impl Change {
     pub fn bytes_out_per_s(&self) -> f64 {
         self.nodes.iter().map(|node| node.bytes_out_per_s).sum()
     }
+}
+
+/// How drops changed, the most frequent first.
+fn drop_changes(
+    before: &RackStatistics,
+    now: &RackStatistics,
+    per_s: impl Fn(u64, u64) -> f64,
+) -> Vec<DropChange> {
+    let before = drops_of(before);
+    let change = |((place, reason), &total): (&(String, &str), &u64)| DropChange {
+        place: place.clone(),
+        reason: (*reason).to_owned(),
+        per_s: per_s(
+            before.get(&(place.clone(), *reason)).copied().unwrap_or(0),
+            total,
+        ),
+        total,
+    };
+    let mut drops: Vec<_> = drops_of(now).iter().map(change).collect();
+    drops.sort_by_key(|drop| std::cmp::Reverse(drop.total));
+    drops
 }
 
 /// All drops so far, by place and reason.

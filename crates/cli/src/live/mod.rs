@@ -12,12 +12,11 @@
 
 pub mod args;
 pub mod change;
-mod client;
+pub mod client;
 #[cfg(test)]
 pub mod samples;
 mod server;
 pub mod snapshot;
-pub mod source;
 pub mod words;
 
 pub use change::Change;

@@ -87,6 +87,7 @@ pub fn idle() -> Snapshot {
 }
 
 /// A rack with some of everything, after this many seconds.
+#[expect(clippy::too_many_lines, reason = "one sample of everything")]
 pub fn busy(seconds: u32) -> Snapshot {
     let t = u64::from(seconds);
     let mut compute1 = node("compute1", "compute", (1_400_000 * t, 310_000 * t));

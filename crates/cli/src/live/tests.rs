@@ -31,13 +31,17 @@ fn a_command_is_found_from_its_first_rack_to_its_end() {
     live.phase("one rack");
     assert!(processes().contains(&me));
     assert_eq!(choose(Some(me)), Ok(me));
-    let told = ask(me).expect("it tells");
+    let reported = ask(me).expect("it tells");
     assert_eq!(
-        (told.schema.as_str(), told.pid, told.command.as_str()),
+        (
+            reported.schema.as_str(),
+            reported.pid,
+            reported.command.as_str()
+        ),
         (SCHEMA, me, "test of live")
     );
-    assert_eq!((told.phase.as_str(), told.racks), ("one rack", 1));
-    let nodes = told.rack.expect("there is a rack").nodes;
+    assert_eq!((reported.phase.as_str(), reported.racks), ("one rack", 1));
+    let nodes = reported.rack.expect("there is a rack").nodes;
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names.len(), first.config().node.len());
 
@@ -56,8 +60,8 @@ fn a_command_is_found_from_its_first_rack_to_its_end() {
     let second = rack();
     live.watch(second.observer());
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let told = ask(me).expect("it tells");
-    assert!(told.racks == 2 && told.rack.is_some());
+    let reported = ask(me).expect("it tells");
+    assert!(reported.racks == 2 && reported.rack.is_some());
 
     let clone = live.clone();
     drop(live);

@@ -46,11 +46,11 @@ pub fn ends(nodes: &[String], width: usize) -> String {
             None => counted.push((node, 1)),
         }
     }
-    let told = counted.iter().map(|&(name, count)| match count {
+    let reported = counted.iter().map(|&(name, count)| match count {
         1 => name.to_owned(),
         _ => format!("{count}×{name}"),
     });
-    let all = told.collect::<Vec<_>>().join(" ");
+    let all = reported.collect::<Vec<_>>().join(" ");
     match counted.first() {
         Some((first, _)) if counted.len() > 1 && all.chars().count() > width => {
             format!("{first} +{}", counted.len() - 1)
@@ -128,16 +128,16 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_and_five_letters() {
-        let told = [
+        let reported = [
             0.0, 0.004, 0.01, 1.0, 5.25, 42.0, 99.94, 99.96, 100.4, 999.4, 999.5, 1234.0, 99_949.0,
             999_499.0, 999_500.0, 12e6, 1.5e9, 2e15,
         ];
-        let told: Vec<String> = told.into_iter().map(si).collect();
+        let reported: Vec<String> = reported.into_iter().map(si).collect();
         assert_eq!(
-            told.join(" "),
+            reported.join(" "),
             "0 0 0.01 1 5.25 42 99.9 100 100 999 1.00k 1.23k 99.9k 999k 1.00M 12.0M 1.50G 2.00P"
         );
-        assert!(told.iter().all(|word| word.len() <= 5), "{told:?}");
+        assert!(reported.iter().all(|word| word.len() <= 5), "{reported:?}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Arguments of `perf`, and the table of its tests.
 
-use super::initiator::Kind;
 use super::{flow_bw, idle, index_shift, messages, messaging, pages, rewrite, rpc, sequencer};
 use crate::globals::Globals;
 use crate::globals::{RackArgs, seconds};
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
+use crate::verbs::initiator::Kind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use rackweave_controller::FlowShape;

@@ -1,10 +1,10 @@
 //! Flows of every shape, in real and in virtual time.
 
-use super::amount::Amount;
+use crate::amount::Amount;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::verify::{self, Evidence, Seen};
-use crate::items::{Manner, Sink, Source};
+use crate::items::{ItemSource, Manner, Sink};
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::programs::{self, End, Group, OwnRack, Watch};
@@ -59,7 +59,7 @@ pub struct FlowMeasured {
 }
 
 /// The program at an end of a measured flow.
-pub type FlowEnd = End<Source, Sink>;
+pub type FlowEnd = End<ItemSource, Sink>;
 
 /// The results of the ends of a flow of `shape`.
 fn measured(shape: FlowShape, ends: &[FlowEnd]) -> FlowMeasured {
@@ -112,7 +112,7 @@ impl FlowPlan {
         let (mut sources, mut sinks) = (Group::new(), Group::new());
         for (index, &node) in self.producers.iter().enumerate() {
             let rings = flow.take_producers(index)?;
-            let source = Source::measured(rings, index, self.manner, self.amount);
+            let source = ItemSource::measured(rings, index, self.manner, self.amount);
             sources.push((node, End::Source(source)));
         }
         for (index, &node) in self.consumers.iter().enumerate() {

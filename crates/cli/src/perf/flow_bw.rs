@@ -1,11 +1,11 @@
 //! The tests `flow_bw`, `shuffle_bw`, `balance_bw` and `replicate_bw`.
 
-use super::amount::Amount;
 use super::args::PerfArgs;
 use super::flow::{self, FlowMeasured, FlowPlan};
 use super::flow_hosted;
 use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
+use crate::amount::Amount;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::items::Manner;
@@ -78,7 +78,10 @@ fn plan(
             batch: args.batch.unwrap_or(batch_default),
             touch: args.touch,
         },
-        amount: Amount::of(args, Amount::Count(items_default))?,
+        amount: Amount::of(
+            (args.iterations, args.duration),
+            Amount::Count(items_default),
+        )?,
         threads,
     })
 }

@@ -2,8 +2,8 @@
 
 use super::flow::{FlowMeasured, FlowPlan};
 use crate::globals::Globals;
-use crate::hosted::crew::Crew;
 use crate::hosted::jobs::flow::{Contents, StreamFound};
+use crate::hosted::runner::JobRunner;
 use crate::outcome::CliError;
 use crate::progress::Progress;
 use rackweave_rack::RackConfig;
@@ -19,32 +19,32 @@ pub fn run(
     globals: &Globals,
     progress: &mut Progress,
 ) -> Result<FlowMeasured, CliError> {
-    let mut crew = Crew::gather(config, globals)?;
+    let mut runner = JobRunner::gather(config, globals)?;
     let nodes = (&plan.producers[..], &plan.consumers[..]);
     let bytes = (plan.item_size, plan.ring_bytes);
     let contents = Contents::Measured(plan.manner);
-    let (sinks, sources) = crew.start_flow(nodes, bytes, contents, plan.amount)?;
+    let (sinks, sources) = runner.start_flow(nodes, bytes, contents, plan.amount)?;
     let start = Instant::now();
     // Only the sources are stopped: then the streams end, and so do the sinks.
-    crew.spare(&sinks);
+    runner.spare(&sinks);
     let ends = [&sources[..], &sinks].concat();
-    crew.wait(&ends, |crew| {
-        let items = ends.iter().map(|&end| crew.done(end)).sum();
+    runner.wait(&ends, |runner| {
+        let items = ends.iter().map(|&end| runner.done(end)).sum();
         let now = start.elapsed().as_nanos() as u64;
         progress.set(|| plan.fraction(items, now));
     })?;
     let mut pushed = 0;
     for &source in &sources {
-        pushed += crew.result::<StreamFound>(source)?.items;
+        pushed += runner.result::<StreamFound>(source)?.items;
     }
     let (mut items, mut nanos, mut is_sound) = (0, 0, true);
     for &sink in &sinks {
-        let found: StreamFound = crew.result(sink)?;
+        let found: StreamFound = runner.result(sink)?;
         items += found.items;
         nanos = nanos.max(found.nanos);
         is_sound &= found.violations.is_empty();
     }
-    crew.close_flows();
+    runner.close_flows();
     Ok(FlowMeasured {
         items,
         nanos,

@@ -2,8 +2,8 @@
 
 use super::idle::{ITEM_BYTES, Idle, RING_BYTES, measure, nap};
 use crate::globals::Globals;
-use crate::hosted::crew::Crew;
 use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, Contents, StreamFound};
+use crate::hosted::runner::JobRunner;
 use crate::items::Manner;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
@@ -20,13 +20,13 @@ pub fn run(
     globals: &Globals,
     tick: &mut dyn FnMut(),
 ) -> Result<Idle, CliError> {
-    let mut crew = Crew::gather(config, globals)?;
-    let found = crew.found();
+    let mut runner = JobRunner::gather(config, globals)?;
+    let found = runner.found();
     let pids = found.nodes.iter().filter_map(|node| node.pid);
     let processes: Vec<String> = pids.chain([found.pid]).map(|pid| pid.to_string()).collect();
     let last = NodeId(config.node.len() as u16 - 1);
     let ends = (&[NodeId(0)][..], &[last][..]);
-    let flow = crew.create_flow("the flow", ends, ITEM_BYTES, RING_BYTES)?;
+    let flow = runner.create_flow("the flow", ends, ITEM_BYTES, RING_BYTES)?;
     let percent_of_a_core = measure(&processes, span, |until| nap(until, globals, tick))?;
     let arguments = ConsumeArguments {
         ring: flow.consumers[0],
@@ -38,11 +38,11 @@ pub fn run(
             touch: false,
         }),
     };
-    let sink = crew.start(last, CONSUME, &arguments)?;
+    let sink = runner.start(last, CONSUME, &arguments)?;
     let percent_of_a_core_waiting = measure(&processes, span, |until| nap(until, globals, tick))?;
-    crew.stop(sink);
-    let taken: StreamFound = crew.result(sink)?;
-    crew.close_flows();
+    runner.stop(sink);
+    let taken: StreamFound = runner.result(sink)?;
+    runner.close_flows();
     Ok(Idle {
         percent_of_a_core,
         percent_of_a_core_waiting,

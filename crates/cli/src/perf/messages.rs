@@ -1,13 +1,11 @@
 //! READ, WRITE, SEND and atomics between two nodes through the forwarding switch.
 
-use super::amount::Amount;
 use super::args::{Atomic, PerfArgs};
 use super::flow::SLICE;
-use super::initiator::{Initiator, Kind, Responder};
 use super::messages_hosted;
-use super::pair::{Pair, Shape, Side, Whose};
 use super::report::{self, per_second};
 use super::test_run::TestRun;
+use crate::amount::Amount;
 use crate::capture::CaptureReport;
 use crate::globals::Globals;
 use crate::mode::Mode;
@@ -15,15 +13,17 @@ use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
 use crate::programs::{self, End, Group, OwnRack, Queue, Watch};
 use crate::report::{joined, without_nulls};
+use crate::verbs::initiator::{Initiator, Kind, Responder};
+use crate::verbs::pair::{Pair, Shape, Whose};
+use crate::verbs::{FarFound, NearFound};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{Rack, RackConfig};
 use rackweave_verbs::Mtu;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The parameters of a test, with defaults applied.
-pub struct Plan {
+pub struct MessagePlan {
     /// What to post.
     pub kind: Kind,
     /// Sizes and numbers.
@@ -34,32 +34,6 @@ pub struct Plan {
     pub nodes: (NodeId, NodeId),
 }
 
-/// Results of the posting node.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct NearFound {
-    /// Messages completed on each queue pair.
-    pub completed: Vec<u64>,
-    /// When the last message completed, in nanoseconds since the start.
-    pub last: u64,
-    /// Whether completions were in order and atomics returned the right values.
-    pub is_sound: bool,
-    /// Latencies of messages.
-    pub latency_ns: Value,
-    /// Digest of the buffers that the messages used.
-    pub digest: u64,
-}
-
-/// Results of the other node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct FarFound {
-    /// Messages received, if it posts receives.
-    pub received: Option<u64>,
-    /// Digest of the buffers that the messages used.
-    pub digest: u64,
-    /// Whether each target word of atomics was incremented once per message.
-    pub words_are_right: bool,
-}
-
 /// The measurements.
 pub struct Measured {
     /// Results of the posting node.
@@ -68,22 +42,6 @@ pub struct Measured {
     pub far: FarFound,
     /// Utilization of the link to the node that received the data.
     pub link_utilisation: Option<f64>,
-}
-
-impl FarFound {
-    /// The results after a measurement that `completed` this many messages on each queue pair.
-    pub fn new(
-        responder: Option<&Responder>,
-        shape: &Shape,
-        far: &Side,
-        completed: &[u64],
-    ) -> Self {
-        Self {
-            received: responder.map(Responder::received),
-            digest: far.digest(shape, completed),
-            words_are_right: far.words_are(shape, completed),
-        }
-    }
 }
 
 /// Runs the test of atomics.
@@ -109,7 +67,7 @@ pub fn run(
     is_latency: bool,
 ) -> Result<Verdict, CliError> {
     let (mut test, mode) = TestRun::on_any_rack(args, globals)?;
-    let plan = Plan::new(args, &test.config, kind, is_latency)?;
+    let plan = MessagePlan::new(args, &test.config, kind, is_latency)?;
     plan.check(&test.config)?;
     let (measured, capture) = match &mode {
         Mode::Hosted(rack) => (messages_hosted::run(rack, &plan, &mut test)?, None),
@@ -120,7 +78,7 @@ pub fn run(
     test.finish(&found)
 }
 
-impl Plan {
+impl MessagePlan {
     fn new(
         args: &PerfArgs,
         config: &RackConfig,
@@ -148,7 +106,7 @@ impl Plan {
             },
         };
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
-        let amount = Amount::of(args, default)?;
+        let amount = Amount::of((args.iterations, args.duration), default)?;
         Ok(Self {
             kind,
             shape,
@@ -275,7 +233,7 @@ impl Plan {
 
 /// Measures on its own rack, embedded or simulated.
 fn on_own_rack(
-    plan: &Plan,
+    plan: &MessagePlan,
     test: &mut TestRun<'_>,
 ) -> Result<(Measured, Option<CaptureReport>), CliError> {
     let (args, config) = (test.args, &test.config);

@@ -4,10 +4,9 @@
 //! `rewrite` and `idle` measure the machine. Real-time results that depend on the machine are
 //! reported beside something measured in the same run.
 //!
-//! Nodes of a hosted rack (`hosted::jobs`) share the ends: `crate::items`, `initiator`, `pair`.
+//! Nodes of a hosted rack (`hosted::jobs`) share the ends: `crate::items`, `crate::verbs`.
 //! `demo` uses those of `messaging` and `sequencer`.
 
-pub mod amount;
 pub mod args;
 mod flow;
 mod flow_bw;
@@ -15,12 +14,10 @@ mod flow_hosted;
 mod idle;
 mod idle_hosted;
 mod index_shift;
-pub mod initiator;
 pub mod messages;
 mod messages_hosted;
 pub mod messaging;
 mod pages;
-pub mod pair;
 pub mod report;
 mod rewrite;
 mod rpc;

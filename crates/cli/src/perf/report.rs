@@ -5,7 +5,6 @@ use crate::globals::Globals;
 use crate::mode::{EMBEDDED, HOSTED, NO_RACK};
 use crate::outcome::{CliError, Verdict};
 use crate::report::Text;
-use hdrhistogram::Histogram;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::NodeConfig;
 use serde::Serialize;
@@ -29,29 +28,6 @@ struct PerfReport<'a> {
     interrupted: bool,
     #[serde(flatten)]
     found: &'a Value,
-}
-
-/// Latencies above this many nanoseconds, an hour, are not distinguished.
-const LATENCY_MAX: u64 = 3_600_000_000_000;
-
-/// A histogram of latencies in nanoseconds, with three significant digits.
-pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound")
-}
-
-/// Latencies of messages, in nanoseconds.
-pub fn latency(histogram: &Histogram<u64>) -> Value {
-    let at = |quantile| histogram.value_at_quantile(quantile);
-    json!({
-        "samples": histogram.len(),
-        "min": if histogram.is_empty() { 0 } else { histogram.min() },
-        "p50": at(0.5),
-        "p90": at(0.9),
-        "p99": at(0.99),
-        "p99.9": at(0.999),
-        "max": histogram.max(),
-        "mean": histogram.mean(),
-    })
 }
 
 /// Prints the results of `test`, an object, on a rack of `config` of the kind `rack`.

@@ -5,9 +5,10 @@
 //! the reply is the request.
 
 use super::args::PerfArgs;
-use super::report::{self, latency, per_second, ratio};
+use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
+use crate::latency::{self, latency};
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
@@ -218,7 +219,7 @@ fn ends(
             calls: 0,
             is_sound: true,
             now: 0,
-            histogram: (window == 1).then(report::histogram),
+            histogram: (window == 1).then(latency::histogram),
         };
         callers.push((near, End::Sink(caller)));
     }
@@ -254,7 +255,7 @@ fn measure(
     );
     let inline = all(|caller| caller.client.counters().messages_inline) + served.messages_inline;
     let nanos = callers.iter().map(|caller| caller.now).max().unwrap_or(0);
-    let mut histogram = report::histogram();
+    let mut histogram = latency::histogram();
     for its in callers
         .iter()
         .filter_map(|caller| caller.histogram.as_ref())

@@ -5,9 +5,10 @@
 //! flight, combined in few requests; the same calls with a request for each; one call at a time,
 //! for its latency. Every range must begin where the preceding one ends.
 
-use super::report::{self, latency, per_second, ratio};
+use super::report::{self, per_second, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
+use crate::latency::{self, latency};
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::patience::Wish;
@@ -75,7 +76,7 @@ impl Drawer {
             rounds: 0,
             drawn: Vec::new(),
             begun: 0,
-            histogram: report::histogram(),
+            histogram: latency::histogram(),
             ended: 0,
         }
     }

@@ -6,8 +6,8 @@ mod tests;
 
 use crate::globals::{Format, Globals};
 use crate::live::args::StatArgs;
-use crate::live::source::{AskError, LookError, Source};
 use crate::outcome::{CliError, Verdict};
+use crate::rack_source::{AskError, LookError, RackSource};
 use report::StatReport;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub const INTERVAL_MIN: f64 = 0.25;
 /// If there is no process to observe, or it does not reply.
 pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let interval = args.interval.map(interval).transpose()?;
-    let mut source = Source::of(args.pid, args.hosted, globals)?;
+    let mut source = RackSource::of(args.pid, args.hosted, globals)?;
     let first = source.look()?;
     let mut report = StatReport::new(None, first, args.all);
     crate::output::print(globals, "stat", &report)?;

@@ -1,7 +1,7 @@
 //! The thread that requests snapshots, so that a slow reply does not delay keys.
 
 use crate::live::Snapshot;
-use crate::live::source::{LookError, Source};
+use crate::rack_source::{LookError, RackSource};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Asking {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(source: Source, interval: Duration, wait: bool) -> io::Result<Self> {
+    pub fn start(source: RackSource, interval: Duration, wait: bool) -> io::Result<Self> {
         let (tell, news) = channel();
         let (_stop, over) = channel();
         std::thread::Builder::new()
@@ -35,7 +35,7 @@ impl Asking {
 }
 
 fn ask(
-    mut source: Source,
+    mut source: RackSource,
     interval: Duration,
     wait: bool,
     tell: &Sender<Result<Snapshot, LookError>>,

@@ -13,8 +13,8 @@ mod view;
 
 use crate::globals::Globals;
 use crate::live::args::TopArgs;
-use crate::live::source::Source;
 use crate::outcome::{CliError, Verdict};
+use crate::rack_source::RackSource;
 use crate::stat;
 use ask::Asking;
 use ratatui::DefaultTerminal;
@@ -38,7 +38,7 @@ pub fn run(args: &TopArgs, globals: &Globals) -> Result<Verdict, CliError> {
              `rackweave stat --format json` for programs",
         ));
     }
-    let mut source = Source::of(args.pid, args.hosted, globals)?;
+    let mut source = RackSource::of(args.pid, args.hosted, globals)?;
     let mut state = State::new(args.interval, args.wait);
     // A missing process is reported in one line, without a screen.
     match source.look() {

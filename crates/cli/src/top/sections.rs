@@ -211,9 +211,9 @@ fn index(index: &IndexStatistics, change: &Change, width: usize) -> Section {
         });
         (count > 0).then(|| (object(cells), Style::new()))
     };
-    let told = index.by_depth.iter().zip(&change.index_by_depth);
+    let reported = index.by_depth.iter().zip(&change.index_by_depth);
     // The deepest first: most queries are led there, if all is well.
-    let mut rows: Vec<_> = told.enumerate().filter_map(row).collect();
+    let mut rows: Vec<_> = reported.enumerate().filter_map(row).collect();
     rows.reverse();
     let rest = format!("  in the network; {} queries/s", si(change.index_queries));
     let mut section = Section::new(View::Programs, ("INDEX", rest), &rows);

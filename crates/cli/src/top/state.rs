@@ -1,7 +1,7 @@
 //! The content of the screen, and its changes by keys and snapshots.
 
-use crate::live::source::{AskError, LookError};
 use crate::live::{Change, Snapshot};
+use crate::rack_source::{AskError, LookError};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 

@@ -4,7 +4,7 @@ use super::state::{State, View, Wish};
 use super::view::draw;
 use crate::live::Snapshot;
 use crate::live::samples::{busy, crowded, idle};
-use crate::live::source::{AskError, LookError};
+use crate::rack_source::{AskError, LookError};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -97,8 +97,8 @@ fn the_end_is_told_and_the_last_of_it_stays() {
     waiting.handle_look(Err(LookError::Ask(AskError::Ended(4711))));
     waiting.handle_look(Err(LookError::Ask(AskError::Nobody)));
     let text = screen(&waiting, (80, 24));
-    let told = "process 4711 has ended; waiting for a command with a rack of its own";
-    assert!(text.contains(told), "{text}");
+    let reported = "process 4711 has ended; waiting for a command with a rack of its own";
+    assert!(text.contains(reported), "{text}");
 }
 
 #[test]

@@ -59,27 +59,37 @@ pub(super) fn explain(error: &YcsbError, args: &YcsbArgs) -> CliError {
             Some(PageError::Open(OpenError::PageSize { found, .. })) => CliError::usage(format!(
                 "{file} has pages of {found} bytes; use --page-size {found}"
             )),
-            Some(
-                PageError::Open(
-                    OpenError::Blank(_)
-                    | OpenError::NoStore { .. }
-                    | OpenError::Format { .. }
-                    | OpenError::Damaged(_)
-                    | OpenError::Truncated { .. }
-                    | OpenError::Capacity(_),
-                )
-                | PageError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. }),
-            ) => about(&anew),
-            Some(
-                PageError::Fix(FixError::StorageFull)
-                | PageError::Open(OpenError::Fix(FixError::StorageFull)),
-            ) => full(&file),
-            Some(PageError::Flush(flush)) if flush.cause() == FixError::StorageFull => full(&file),
+            Some(error) if is_damage(&error) => about(&anew),
+            Some(error) if is_full(&error) => full(&file),
             Some(PageError::Fix(FixError::PoolTooSmall { .. })) => {
                 usage("raise --buffer or lower --depth")
             }
             _ => CliError::run(other),
         },
+    }
+}
+
+/// Whether the store is none, or not whole.
+fn is_damage(error: &PageError) -> bool {
+    matches!(
+        error,
+        PageError::Open(
+            OpenError::Blank(_)
+                | OpenError::NoStore { .. }
+                | OpenError::Format { .. }
+                | OpenError::Damaged(_)
+                | OpenError::Truncated { .. }
+                | OpenError::Capacity(_),
+        ) | PageError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. })
+    )
+}
+
+fn is_full(error: &PageError) -> bool {
+    match error {
+        PageError::Fix(FixError::StorageFull)
+        | PageError::Open(OpenError::Fix(FixError::StorageFull)) => true,
+        PageError::Flush(flush) => flush.cause() == FixError::StorageFull,
+        _ => false,
     }
 }
 

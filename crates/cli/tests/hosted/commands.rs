@@ -1,13 +1,13 @@
 //! The demo and the measurements on racks of processes, and causes of their early end.
 
-use crate::rack::{LIMIT, Place, Process, command, kill, refused};
+use crate::rack::{LIMIT, Process, RackFolder, command, kill, refused};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Starts a rack.
-fn up(place: &Place) -> Process {
+fn up(place: &RackFolder) -> Process {
     let up = Process::start(&["up", place.config()]);
     up.await_line("all 4 nodes have joined");
     up
@@ -15,7 +15,7 @@ fn up(place: &Place) -> Process {
 
 /// The output of a command that succeeds.
 #[track_caller]
-fn json(place: &Place, args: &[&str]) -> Value {
+fn json(place: &RackFolder, args: &[&str]) -> Value {
     let output = place.run(&[args, &["--format", "json"]].concat());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
@@ -23,7 +23,7 @@ fn json(place: &Place, args: &[&str]) -> Value {
 }
 
 /// A demo that takes a while, `millis` after its start.
-fn begun(place: &Place, millis: u64) -> Child {
+fn begun(place: &RackFolder, millis: u64) -> Child {
     let factor = ["demo", "--scale-factor", "0.5"];
     let demo = command(
         &[
@@ -41,7 +41,7 @@ fn begun(place: &Place, millis: u64) -> Child {
 }
 
 fn demo_over(link: &str) {
-    let place = Place::plain(&format!("link = {link:?}\n"));
+    let place = RackFolder::plain(&format!("link = {link:?}\n"));
     let _up = up(&place);
     let report = json(&place, &["demo", "--scale-factor", "0.01"]);
     assert_eq!(report["mode"], "hosted");
@@ -84,7 +84,7 @@ fn the_demo_over_vxlan_is_verified() {
 
 #[test]
 fn a_node_killed_under_the_demo_is_named() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let up = up(&place);
     for (node, millis) in [("compute1", 200), ("storage0", 600)] {
         let demo = begun(&place, millis);
@@ -105,7 +105,7 @@ fn a_node_killed_under_the_demo_is_named() {
 
 #[test]
 fn an_interrupted_demo_says_so_and_leaves_nothing_behind() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let _up = up(&place);
     let silent = |what| place.await_info(what, |info| info["lanes_used"] == 0);
     let demo = begun(&place, 300);
@@ -126,7 +126,7 @@ fn an_interrupted_demo_says_so_and_leaves_nothing_behind() {
 
 #[test]
 fn every_measurement_runs_and_is_verified() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let _up = up(&place);
     for (test, more) in [
         ("read_bw", &["-q", "2", "-t", "16"][..]),
@@ -156,7 +156,7 @@ fn every_measurement_runs_and_is_verified() {
 
 #[test]
 fn an_interrupted_flow_reports_what_it_moved() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let _up = up(&place);
     let args = ["perf", "flow_bw", "-D", "60", "--ring", "1048576"];
     let flow = command(&[&args[..], &["--config", place.config(), "--format", "json"]].concat())
@@ -181,7 +181,7 @@ fn an_interrupted_flow_reports_what_it_moved() {
 #[test]
 fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
     // A refusal needs no process.
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     for (args, says) in [
         (
             &["demo", "--capture", "x"][..],

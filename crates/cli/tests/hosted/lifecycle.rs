@@ -1,12 +1,12 @@
 //! Racks that start, lose processes, and end.
 
-use crate::rack::{LIMIT, Place, Process, await_gone, command, is_whole, kill, lives};
+use crate::rack::{LIMIT, Process, RackFolder, await_gone, command, is_whole, kill, lives};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Instant;
 
 /// Starts a rack.
-fn up(place: &Place) -> Process {
+fn up(place: &RackFolder) -> Process {
     let up = Process::start(&["up", place.config()]);
     up.await_line("all 4 nodes have joined");
     up
@@ -14,7 +14,7 @@ fn up(place: &Place) -> Process {
 
 #[test]
 fn up_makes_keys_serves_and_leaves_nothing() {
-    let place = Place::new("", "");
+    let place = RackFolder::new("", "");
     let mut up = up(&place);
     up.await_line("made keys in");
     up.await_line("rackweave demo --config");
@@ -51,7 +51,7 @@ fn up_makes_keys_serves_and_leaves_nothing() {
 
 #[test]
 fn killed_processes_are_replaced_and_the_rack_works_again() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let mut up = up(&place);
     for victim in ["switch", "storage0", "compute1"] {
         let pid = up.child(victim);
@@ -74,7 +74,7 @@ fn killed_processes_are_replaced_and_the_rack_works_again() {
 
 #[test]
 fn when_up_is_killed_its_children_end() {
-    let place = Place::plain("link = \"unix\"\n");
+    let place = RackFolder::plain("link = \"unix\"\n");
     let mut first = up(&place);
     let children = first.children();
     first.signal(Signal::KILL);
@@ -88,7 +88,7 @@ fn when_up_is_killed_its_children_end() {
 
 #[test]
 fn without_restart_one_end_is_the_end_of_all() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let mut up = Process::start(&["up", "--no-restart", place.config()]);
     up.await_line("all 4 nodes have joined");
     let children = up.children();
@@ -99,7 +99,7 @@ fn without_restart_one_end_is_the_end_of_all() {
 
 #[test]
 fn a_start_that_is_refused_again_and_again_ends() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let _held = std::net::TcpListener::bind(place.control).unwrap();
     let mut up = Process::start(&["up", place.config()]);
     assert_eq!(up.await_end().code(), Some(2));
@@ -114,7 +114,7 @@ fn a_start_that_is_refused_again_and_again_ends() {
 
 #[test]
 fn a_switch_that_dies_under_the_demo_makes_no_wrong_result() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let up = up(&place);
     let demo = |delay_ms| {
         let started = command(&["demo", "--scale-factor", "0.05", "--config", place.config()])
@@ -145,7 +145,7 @@ fn a_switch_that_dies_under_the_demo_makes_no_wrong_result() {
 
 #[test]
 fn two_racks_stand_side_by_side() {
-    let (one, other) = (Place::plain(""), Place::plain("link = \"udp\"\n"));
+    let (one, other) = (RackFolder::plain(""), RackFolder::plain("link = \"udp\"\n"));
     let (first, second) = (up(&one), up(&other));
     std::thread::scope(|scope| {
         scope.spawn(|| one.demo_verifies());
@@ -158,7 +158,7 @@ fn two_racks_stand_side_by_side() {
 
 #[test]
 fn single_processes_join_and_end_as_told() {
-    let place = Place::new("security = \"plain\"\nlink = \"udp\"\n", "");
+    let place = RackFolder::new("security = \"plain\"\nlink = \"udp\"\n", "");
     let mut node = place.start(&["node", "storage0"]);
     node.await_line("waiting for the switch: cannot reach");
     let capture = place.folder.join("switch.pcapng");
@@ -183,7 +183,7 @@ fn single_processes_join_and_end_as_told() {
 
 #[test]
 fn events_are_json_lines() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let mut up = Process::start(&["up", "--format", "json", place.config()]);
     up.await_line("\"ready\"");
     up.signal(Signal::INT);

@@ -17,7 +17,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A folder with a configuration in it.
-pub struct Place {
+pub struct RackFolder {
     pub folder: PathBuf,
     pub config: PathBuf,
     pub control: SocketAddr,
@@ -25,7 +25,7 @@ pub struct Place {
 
 static PLACES: AtomicU16 = AtomicU16::new(0);
 
-impl Place {
+impl RackFolder {
     /// `hosted` is added to the section `[hosted]`, `rest` follows it.
     pub fn new(hosted: &str, rest: &str) -> Self {
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Place {
         place
     }
 
-    /// As [`Place::new`] with small heartbeats and no keys.
+    /// As [`RackFolder::new`] with small heartbeats and no keys.
     pub fn plain(hosted: &str) -> Self {
         Self::new(&format!("security = \"plain\"\n{hosted}"), "")
     }
@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RackFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }

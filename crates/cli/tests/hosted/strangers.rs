@@ -1,7 +1,7 @@
 //! Unauthorized peers and invalid arguments: each gets a one-line error, and others are not
 //! disturbed.
 
-use crate::rack::{Place, command, refused};
+use crate::rack::{RackFolder, command, refused};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[test]
 fn a_name_that_is_taken_is_refused() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let _switch = place.start(&["switch"]);
     let first = place.start(&["node", "storage0"]);
     first.await_line("joined over");
@@ -28,14 +28,14 @@ fn a_name_that_is_taken_is_refused() {
 
 #[test]
 fn a_wrong_key_is_refused() {
-    let place = Place::new("", "");
+    let place = RackFolder::new("", "");
     assert_eq!(place.run(&["keygen"]).status.code(), Some(0));
     let switch = place.start(&["switch"]);
     switch.await_line("listening at");
     let good = place.start(&["node", "storage0"]);
     good.await_line("joined over");
     // Another rack's keys, at the same address.
-    let stranger = Place::new("", "");
+    let stranger = RackFolder::new("", "");
     let text = std::fs::read_to_string(&place.config).unwrap();
     std::fs::write(&stranger.config, text).unwrap();
     assert_eq!(stranger.run(&["keygen"]).status.code(), Some(0));
@@ -66,7 +66,7 @@ fn a_wrong_key_is_refused() {
 #[test]
 fn strangers_on_the_control_port_disturb_nobody() {
     for security in ["tls", "plain"] {
-        let place = Place::new(&format!("security = \"{security}\"\n"), "");
+        let place = RackFolder::new(&format!("security = \"{security}\"\n"), "");
         let up = place.start(&["up"]);
         up.await_line("all 4 nodes have joined");
         std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn strangers_on_the_control_port_disturb_nobody() {
 
 #[test]
 fn a_version_from_the_future_is_refused_in_words() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let switch = place.start(&["switch"]);
     switch.await_line("listening at");
     let hello = br#"{"magic":"rackweave-control","version_min":99,"version_max":99}"#;
@@ -120,7 +120,7 @@ fn a_version_from_the_future_is_refused_in_words() {
 
 #[test]
 fn another_configuration_is_refused() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     let switch = place.start(&["switch"]);
     switch.await_line("listening at");
     place.write("security = \"plain\"\n", "[nic]\nmtu = 1024\n");
@@ -136,7 +136,7 @@ fn another_configuration_is_refused() {
 
 #[test]
 fn what_cannot_start_says_why() {
-    let place = Place::plain("");
+    let place = RackFolder::plain("");
     refused(
         &place.run(&["node", "storage9"]),
         "did you mean \"storage0\"?",
@@ -157,7 +157,7 @@ fn what_cannot_start_says_why() {
     std::fs::write(&place.config, text.replace("\"run\"", "\"elsewhere\"")).unwrap();
     refused(&place.run(&["switch"]), "cannot listen on");
 
-    let keyless = Place::new("", "");
+    let keyless = RackFolder::new("", "");
     refused(
         &keyless.run(&["switch"]),
         "authority.crt is missing: make it with `rackweave keygen",
@@ -173,7 +173,7 @@ fn what_cannot_start_says_why() {
 fn an_interface_that_is_not_there_is_told() {
     let node = "[[node]]\nname = \"a\"\nrole = \"compute\"\nlink = \"packet\"\n\
                 interface = \"nosuch0\"\nswitch_interface = \"nosuch1\"\n";
-    let place = Place::new("security = \"plain\"\n", node);
+    let place = RackFolder::new("security = \"plain\"\n", node);
     let switch = place.start(&["switch"]);
     switch.await_line("listening at");
     refused(&place.run(&["node", "a"]), "nosuch0");
@@ -181,7 +181,7 @@ fn an_interface_that_is_not_there_is_told() {
 
 #[test]
 fn keygen_makes_what_is_missing_and_keeps_the_rest() {
-    let place = Place::new("", "");
+    let place = RackFolder::new("", "");
     let keys = place.folder.join("elsewhere");
     let args = [
         "keygen",
@@ -244,7 +244,7 @@ fn keygen_makes_what_is_missing_and_keeps_the_rest() {
 /// other nodes are not affected, and the new key is accepted.
 #[test]
 fn a_revoked_key_is_out_from_the_next_hangup_on() {
-    let place = Place::new("", "");
+    let place = RackFolder::new("", "");
     assert_eq!(place.run(&["keygen"]).status.code(), Some(0));
     let switch = place.start(&["switch"]);
     switch.await_line("listening at");
@@ -254,7 +254,7 @@ fn a_revoked_key_is_out_from_the_next_hangup_on() {
     }
     // A thief has copied a key.
     let keys = place.folder.join("run/keys");
-    let thief = Place::new("", "");
+    let thief = RackFolder::new("", "");
     std::fs::copy(&place.config, &thief.config).unwrap();
     let stolen = thief.folder.join("run/keys");
     std::fs::create_dir_all(&stolen).unwrap();

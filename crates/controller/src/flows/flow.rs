@@ -12,8 +12,8 @@ pub(crate) struct Flow {
     pub spec: FlowSpec,
     pub state: FlowState,
     pub rings: FlowRings,
-    pub consumers: Vec<ConsumerSeat>,
-    pub producers: Vec<ProducerSeat>,
+    pub consumers: Vec<ConsumerMember>,
+    pub producers: Vec<ProducerMember>,
     /// Lanes to the nodes.
     pub lanes: Vec<Connected>,
     /// Lanes that stand for groups: the first, and how many.
@@ -25,7 +25,7 @@ pub(crate) struct Flow {
 
 /// A consumer of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ConsumerSeat {
+pub(crate) struct ConsumerMember {
     pub id: ConsumerId,
     /// Whether its stream is still running.
     pub running: bool,
@@ -34,7 +34,7 @@ pub(crate) struct ConsumerSeat {
 
 /// A producer of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ProducerSeat {
+pub(crate) struct ProducerMember {
     /// Its rings: one per consumer in a shuffle, else one.
     pub ids: Vec<ProducerId>,
     pub gone: bool,
@@ -47,11 +47,11 @@ impl Flow {
         let all = self.consumers.iter().enumerate();
         let is_one = self.spec.shape == FlowShape::Replicate;
         let has_work = self.has_work();
-        all.filter(move |&(at, seat)| match is_one {
+        all.filter(move |&(at, member)| match is_one {
             true => at == 0 && has_work,
-            false => seat.running && !seat.gone,
+            false => member.running && !member.gone,
         })
-        .map(|(at, seat)| (ThreadId(seat.id.0), at))
+        .map(|(at, member)| (ThreadId(member.id.0), at))
     }
 
     /// The consumers that a thread serves, by their number in the flow.
@@ -64,16 +64,16 @@ impl Flow {
 
     /// Consumers that have not left and whose stream has not ended.
     pub fn live_consumers(&self) -> impl Iterator<Item = usize> {
-        let seats = self.consumers.iter().enumerate();
-        seats
-            .filter(|(_, seat)| seat.running && !seat.gone)
+        let members = self.consumers.iter().enumerate();
+        members
+            .filter(|(_, member)| member.running && !member.gone)
             .map(|(at, _)| at)
     }
 
     /// Producers that have not left.
     pub fn live_producers(&self) -> impl Iterator<Item = usize> {
-        let seats = self.producers.iter().enumerate();
-        seats.filter(|(_, seat)| !seat.gone).map(|(at, _)| at)
+        let members = self.producers.iter().enumerate();
+        members.filter(|(_, member)| !member.gone).map(|(at, _)| at)
     }
 
     /// The rings of a producer that belong to the thread of a consumer.
@@ -90,8 +90,8 @@ impl Flow {
     }
 
     /// Adds a consumer, and returns its number in the flow.
-    pub fn join_consumer(&mut self, seat: ConsumerSeat, ring: Ring) -> usize {
-        self.consumers.push(seat);
+    pub fn join_consumer(&mut self, member: ConsumerMember, ring: Ring) -> usize {
+        self.consumers.push(member);
         self.spec.consumers.push(ring.node);
         self.rings.consumers.push(ring);
         self.consumers.len() - 1
@@ -99,18 +99,18 @@ impl Flow {
 
     pub fn thread_ended(&mut self, thread: ThreadId) {
         let is_one = self.spec.shape == FlowShape::Replicate;
-        for seat in &mut self.consumers {
-            if is_one || seat.id.0 == thread.0 {
-                seat.running = false;
+        for member in &mut self.consumers {
+            if is_one || member.id.0 == thread.0 {
+                member.running = false;
             }
         }
     }
 
     /// The consumers and producers on a node that have not left.
     pub fn members_on(&self, node: NodeId) -> (Vec<usize>, Vec<usize>) {
-        let seats = self.consumers.iter().enumerate();
-        let consumers = seats
-            .filter(|&(at, seat)| !seat.gone && self.spec.consumers[at] == node)
+        let members = self.consumers.iter().enumerate();
+        let consumers = members
+            .filter(|&(at, member)| !member.gone && self.spec.consumers[at] == node)
             .map(|(at, _)| at);
         let producers = self
             .live_producers()
@@ -121,10 +121,12 @@ impl Flow {
     /// The rings of members that have not left.
     pub fn rings_left(&self) -> impl Iterator<Item = &Ring> {
         let consumers = self.consumers.iter().zip(&self.rings.consumers);
-        let consumers = consumers.filter(|(seat, _)| !seat.gone).map(|(_, r)| r);
+        let consumers = consumers.filter(|(member, _)| !member.gone).map(|(_, r)| r);
         let producers = self.rings.producers.iter().flat_map(|rings| {
             let rings = self.producers.iter().zip(rings);
-            rings.filter(|(seat, _)| !seat.gone).map(|(_, ring)| ring)
+            rings
+                .filter(|(member, _)| !member.gone)
+                .map(|(_, ring)| ring)
         });
         consumers.chain(producers)
     }
@@ -133,12 +135,12 @@ impl Flow {
     pub fn member(&self, whose: Whose) -> Option<(&'static str, usize)> {
         match whose {
             Whose::Consumer(consumer) => {
-                let is = |seat: &ConsumerSeat| seat.id == consumer && !seat.gone;
+                let is = |member: &ConsumerMember| member.id == consumer && !member.gone;
                 let index = self.consumers.iter().position(is)?;
                 Some(("consumer", index))
             }
             Whose::Producer(producer) => {
-                let is = |seat: &ProducerSeat| seat.ids.contains(&producer) && !seat.gone;
+                let is = |member: &ProducerMember| member.ids.contains(&producer) && !member.gone;
                 let index = self.producers.iter().position(is)?;
                 Some(("producer", index))
             }

@@ -68,10 +68,10 @@ impl RingCounters {
 
 /// A value for each producer ring of a flow; `None` for those of members that have left.
 fn of_producers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
-    let seats = |rings| flow.producers.iter().zip(rings);
-    let rings = flow.rings.producers.iter().flat_map(seats);
+    let members = |rings| flow.producers.iter().zip(rings);
+    let rings = flow.rings.producers.iter().flat_map(members);
     rings
-        .map(|(seat, ring)| if seat.gone { None } else { ask(ring) })
+        .map(|(member, ring)| if member.gone { None } else { ask(ring) })
         .collect()
 }
 
@@ -79,7 +79,7 @@ fn of_producers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<O
 fn of_consumers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
     let rings = flow.consumers.iter().zip(&flow.rings.consumers);
     rings
-        .map(|(seat, ring)| if seat.gone { None } else { ask(ring) })
+        .map(|(member, ring)| if member.gone { None } else { ask(ring) })
         .collect()
 }
 

@@ -5,7 +5,7 @@
 //! restart of the switch (`recover`). Other members' rings are not changed, so producers and
 //! consumers only see a pause.
 
-use super::flow::{ConsumerSeat, Flow, ProducerSeat};
+use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::set_up::{End, forget_ring};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
 use crate::{Controller, Site};
@@ -78,11 +78,11 @@ impl Controller {
                     rule: "at most 32 replicas are possible",
                 });
             }
-            let seat = self.flows.seat_consumer(id, node)?;
-            let added = self.add_consumer_at(site, flow, node, seat);
+            let member = self.flows.admit_consumer(id, node)?;
+            let added = self.add_consumer_at(site, flow, node, member);
             added.inspect_err(|_| {
-                if !flow.consumers.iter().any(|it| it.id == seat.id) {
-                    self.flows.lock().give_back_consumer(seat);
+                if !flow.consumers.iter().any(|it| it.id == member.id) {
+                    self.flows.lock().give_back_consumer(member);
                 }
             })
         })
@@ -93,12 +93,12 @@ impl Controller {
         site: &mut dyn Site,
         flow: &mut Flow,
         node: NodeId,
-        seat: ConsumerSeat,
+        member: ConsumerMember,
     ) -> Result<(usize, Ring), FlowError> {
         let shape = flow.spec.shape;
         let ring = self.make_ring(site, &flow.spec, node, flow.spec.consumer_slots, 0)?;
         if shape == FlowShape::Balance {
-            return self.join_balanced(site, flow, ring, seat);
+            return self.join_balanced(site, flow, ring, member);
         }
         self.detach(site, flow);
         if self.has_ended_meanwhile(site, flow) {
@@ -111,7 +111,7 @@ impl Controller {
             let head = other.and_then(|at| flow.rings.consumers[at].switch(site));
             ring.open(site, head.map_or(0, |word| word.counter));
         }
-        let index = flow.join_consumer(seat, ring.clone());
+        let index = flow.join_consumer(member, ring.clone());
         self.attach(site, flow)?;
         Ok((index, ring))
     }
@@ -122,7 +122,7 @@ impl Controller {
         site: &mut dyn Site,
         flow: &mut Flow,
         ring: Ring,
-        seat: ConsumerSeat,
+        member: ConsumerMember,
     ) -> Result<(usize, Ring), FlowError> {
         let nodes = site.nodes();
         let lanes_before = flow.lanes.len();
@@ -137,7 +137,7 @@ impl Controller {
                 return Err(error.into());
             }
         };
-        let index = flow.join_consumer(seat, ring.clone());
+        let index = flow.join_consumer(member, ring.clone());
         self.enter_balanced(site, flow, place)?;
         Ok((index, ring))
     }
@@ -184,9 +184,9 @@ impl Controller {
         node: NodeId,
     ) -> Result<(usize, Vec<Ring>), FlowError> {
         self.change(id, |flow| {
-            let mut seats = flow.consumers.iter().zip(&flow.rings.consumers);
+            let mut members = flow.consumers.iter().zip(&flow.rings.consumers);
             if flow.spec.shape == FlowShape::Shuffle
-                && seats.any(|(seat, ring)| !seat.running || ring.has_ended(site))
+                && members.any(|(member, ring)| !member.running || ring.has_ended(site))
             {
                 // The new producer's items for that consumer would never be taken.
                 return Err(FlowError::ShapeForbids {
@@ -196,11 +196,11 @@ impl Controller {
                 });
             }
             let rings = flow.rings.producers.len();
-            let seat = self.flows.seat_producer(id, node, rings)?;
-            let added = self.add_producer_at(site, flow, node, &seat);
+            let member = self.flows.admit_producer(id, node, rings)?;
+            let added = self.add_producer_at(site, flow, node, &member);
             added.inspect_err(|_| {
-                if !flow.producers.contains(&seat) {
-                    self.flows.lock().give_back_producer(&seat);
+                if !flow.producers.contains(&member) {
+                    self.flows.lock().give_back_producer(&member);
                 }
             })
         })
@@ -211,7 +211,7 @@ impl Controller {
         site: &mut dyn Site,
         flow: &mut Flow,
         node: NodeId,
-        seat: &ProducerSeat,
+        member: &ProducerMember,
     ) -> Result<(usize, Vec<Ring>), FlowError> {
         let mut rings = Vec::new();
         for _ in &flow.rings.producers {
@@ -228,7 +228,7 @@ impl Controller {
             rings.iter().for_each(|ring| forget_ring(site, ring));
             return Err(FlowError::NotRunning);
         }
-        flow.producers.push(seat.clone());
+        flow.producers.push(member.clone());
         flow.spec.producers.push(node);
         for (all, ring) in flow.rings.producers.iter_mut().zip(&rings) {
             all.push(ring.clone());
@@ -293,14 +293,14 @@ impl Controller {
         if !goes_on(site, flow, consumers, producers) {
             return self.take_down(site, flow, FlowState::Aborted(reason));
         }
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         for &index in consumers {
             let (loss, tail) = lost_with(site, flow, index, reason);
-            told.extend(tail);
+            sent.extend(tail);
             flow.losses.push(loss);
         }
         let agreed = (!consumers.is_empty())
-            .then(|| being_told_to_all(site, flow))
+            .then(|| being_sent_to_all(site, flow))
             .flatten();
         // From now on the contents of its rings are ignored.
         let mut rings = Vec::new();
@@ -320,7 +320,7 @@ impl Controller {
             });
         }
         self.detach(site, flow);
-        for (ring, tail) in told {
+        for (ring, tail) in sent {
             ring.raise_switch_counter(site, tail);
         }
         if let Some((head, record, (ring, tail))) = agreed {
@@ -376,7 +376,7 @@ fn changeable(flow: &Flow, change: &'static str) -> Result<FlowShape, FlowError>
 /// The head that was about to be published to all replicas, its record, and the corresponding tail
 /// of the producer. A lost replica may have seen it, and all the others have the items: it is
 /// published to them too, so that no replica has seen items that others never see.
-fn being_told_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRecord, (Ring, u32))> {
+fn being_sent_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRecord, (Ring, u32))> {
     if flow.spec.shape != FlowShape::Replicate {
         return None;
     }
@@ -385,12 +385,12 @@ fn being_told_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRec
     site.switch(&mut |_, switch| {
         let flows = &switch.program().flows;
         telling = flows
-            .being_told(thread)
-            .map(|told| (flows.head(thread), told));
+            .being_sent(thread)
+            .map(|sent| (flows.head(thread), sent));
     });
     let (head, (producer, tail)) = telling?;
-    let mut seats = flow.producers.iter();
-    let at = seats.position(|seat| seat.ids[0] == producer)?;
+    let mut members = flow.producers.iter();
+    let at = members.position(|member| member.ids[0] == producer)?;
     let record = CommitRecord {
         producer: at as u16 + 1,
         tail,
@@ -424,13 +424,15 @@ fn lost_with(
     site.switch(&mut |_, switch| {
         let flows = &switch.program().flows;
         loss.items = u64::from(flows.unconsumed(thread, consumer));
-        telling = flows.being_told(thread);
+        telling = flows.being_sent(thread);
     });
     // It may have seen the newest head. With a policy that delivers no item twice, the head counts
     // as seen.
     let tail = telling.and_then(|(producer, tail)| {
-        let seats = flow.producers.iter();
-        let at = seats.clone().position(|seat| seat.ids[0] == producer)?;
+        let members = flow.producers.iter();
+        let at = members
+            .clone()
+            .position(|member| member.ids[0] == producer)?;
         Some((flow.rings.producers[0][at].clone(), tail))
     });
     (loss, tail)

@@ -338,11 +338,13 @@ impl Controller {
     fn take_down(&self, site: &mut dyn Site, flow: &mut Flow, state: FlowState) {
         flow.state = state;
         self.disconnect_flow(site, flow);
-        let told = match state {
+        let state_word = match state {
             FlowState::Ended => SwitchState::Ended,
             FlowState::Aborted(_) | FlowState::Running => SwitchState::Aborted,
         };
-        flow.rings_at_end = Some(RingCounters::at_end(flow, |ring| ring.tell(site, told)));
+        flow.rings_at_end = Some(RingCounters::at_end(flow, |ring| {
+            ring.tell(site, state_word)
+        }));
         flow.rings_left().for_each(|ring| forget_ring(site, ring));
         self.flows.retire(flow);
         self.share_out(site);

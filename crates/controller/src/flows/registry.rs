@@ -9,7 +9,7 @@
 //! asked for it; then one of the short ones: the registry, free lanes, hosts, keys. The switch
 //! comes last: no thread that holds it waits for any of these.
 
-use super::flow::{ConsumerSeat, Flow, ProducerSeat};
+use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::weights::Share;
 use super::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 use crate::Site;
@@ -100,10 +100,10 @@ impl FlowRegistry {
         if let Some(rings) = &rings {
             registry.claim(&rings.all().collect::<Vec<_>>())?;
         }
-        let seats = spec.consumers.iter();
-        let consumers = seats.filter_map(|_| registry.take_consumer(id)).collect();
-        let seats = spec.producers.iter();
-        let producers = seats
+        let members = spec.consumers.iter();
+        let consumers = members.filter_map(|_| registry.take_consumer(id)).collect();
+        let members = spec.producers.iter();
+        let producers = members
             .map(|_| registry.take_producer(id, per_producer))
             .collect();
         let nodes = spec.consumers.iter().chain(&spec.producers);
@@ -164,7 +164,7 @@ impl FlowRegistry {
     }
 
     /// Reserves a number for a node that is about to become a consumer of a flow.
-    pub fn seat_consumer(&self, id: FlowId, node: NodeId) -> Result<ConsumerSeat, FlowError> {
+    pub fn admit_consumer(&self, id: FlowId, node: NodeId) -> Result<ConsumerMember, FlowError> {
         let mut registry = self.lock();
         registry.check_free(1, 0)?;
         registry.entries[id.0 as usize].nodes.insert(node);
@@ -173,12 +173,12 @@ impl FlowRegistry {
 
     /// Reserves numbers for a node that is about to become a producer of a flow, with `rings`
     /// rings.
-    pub fn seat_producer(
+    pub fn admit_producer(
         &self,
         id: FlowId,
         node: NodeId,
         rings: usize,
-    ) -> Result<ProducerSeat, FlowError> {
+    ) -> Result<ProducerMember, FlowError> {
         let mut registry = self.lock();
         registry.check_free(0, rings)?;
         registry.entries[id.0 as usize].nodes.insert(node);
@@ -197,10 +197,10 @@ impl FlowRegistry {
         entry.is_left = false;
         entry.threads.clear();
         entry.share = None;
-        for seat in &flow.consumers {
-            registry.threads[usize::from(seat.id.0)] = None;
+        for member in &flow.consumers {
+            registry.threads[usize::from(member.id.0)] = None;
         }
-        for id in flow.producers.iter().flat_map(|seat| &seat.ids) {
+        for id in flow.producers.iter().flat_map(|member| &member.ids) {
             registry.producers[usize::from(id.0)] = None;
         }
         registry.release(flow.rings.all());
@@ -278,8 +278,8 @@ impl Registry {
     }
 
     /// Takes a number for a consumer.
-    pub fn take_consumer(&mut self, id: FlowId) -> Option<ConsumerSeat> {
-        take_number(&mut self.threads, id).map(|number| ConsumerSeat {
+    pub fn take_consumer(&mut self, id: FlowId) -> Option<ConsumerMember> {
+        take_number(&mut self.threads, id).map(|number| ConsumerMember {
             id: ConsumerId(number),
             running: true,
             gone: false,
@@ -287,20 +287,20 @@ impl Registry {
     }
 
     /// Takes numbers for the rings of a producer.
-    pub fn take_producer(&mut self, id: FlowId, rings: usize) -> ProducerSeat {
+    pub fn take_producer(&mut self, id: FlowId, rings: usize) -> ProducerMember {
         let numbers = (0..rings).filter_map(|_| take_number(&mut self.producers, id));
-        ProducerSeat {
+        ProducerMember {
             ids: numbers.map(ProducerId).collect(),
             gone: false,
         }
     }
 
-    pub fn give_back_consumer(&mut self, seat: ConsumerSeat) {
-        self.threads[usize::from(seat.id.0)] = None;
+    pub fn give_back_consumer(&mut self, member: ConsumerMember) {
+        self.threads[usize::from(member.id.0)] = None;
     }
 
-    pub fn give_back_producer(&mut self, seat: &ProducerSeat) {
-        for id in &seat.ids {
+    pub fn give_back_producer(&mut self, member: &ProducerMember) {
+        for id in &member.ids {
             self.producers[usize::from(id.0)] = None;
         }
     }

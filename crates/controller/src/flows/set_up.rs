@@ -31,7 +31,7 @@ pub(super) enum End {
 }
 
 /// The places of a flow's connected rings.
-pub(super) struct Places {
+pub(super) struct RingPlacements {
     /// By number in the flow.
     pub consumers: Vec<Option<RingPlace>>,
     /// In the order of [`FlowRings::producers`].
@@ -155,7 +155,11 @@ impl Controller {
         Ok(())
     }
 
-    fn connect_rings(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<Places, LaneError> {
+    fn connect_rings(
+        &self,
+        site: &mut dyn Site,
+        flow: &mut Flow,
+    ) -> Result<RingPlacements, LaneError> {
         let nodes = site.nodes();
         let psns = core::array::from_fn(|_| self.random_psn());
         let (rings, transfers) = (flow.rings.clone(), flow.spec.transfers);
@@ -168,7 +172,7 @@ impl Controller {
             flow.groups = Some((first, transfers));
             groups = Some(first);
         }
-        let mut places = Places {
+        let mut places = RingPlacements {
             consumers: vec![None; rings.consumers.len()],
             producers: rings
                 .producers
@@ -306,9 +310,9 @@ impl Controller {
         self.flows.suspend(flow.id);
         let lanes = core::mem::take(&mut flow.lanes);
         let groups = flow.groups.take();
-        let consumers: Vec<ConsumerId> = flow.consumers.iter().map(|seat| seat.id).collect();
-        let seats = flow.producers.iter();
-        let producers: Vec<ProducerId> = seats.flat_map(|seat| seat.ids.clone()).collect();
+        let consumers: Vec<ConsumerId> = flow.consumers.iter().map(|member| member.id).collect();
+        let members = flow.producers.iter();
+        let producers: Vec<ProducerId> = members.flat_map(|member| member.ids.clone()).collect();
         let of_groups = || {
             let (first, count) = groups.unwrap_or_default();
             (first.0..first.0 + u16::from(count)).map(LaneId)

@@ -1,7 +1,7 @@
 //! Fills the switch's tables with a flow: threads, consumers and producers, each circle closed.
 
 use super::flow::Flow;
-use super::set_up::Places;
+use super::set_up::RingPlacements;
 use super::{FlowError, FlowShape, LossPolicy, Ring};
 use crate::{Controller, LaneError, Site};
 use rackweave_base::Rkey;
@@ -48,7 +48,7 @@ impl Controller {
         &self,
         site: &mut dyn Site,
         flow: &Flow,
-        places: &Places,
+        places: &RingPlacements,
     ) -> Result<(), TableError> {
         let mut entries = Entries::default();
         let threads: Vec<(ThreadId, usize)> = flow.threads().collect();
@@ -197,7 +197,7 @@ fn mask(members: usize) -> u32 {
 fn enter_thread(
     site: &mut dyn Site,
     flow: &Flow,
-    places: &Places,
+    places: &RingPlacements,
     threads: &[(ThreadId, usize)],
     at: usize,
     entries: &mut Entries,
@@ -278,7 +278,7 @@ fn enter_thread(
 fn enter_producer(
     site: &mut dyn Site,
     flow: &Flow,
-    places: &Places,
+    places: &RingPlacements,
     (ring, producer): (usize, usize),
     (thread, group, next): (ThreadId, ThreadId, ProducerId),
     entries: &mut Entries,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// An entry of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(super) enum PlanEntry {
     /// A range of the fat root.
     Range(u16),
     /// A child of a tree node in a layer; the first layer is 1.
@@ -21,7 +21,7 @@ pub(super) struct Lead {
     pub low: u64,
     pub last: u64,
     /// The last entry on the path there.
-    pub place: Place,
+    pub place: PlanEntry,
     pub server: u16,
     pub node: u32,
     /// The level of the tree node, as far as known.
@@ -56,8 +56,8 @@ impl Lead {
     fn depth(&self) -> usize {
         match self.place {
             _ if self.server == NOBODY => 0,
-            Place::Range(_) => 1,
-            Place::Child { layer, .. } => 1 + usize::from(layer),
+            PlanEntry::Range(_) => 1,
+            PlanEntry::Child { layer, .. } => 1 + usize::from(layer),
         }
     }
 }
@@ -106,7 +106,7 @@ impl IndexPlan {
             let lead = Lead {
                 low: self.lows[at],
                 last: next.map_or(u64::MAX, |&next| next - 1),
-                place: Place::Range(at as u16),
+                place: PlanEntry::Range(at as u16),
                 server: range.server,
                 node: range.child.node,
                 level: self.levels[at],
@@ -121,8 +121,8 @@ impl IndexPlan {
             return leads.push(lead);
         }
         let layer = match lead.place {
-            Place::Range(_) => 1,
-            Place::Child { layer, .. } => layer + 1,
+            PlanEntry::Range(_) => 1,
+            PlanEntry::Child { layer, .. } => layer + 1,
         };
         let at = (usize::from(layer) - 1, usize::from(slot));
         let (node, held) = (&self.layers[at.0][at.1], &self.held[at.0][at.1]);
@@ -134,7 +134,7 @@ impl IndexPlan {
             let below = Lead {
                 low,
                 last,
-                place: Place::Child {
+                place: PlanEntry::Child {
                     layer,
                     slot,
                     child: child as u8,

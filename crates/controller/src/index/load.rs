@@ -1,7 +1,7 @@
 //! Loads a plan into one switch, piece by piece.
 
 use super::NOBODY;
-use super::leads::{Lead, Place};
+use super::leads::{Lead, PlanEntry};
 use super::plan::IndexPlan;
 use rackweave_base::text::Text;
 use rackweave_programs::index::Index;
@@ -177,12 +177,12 @@ pub(super) fn load_piece(
     Ok(cursor.is_done)
 }
 
-impl Place {
+impl PlanEntry {
     /// The number of queries that a switch has counted at this place.
     pub(super) fn hits(self, index: &Index, bank: usize) -> u64 {
         match self {
-            Place::Range(range) => index.range_hits(bank, range),
-            Place::Child { layer, slot, child } => {
+            PlanEntry::Range(range) => index.range_hits(bank, range),
+            PlanEntry::Child { layer, slot, child } => {
                 index.child_hits(bank, layer, slot, child.into())
             }
         }
@@ -198,10 +198,10 @@ impl IndexPlan {
         leads
     }
 
-    fn slot_at(&self, place: Place) -> u16 {
+    fn slot_at(&self, place: PlanEntry) -> u16 {
         match place {
-            Place::Range(range) => self.fat_root.ranges[usize::from(range)].child.slot,
-            Place::Child { layer, slot, child } => {
+            PlanEntry::Range(range) => self.fat_root.ranges[usize::from(range)].child.slot,
+            PlanEntry::Child { layer, slot, child } => {
                 let layer = &self.layers[usize::from(layer) - 1];
                 layer[usize::from(slot)].children[usize::from(child)].slot
             }

@@ -8,7 +8,7 @@
 //! ([`IndexPlan::without`]).
 
 use super::fat_root;
-use super::leads::{Lead, Place};
+use super::leads::{Lead, PlanEntry};
 use super::outline::{Forest, Spot, TreeOutline};
 use super::ranges::range_tables;
 use super::weights::KeyWeights;
@@ -180,8 +180,8 @@ pub fn plan(
         left_out: choice.left_out,
         too_wide: 0,
     };
-    let places = (0..).map(Place::Range);
-    let mut above: Vec<(Place, Spot)> = places.zip(choice.spots).collect();
+    let places = (0..).map(PlanEntry::Range);
+    let mut above: Vec<(PlanEntry, Spot)> = places.zip(choice.spots).collect();
     for _ in 0..limits.layers {
         let below = plan.add_layer(&forest, &above, limits.nodes_per_layer);
         if below.is_empty() {
@@ -226,9 +226,9 @@ impl IndexPlan {
     fn add_layer(
         &mut self,
         forest: &Forest<'_>,
-        above: &[(Place, Spot)],
+        above: &[(PlanEntry, Spot)],
         room: usize,
-    ) -> Vec<(Place, Spot)> {
+    ) -> Vec<(PlanEntry, Spot)> {
         let mut order: Vec<usize> = (0..above.len()).collect();
         let spot = |at: usize| &above[at].1;
         order.sort_by(|&a, &b| spot(b).weight.total_cmp(&spot(a).weight));
@@ -261,7 +261,7 @@ impl IndexPlan {
                 own: (spot.node, spot.level),
                 used: children.len(),
             });
-            let places = (0u8..).map(|child| Place::Child { layer, slot, child });
+            let places = (0u8..).map(|child| PlanEntry::Child { layer, slot, child });
             below.extend(places.zip(children));
         }
         if !nodes.is_empty() {
@@ -272,10 +272,10 @@ impl IndexPlan {
     }
 
     /// The entry at a place.
-    pub(super) fn child_at(&mut self, place: Place) -> &mut Child {
+    pub(super) fn child_at(&mut self, place: PlanEntry) -> &mut Child {
         match place {
-            Place::Range(range) => &mut self.fat_root.ranges[usize::from(range)].child,
-            Place::Child { layer, slot, child } => {
+            PlanEntry::Range(range) => &mut self.fat_root.ranges[usize::from(range)].child,
+            PlanEntry::Child { layer, slot, child } => {
                 let layer = &mut self.layers[usize::from(layer) - 1];
                 &mut layer[usize::from(slot)].children[usize::from(child)]
             }

@@ -356,6 +356,7 @@ fn an_outline_of_several_moments_never_leads_too_far_to_the_right() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn outlines_and_limits_that_make_no_sense_are_refused() {
     let shape = Shape {
         fan_out: 4,

@@ -17,7 +17,9 @@ use crate::{Controller, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::pages::{EntryState, LostPage};
-use rackweave_wire::fabric::page::{FrameState, LatchWord, PageHeader, PageId, Place, control};
+use rackweave_wire::fabric::page::{
+    FrameState, LatchWord, PageHeader, PageId, PageLocation, control,
+};
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
@@ -137,7 +139,7 @@ impl Controller {
             latch: LatchWord::open(survey.version.max(version)),
             holder: None,
             doubted: false,
-            place: Place::HOME.lost(),
+            place: PageLocation::HOME.lost(),
         };
         let settled = match settled(&claims, survey) {
             Settled::Doubted(claim) => self.compare_with_home(site, page, claim, survey),
@@ -161,7 +163,7 @@ impl Controller {
             (Settled::Certain(mut state), _) => {
                 let version = state.latch.version();
                 if state.place.is_lost() && self.home_of(site, page) == Home::Has(version) {
-                    state.place = Place::HOME;
+                    state.place = PageLocation::HOME;
                 }
                 if state.place.is_lost() {
                     self.note_lost([LostPage { page, version }]);
@@ -182,7 +184,7 @@ impl Controller {
                     latch: LatchWord::open(survey.version).locked(),
                     holder: Some(claim.node.0),
                     doubted: true,
-                    place: Place::HOME.lost(),
+                    place: PageLocation::HOME.lost(),
                 }
             }
             (Settled::Lost, _) => {
@@ -209,7 +211,7 @@ impl Controller {
                 latch: LatchWord::open(survey.version),
                 holder: None,
                 doubted: false,
-                place: Place::HOME,
+                place: PageLocation::HOME,
             }),
             // An earlier write may still complete there, and make it a valid older version.
             Home::Damaged => Settled::Lost,
@@ -297,13 +299,13 @@ fn state_of(claim: Claim) -> EntryState {
             latch: latch.locked(),
             holder: Some(claim.node.0),
             doubted: false,
-            place: Place::HOME.lost(),
+            place: PageLocation::HOME.lost(),
         },
         false => EntryState {
             latch,
             holder: None,
             doubted: false,
-            place: Place::dirty(claim.node.0, claim.frame),
+            place: PageLocation::dirty(claim.node.0, claim.frame),
         },
     }
 }
@@ -320,10 +322,10 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
             (state.is_dirty() || state.is_changed()) && state.content_version() == version
         };
         let place = match claims.iter().find(is_its) {
-            Some(at) => Place::dirty(at.node.0, at.frame),
+            Some(at) => PageLocation::dirty(at.node.0, at.frame),
             // It may have been at a node that does not reply.
-            None if survey.is_partial => Place::HOME.lost(),
-            None => Place::HOME,
+            None if survey.is_partial => PageLocation::HOME.lost(),
+            None => PageLocation::HOME,
         };
         return Settled::Certain(EntryState {
             latch: LatchWord::open(version).locked(),
@@ -342,7 +344,7 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
             latch: LatchWord::open(survey.version),
             holder: None,
             doubted: false,
-            place: Place::HOME,
+            place: PageLocation::HOME,
         }),
     }
 }

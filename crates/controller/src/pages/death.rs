@@ -15,7 +15,9 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_programs::pages::{End, LostPage, NodeDeath};
 use rackweave_programs::{Pipeline, Task};
 use rackweave_switch::transfer::EngineTask;
-use rackweave_wire::fabric::page::{FallbackLatch, Outcome, PageId, Place, Source, control};
+use rackweave_wire::fabric::page::{
+    FallbackLatch, Outcome, PageId, PageLocation, PageSource, control,
+};
 use std::collections::BTreeSet;
 
 impl Controller {
@@ -72,7 +74,11 @@ impl Controller {
         }
         for slot in starving.difference(&slots.clone().collect()) {
             self.relink_slot(site, *slot);
-            self.end_slot(site, *slot, End::new(Outcome::SourceGone, Source::Memory));
+            self.end_slot(
+                site,
+                *slot,
+                End::new(Outcome::SourceGone, PageSource::Memory),
+            );
         }
     }
 
@@ -148,16 +154,17 @@ impl Controller {
                 };
                 // The node that writes a page home is its place here, so the mark is the dead
                 // node's.
-                let was_there = |place: Place| place.cached().is_some_and(|(at, _)| at == node);
-                let after = |place: Place| match was_there(place) {
+                let was_there =
+                    |place: PageLocation| place.cached().is_some_and(|(at, _)| at == node);
+                let after = |place: PageLocation| match was_there(place) {
                     true => place.died(node).not_writing(),
                     false => place,
                 };
                 let is_holder = latch.anyone() == Some(node);
                 let place = site.update_word(server, region.rkey, offset + 8, &mut |word| {
-                    Some(after(Place(word)).0).filter(|&next| next != word)
+                    Some(after(PageLocation(word)).0).filter(|&next| next != word)
                 });
-                let Some(place) = place.map(Place) else {
+                let Some(place) = place.map(PageLocation) else {
                     return;
                 };
                 if after(place).is_lost() && (was_there(place) || is_holder) {

@@ -4,7 +4,7 @@ use super::fallback;
 use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_programs::pages::{EntryState, LostPage};
-use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, PageLocation};
 
 impl Controller {
     /// Pages whose newest version was lost with a node, and whose loss has not been accepted.
@@ -44,7 +44,7 @@ impl Controller {
             if site.compare_swap_word(server, rkey, offset, words) != Some(words.0) {
                 return false;
             }
-            let lost = &mut |word| (Place(word) == state.place).then_some(place.0);
+            let lost = &mut |word| (PageLocation(word) == state.place).then_some(place.0);
             site.update_word(server, rkey, offset + 8, lost);
         }
         if let Some(registry) = &mut self.pages {
@@ -77,7 +77,10 @@ impl Controller {
         }
         let (server, rkey, offset) = self.fallback_entry(page)?;
         let mut load = |offset| site.load_word(server, rkey, offset).map(u64::from_le_bytes);
-        let (latch, place) = (FallbackLatch(load(offset)?), Place(load(offset + 8)?));
+        let (latch, place) = (
+            FallbackLatch(load(offset)?),
+            PageLocation(load(offset + 8)?),
+        );
         (!latch.is_indexed()).then_some(EntryState {
             latch: latch.latch(),
             holder: latch.anyone(),

@@ -11,7 +11,7 @@ use super::fallback::{self, TAKEN};
 use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_programs::pages::EntryState;
-use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, PageLocation};
 
 /// Pages demoted at a time, to free entries: finding cold ones visits the whole index.
 const DEMOTE_BATCH: usize = 64;
@@ -47,7 +47,7 @@ impl Controller {
             return false;
         };
         let place = site.update_word(server, rkey, offset + 8, &mut |_| Some(TAKEN));
-        let place = Place(place.unwrap_or_default());
+        let place = PageLocation(place.unwrap_or_default());
         let state = EntryState {
             latch: latch.latch(),
             holder: latch.anyone(),

@@ -10,7 +10,7 @@ use super::{PageSetUpError, fallback, nvme};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::pages::NodeDeath;
-use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, PageLocation};
 use std::collections::BTreeSet;
 
 impl Controller {
@@ -119,7 +119,7 @@ impl Controller {
                 let latch = FallbackLatch(latch.map_or(0, u64::from_le_bytes));
                 if !latch.is_indexed() {
                     site.update_word(server, region.rkey, at + 8, &mut |word| {
-                        let place = Place(word);
+                        let place = PageLocation(word);
                         place.is_writing().then_some(place.not_writing().0)
                     });
                 }

@@ -18,7 +18,7 @@ use rackweave_programs::pages::{End, PageTask, StoreEntry, cargo};
 use rackweave_programs::{Pipeline, Task};
 use rackweave_switch::transfer::{EngineEvent, EngineTask, LaneId, LaneKind};
 use rackweave_verbs::Access;
-use rackweave_wire::fabric::page::{Outcome, Source};
+use rackweave_wire::fabric::page::{Outcome, PageSource};
 
 impl Controller {
     /// Handles a failed movement of a page from one node's memory to another's.
@@ -38,7 +38,11 @@ impl Controller {
         // The slot, too, may have another request by now.
         if with_pages(site, |pages| pages.under_way(slot)) == Some(command) {
             self.relink_slot(site, slot);
-            self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));
+            self.end_slot(
+                site,
+                slot,
+                End::new(Outcome::SourceGone, PageSource::Memory),
+            );
         }
     }
 
@@ -51,7 +55,11 @@ impl Controller {
         self.relink_slot(site, slot);
         // If the target has been removed, commands end at once until it returns.
         let _gone = self.bring_queue_up(site, slot, store);
-        self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
+        self.end_slot(
+            site,
+            slot,
+            End::new(Outcome::StorageGone, PageSource::Storage),
+        );
     }
 
     /// Forgets a slot's command and closes its queue.
@@ -243,7 +251,11 @@ impl Controller {
             self.close_queue(site, slot, store);
             if is_under_way {
                 self.relink_slot(site, slot);
-                self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
+                self.end_slot(
+                    site,
+                    slot,
+                    End::new(Outcome::StorageGone, PageSource::Storage),
+                );
             }
         }
         if let Some(registry) = &mut self.pages {

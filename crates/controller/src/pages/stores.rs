@@ -73,10 +73,10 @@ impl Controller {
         let registry = self.pages.as_ref().expect("pages are set up");
         let target = registry.spec.stores[usize::from(store)].target;
         let lane = LaneId(registry.queue_lanes[usize::from(store)].0 + slot);
-        let Some(store_book) = &registry.stores[usize::from(store)] else {
+        let Some(entry) = &registry.stores[usize::from(store)] else {
             return Ok(());
         };
-        let controller = store_book.controller;
+        let controller = entry.controller;
         let at = address(site, target)?;
         let qpn = super::nvme::open(site, target)?;
         let wanted = Wanted {

@@ -144,6 +144,11 @@ impl Walk<'_> {
             self.summary.inner += 1;
             return self.visit_children(expected, count);
         }
+        self.visit_entries(index, count)
+    }
+
+    fn visit_entries(&mut self, leaf: u32, count: usize) -> Result<(), TreeError> {
+        let (node, inner) = (self.tree.node(leaf), &self.tree.inner);
         self.summary.leaves += 1;
         self.summary.entries += count as u64;
         for at in 0..count {
@@ -153,9 +158,11 @@ impl Walk<'_> {
                 continue;
             }
             let reference = ValueRef::from_word(entry.value);
-            let inner = &self.tree.inner;
             if !inner.heap.verify(&inner.arena, entry.key, reference) {
-                return wrong("a value is not what its record says");
+                return Err(TreeError::Corrupt {
+                    index: leaf,
+                    what: "a value is not what its record says",
+                });
             }
             self.summary.value_bytes += u64::from(reference.length);
             self.records.push(reference);

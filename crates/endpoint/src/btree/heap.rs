@@ -41,10 +41,10 @@ pub(super) struct Heap {
     /// The heap's offset in the arena, in bytes.
     at: usize,
     units: u64,
-    books: Mutex<Books>,
+    free_units: Mutex<FreeUnits>,
 }
 
-struct Books {
+struct FreeUnits {
     /// The first unit that has never been used.
     unused: u64,
     free: [Vec<u32>; CLASSES],
@@ -55,7 +55,7 @@ impl Heap {
         Self {
             at: at as usize,
             units: bytes / UNIT,
-            books: Mutex::new(Books {
+            free_units: Mutex::new(FreeUnits {
                 unused: 0,
                 free: [const { Vec::new() }; CLASSES],
             }),
@@ -103,16 +103,19 @@ impl Heap {
 
     fn place(&self, words: usize) -> Option<u32> {
         let (class, units) = class_of(words.div_ceil(UNIT_WORDS) as u64);
-        let mut books = self.books.lock().expect("no holder of this lock panics");
-        if let Some(unit) = books.free.get_mut(class)?.pop() {
+        let mut free_units = self
+            .free_units
+            .lock()
+            .expect("no holder of this lock panics");
+        if let Some(unit) = free_units.free.get_mut(class)?.pop() {
             return Some(unit);
         }
-        let end = books.unused.checked_add(units)?;
+        let end = free_units.unused.checked_add(units)?;
         if end > self.units {
             return None;
         }
-        let unit = u32::try_from(books.unused).ok()?;
-        books.unused = end;
+        let unit = u32::try_from(free_units.unused).ok()?;
+        free_units.unused = end;
         Some(unit)
     }
 
@@ -127,8 +130,11 @@ impl Heap {
         let first = first & !0xffff_ffff | u64::from(incarnation);
         record[0].store(first.to_le(), Ordering::Relaxed);
         let (class, _) = class_of(words.div_ceil(UNIT_WORDS) as u64);
-        let mut books = self.books.lock().expect("no holder of this lock panics");
-        books.free[class].push(reference.unit);
+        let mut free_units = self
+            .free_units
+            .lock()
+            .expect("no holder of this lock panics");
+        free_units.free[class].push(reference.unit);
     }
 
     /// Copies the bytes of a value into `value`. They are valid only if the leaf's latch is
@@ -164,7 +170,10 @@ impl Heap {
     /// into free slots.
     pub fn adopt(&self, mut records: Vec<ValueRef>) -> bool {
         records.sort_unstable_by_key(|record| record.unit);
-        let mut books = self.books.lock().expect("no holder of this lock panics");
+        let mut free_units = self
+            .free_units
+            .lock()
+            .expect("no holder of this lock panics");
         let mut at = 0;
         for record in &records {
             let from = u64::from(record.unit);
@@ -176,19 +185,22 @@ impl Heap {
                 while class_size(class) > from - at {
                     class -= 1;
                 }
-                books.free[class].push(at as u32);
+                free_units.free[class].push(at as u32);
                 at += class_size(class);
             }
             at = from + class_of(record.words().div_ceil(UNIT_WORDS) as u64).1;
         }
-        books.unused = at;
+        free_units.unused = at;
         at <= self.units
     }
 
     /// Units that have ever been used, and the total number of units.
     pub fn usage(&self) -> (u64, u64) {
-        let books = self.books.lock().expect("no holder of this lock panics");
-        (books.unused, self.units)
+        let free_units = self
+            .free_units
+            .lock()
+            .expect("no holder of this lock panics");
+        (free_units.unused, self.units)
     }
 }
 

@@ -84,13 +84,13 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// A tree, the expected map, and what each bank has pinned.
-struct Stage {
+struct Fixture {
     tree: Tree,
     map: BTreeMap<u64, [u8; 8]>,
     pinned: [BTreeSet<(u32, u32, u64)>; PIN_BANKS],
 }
 
-impl Stage {
+impl Fixture {
     fn apply(&mut self, op: &Op) {
         let (tree, map) = (&self.tree, &mut self.map);
         match *op {
@@ -144,7 +144,7 @@ proptest! {
         fan_out in prop_oneof![Just(0_u16), 4..=28_u16],
     ) {
         let tree = tree(fan_out);
-        let mut stage = Stage { tree, map: BTreeMap::new(), pinned: Default::default() };
+        let mut stage = Fixture { tree, map: BTreeMap::new(), pinned: Default::default() };
         for op in &ops {
             stage.apply(op);
             stage.check();

@@ -1,6 +1,6 @@
 //! Scans of a key range, in either direction.
 
-use super::tree::{Place, Tree};
+use super::tree::{LatchedNode, Tree};
 use core::ops::RangeInclusive;
 use rackweave_wire::fabric::tree::ValueRef;
 
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    fn copy(&self, leaf: &Place<'_>, range: &RangeInclusive<u64>, piece: &mut Piece) {
+    fn copy(&self, leaf: &LatchedNode<'_>, range: &RangeInclusive<u64>, piece: &mut Piece) {
         piece.entries.clear();
         piece.bytes.clear();
         let node = leaf.node;

@@ -5,7 +5,7 @@
 //! the key between its fences. If the key is to the right, the walk follows right neighbours, as in
 //! a B-link tree. Otherwise the walk begins at the root, as it would without a hint.
 
-use super::tree::{Found, Place, Tree};
+use super::tree::{Found, LatchedNode, Tree};
 use rackweave_wire::fabric::tree::{ROOT, ValueRef};
 
 /// Maximum number of right neighbours that are followed.
@@ -30,7 +30,7 @@ pub struct Begun {
 /// The outcome of a walk.
 enum Walk<'a> {
     /// A leaf was found: the leaf, the level where the walk began, and the neighbours followed.
-    Leaf(Place<'a>, u8, u8),
+    Leaf(LatchedNode<'a>, u8, u8),
     /// The hint is not usable.
     Useless,
     /// A writer interfered.
@@ -71,12 +71,12 @@ impl Tree {
     }
 
     /// The tree node at an index that may be invalid.
-    fn maybe(&self, index: u32) -> Option<Place<'_>> {
+    fn maybe(&self, index: u32) -> Option<LatchedNode<'_>> {
         let is_place = (ROOT..self.inner.superblock.tree_nodes).contains(&index);
         is_place.then(|| {
             let node = self.node(index);
             let latch = node.latch().read();
-            Place { node, latch }
+            LatchedNode { node, latch }
         })
     }
 
@@ -119,7 +119,7 @@ impl Tree {
     }
 
     /// Descends from a tree node that has the key between its fences.
-    fn down<'a>(&'a self, mut place: Place<'a>, key: u64) -> Option<Place<'a>> {
+    fn down<'a>(&'a self, mut place: LatchedNode<'a>, key: u64) -> Option<LatchedNode<'a>> {
         loop {
             let meta = place.node.meta();
             if meta.level == 0 {
@@ -135,7 +135,7 @@ impl Tree {
     }
 
     /// Copies the value of a key in the leaf into `value`; `None` if a writer interfered.
-    fn read_leaf(&self, leaf: &Place<'_>, key: u64, value: &mut Vec<u8>) -> Option<bool> {
+    fn read_leaf(&self, leaf: &LatchedNode<'_>, key: u64, value: &mut Vec<u8>) -> Option<bool> {
         value.clear();
         let node = leaf.node;
         let count = node.count(node.meta());

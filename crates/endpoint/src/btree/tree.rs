@@ -66,12 +66,12 @@ pub(super) type Attempt<T> = Option<ControlFlow<T>>;
 
 /// The position of a descent: a tree node and the word of its latch.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct LatchedNode<'a> {
     pub node: Node<'a>,
     pub latch: u64,
 }
 
-impl Place<'_> {
+impl LatchedNode<'_> {
     #[inline]
     pub fn is_still(&self) -> bool {
         self.node.latch().is_still(self.latch)
@@ -240,27 +240,31 @@ impl Tree {
     /// The tree node that a parent points to, if its index is valid: a parent that a writer is
     /// changing may contain anything.
     #[inline]
-    pub(super) fn place(&self, index: u32) -> Option<Place<'_>> {
+    pub(super) fn place(&self, index: u32) -> Option<LatchedNode<'_>> {
         if index >= self.inner.superblock.tree_nodes {
             return None;
         }
         let node = self.node(index);
         let latch = node.latch().read();
-        Some(Place { node, latch })
+        Some(LatchedNode { node, latch })
     }
 
     #[inline]
-    pub(super) fn root(&self) -> Place<'_> {
+    pub(super) fn root(&self) -> LatchedNode<'_> {
         let node = self.node(ROOT);
         let latch = node.latch().read();
-        Place { node, latch }
+        LatchedNode { node, latch }
     }
 
     /// Descends to the tree node of `level` where `key` belongs if it is within the bounds, or to
     /// the root if that is lower. Returns it and its parent, unless it is the root. `None` if a
     /// writer interfered.
     #[inline]
-    pub(super) fn descend(&self, key: u64, level: u8) -> Option<(Place<'_>, Option<Place<'_>>)> {
+    pub(super) fn descend(
+        &self,
+        key: u64,
+        level: u8,
+    ) -> Option<(LatchedNode<'_>, Option<LatchedNode<'_>>)> {
         let mut parent = None;
         let mut place = self.root();
         loop {
@@ -294,7 +298,7 @@ impl Tree {
     /// The result of a write that leaves the leaf unchanged.
     pub(super) fn unchanged(
         &self,
-        leaf: &Place<'_>,
+        leaf: &LatchedNode<'_>,
         key: u64,
         found: bool,
     ) -> Option<Result<bool, TreeError>> {

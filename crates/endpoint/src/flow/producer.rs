@@ -116,7 +116,7 @@ impl Producer {
         if self.finished {
             return Err(PushError::Finished);
         }
-        let items = self.room(1)?.min(self.before_end()).min(items_max);
+        let items = self.free_slots(1)?.min(self.before_end()).min(items_max);
         if items == 0 {
             return Err(PushError::Full);
         }
@@ -197,7 +197,7 @@ impl Producer {
         }
         let size = self.layout.item_size as usize;
         let wanted = u32::try_from(items.len() / size).unwrap_or(u32::MAX);
-        let count = self.room(wanted)?.min(wanted);
+        let count = self.free_slots(wanted)?.min(wanted);
         // Copies up to the ring's end, and the rest from its beginning.
         let first = count.min(self.before_end());
         let (items, rest) = items[..count as usize * size].split_at(first as usize * size);
@@ -218,7 +218,7 @@ impl Producer {
         items_max: u32,
     ) -> Result<SharedBytesMut<'_>, PushError> {
         if !self.finished {
-            wait_until(progress, || done(self.room(1)))?;
+            wait_until(progress, || done(self.free_slots(1)))?;
         }
         self.reserve(items_max.max(1))
     }
@@ -291,7 +291,7 @@ impl Producer {
 
     /// The number of free slots as far as known, at least one. The switch's word is loaded only if
     /// fewer than `wanted` are known.
-    fn room(&mut self, wanted: u32) -> Result<u32, PushError> {
+    fn free_slots(&mut self, wanted: u32) -> Result<u32, PushError> {
         let slots = self.layout.slots;
         let mut used = self.head.wrapping_sub(self.tail);
         if slots - used < wanted {

@@ -74,7 +74,7 @@ impl Model {
     }
 
     /// The number of free slots that the producer must find.
-    fn room(&self) -> u32 {
+    fn capacity(&self) -> u32 {
         let tail = self.fake.source.tail_said();
         self.fake.source.layout.slots - self.producer.head().wrapping_sub(tail)
     }
@@ -84,7 +84,7 @@ impl Model {
             Op::Push { short } => {
                 let mut item = self.items(1, 0);
                 item[ITEM - short..].fill(0);
-                let room = self.room();
+                let room = self.capacity();
                 match self.producer.push(&item[..ITEM - short]) {
                     Ok(()) => self.put(&item),
                     Err(error) => assert_eq!((error, room), (PushError::Full, 0)),
@@ -92,7 +92,7 @@ impl Model {
             }
             Op::PushBatch { items, rest } => {
                 let bytes = self.items(items, rest);
-                let room = self.room();
+                let room = self.capacity();
                 match self.producer.push_batch(&bytes) {
                     Ok(count) => {
                         assert_eq!(
@@ -108,7 +108,7 @@ impl Model {
             Op::Reserve { items, commit } => {
                 let bytes = self.items(items as usize, 0);
                 let Ok(mut slots) = self.producer.reserve(items) else {
-                    return assert_eq!(self.room(), 0);
+                    return assert_eq!(self.capacity(), 0);
                 };
                 let len = slots.len();
                 slots.copy_from(&bytes[..len]);

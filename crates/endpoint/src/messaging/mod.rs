@@ -30,7 +30,7 @@ pub use connection::{Connection, ConnectionWatch};
 pub use handle::{MessageReceiver, MessageSender};
 pub use rackweave_wire::fabric::message::CloseReason;
 pub use rackweave_wire::fabric::message::handshake::{
-    Keys as UnitKeys, Place as KeyedAddress, QueuePair as QueuePairName,
+    Keys as UnitKeys, QueuePair as QueuePairName, WriteTarget as KeyedAddress,
 };
 pub use receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 pub use sender::{SendError, Sender, SenderCounters};

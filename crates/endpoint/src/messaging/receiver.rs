@@ -37,7 +37,7 @@ pub struct Receiver {
     /// Why nothing more arrives, as reported before: that is final.
     ended: Option<Closed>,
     /// Packages whose buffers have been reported free to the sender.
-    told: u64,
+    released_sent: u64,
     counters: ReceiverCounters,
 }
 
@@ -164,7 +164,7 @@ impl Receiver {
             begun: None,
             finished: false,
             ended: None,
-            told: 0,
+            released_sent: 0,
             counters: ReceiverCounters::default(),
         }
     }
@@ -316,7 +316,7 @@ impl Receiver {
     /// Whether there are free buffers that have not been reported to the sender: [`Self::poll`]
     /// reports them.
     pub fn owes(&self) -> bool {
-        self.told < self.package
+        self.released_sent < self.package
     }
 
     /// Reports free buffers to the sender. True if anything happened.
@@ -331,8 +331,8 @@ impl Receiver {
         let owed = self.package + u64::from(early);
         // A peer that acknowledges nothing may continue to send: the rest waits until it
         // acknowledges.
-        while self.told < owed && u64::from(self.end.pending()) < 2 * count {
-            let package = self.told;
+        while self.released_sent < owed && u64::from(self.end.pending()) < 2 * count {
+            let package = self.released_sent;
             let buffer = &self.buffers[(package % count) as usize];
             let sequence = Sequence::of(package + count);
             let shared = &self.end.shared;
@@ -340,7 +340,7 @@ impl Receiver {
             let to = shared.peer_entry(buffer.free_entry);
             let tell = WorkRequest::new(End::package_id(package), to, &[word]);
             self.end.post(verbs, &[tell])?;
-            self.told += 1;
+            self.released_sent += 1;
             any = true;
         }
         Ok(any)
@@ -396,7 +396,7 @@ impl Receiver {
             return Err(CloseReason::BadSequence);
         }
         // Its sender must have been told that the buffer is free.
-        if self.package >= self.told + self.buffers.len() as u64 {
+        if self.package >= self.released_sent + self.buffers.len() as u64 {
             return Err(CloseReason::BadSequence);
         }
         let length = length as usize;

@@ -81,7 +81,7 @@ pub(super) struct Shared {
     /// Zero while it is open; the first end that closes it stores the reason.
     closed: AtomicU64,
     /// Whether the peer has been notified.
-    told: AtomicBool,
+    close_sent: AtomicBool,
 }
 
 impl Shared {
@@ -99,7 +99,7 @@ impl Shared {
             send,
             peer_info,
             closed: AtomicU64::new(0),
-            told: AtomicBool::new(false),
+            close_sent: AtomicBool::new(false),
         }
     }
 
@@ -283,7 +283,7 @@ impl End {
         closed.by != ClosedBy::Peer
             && !self.broken
             && (owes || !self.over)
-            && !self.shared.told.load(Ordering::Acquire)
+            && !self.shared.close_sent.load(Ordering::Acquire)
     }
 
     /// Polls completions and calls `done` with the id of each package's. True if there were any.
@@ -331,7 +331,7 @@ impl End {
         let Some(closed) = self.shared.closed() else {
             return self.pulse(now, verbs);
         };
-        if self.tells(closed, owes) && !self.shared.told.swap(true, Ordering::AcqRel) {
+        if self.tells(closed, owes) && !self.shared.close_sent.swap(true, Ordering::AcqRel) {
             let word = Word::Closed {
                 reason: closed.reason,
             };

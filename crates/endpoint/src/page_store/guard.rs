@@ -82,9 +82,9 @@ pub(super) struct Unfix {
 impl Unfix {
     /// Stores the outcome for the caller that waits for it. False if none waits.
     pub fn tell(&self, outcome: Result<(), CommitError>) -> bool {
-        let heard = |told: &&Arc<Outcome>| Arc::strong_count(told) > 1;
-        let told = self.outcome.as_ref().filter(heard);
-        told.is_some_and(|told| told.set(outcome).is_ok())
+        let heard = |listener: &&Arc<Outcome>| Arc::strong_count(listener) > 1;
+        let listener = self.outcome.as_ref().filter(heard);
+        listener.is_some_and(|listener| listener.set(outcome).is_ok())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Counters of a worker.
 
 use rackweave_base::counters;
-use rackweave_wire::fabric::page::Source;
+use rackweave_wire::fabric::page::PageSource;
 
 counters! {
     /// Counters of one worker since it was created. Those of several workers can be added.
@@ -55,10 +55,10 @@ impl Statistics {
     /// Counts a received page.
     pub(super) fn count(&mut self, served: super::directory::Served) {
         let counter = match (served.source, served.indexed) {
-            (Source::Memory, true) => &mut self.memory_indexed,
-            (Source::Memory, false) => &mut self.memory_fallback,
-            (Source::Storage, true) => &mut self.storage_indexed,
-            (Source::Storage, false) => &mut self.storage_fallback,
+            (PageSource::Memory, true) => &mut self.memory_indexed,
+            (PageSource::Memory, false) => &mut self.memory_fallback,
+            (PageSource::Storage, true) => &mut self.storage_indexed,
+            (PageSource::Storage, false) => &mut self.storage_fallback,
         };
         *counter += 1;
     }

@@ -230,13 +230,13 @@ impl Hostile {
     pub fn may_send(&self, channel: usize) -> bool {
         let package = self.channels[channel].package;
         let buffer = self.buffer_of(channel, package) as u8;
-        let word = self.told(peer_entry(buffer));
+        let word = self.reported(peer_entry(buffer));
         let sequence = Sequence::of(package);
         package < self.count(channel) || word == u64::from(Word::Free { sequence })
     }
 
     /// What the victim has written into an entry of its buffer info.
-    fn told(&self, entry: usize) -> u64 {
+    fn reported(&self, entry: usize) -> u64 {
         let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
         u64::from_le(word.load(Ordering::Acquire))
     }
@@ -295,7 +295,8 @@ impl Hostile {
     /// Marks a buffer that holds a package, if one does, as free for the victim's sender.
     pub fn free(&mut self, network: &mut Network, buffer: u8) {
         let buffer = buffer % self.agreed.mine.receive_buffers;
-        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(self.told(own_entry(buffer))) {
+        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(self.reported(own_entry(buffer)))
+        {
             let (channels, buffers) = (self.agreed.incoming(), self.agreed.mine.receive_buffers);
             let of_channel = (buffer % channels..buffers)
                 .step_by(channels.into())

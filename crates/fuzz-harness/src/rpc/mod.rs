@@ -55,29 +55,9 @@ pub fn seeds() -> Seeds {
         Entries::push(&mut bytes, key * 5, b"a value");
     }
     let entries = Entries::new(&bytes).expect("they are whole");
-    let scan = |direction| Request::Scan {
-        low: 2,
-        last: 99,
-        direction,
-        limit: 3,
-    };
-    let (key, value) = (10, &b"eight by"[..]);
-    let work = [
-        Request::Load { entries },
-        Request::Insert { key: 9, value },
-        Request::Update { key, value },
-        Request::Get { key },
-        scan(Direction::Forward),
-        scan(Direction::Backward),
-        Request::Delete { key },
-        Request::Put { key, value: b"" },
-        Request::Get { key: 9 },
-        Request::Map,
-        Request::Statistics,
-        Request::State,
-    ];
+    let key = 10;
     let story = |requests: &[Request<'_>]| requests.iter().flat_map(request).collect::<Vec<u8>>();
-    seeds.push(("index-work".to_owned(), story(&work)));
+    seeds.push(("index-work".to_owned(), story(&work(key, entries))));
     let mark = Request::Mark {
         id,
         to: EndpointId(1),
@@ -115,6 +95,31 @@ pub fn seeds() -> Seeds {
     unknown[0] = Method::Adopt as u8 + 1;
     seeds.push(("index-unknown".to_owned(), unknown));
     seeds
+}
+
+/// What clients ask for.
+fn work(key: u64, entries: Entries<'_>) -> [Request<'_>; 12] {
+    let value = &b"eight by"[..];
+    let scan = |direction| Request::Scan {
+        low: 2,
+        last: 99,
+        direction,
+        limit: 3,
+    };
+    [
+        Request::Load { entries },
+        Request::Insert { key: 9, value },
+        Request::Update { key, value },
+        Request::Get { key },
+        scan(Direction::Forward),
+        scan(Direction::Backward),
+        Request::Delete { key },
+        Request::Put { key, value: b"" },
+        Request::Get { key: 9 },
+        Request::Map,
+        Request::Statistics,
+        Request::State,
+    ]
 }
 
 fn messages() -> Vec<(&'static str, Vec<u8>)> {

@@ -88,8 +88,8 @@ fn check(victim: &UnixStream, stream: &[u8], found: usize) {
                 HandoverError::TooLong { bytes, descriptors } => {
                     is_long && (bytes, descriptors) == (len, said)
                 }
-                HandoverError::Descriptors { said: told, .. } => {
-                    !is_long && told == said && found != said
+                HandoverError::Descriptors { said: claimed, .. } => {
+                    !is_long && claimed == said && found != said
                 }
                 HandoverError::Stream(_) => !is_long && found == said && behind.len() < len,
             };

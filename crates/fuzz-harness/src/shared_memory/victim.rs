@@ -307,7 +307,7 @@ impl Victim {
             Some(used) if !self.is_gone() => capacity - used,
             _ => capacity,
         };
-        assert_eq!(self.link.room(), room as usize);
+        assert_eq!(self.link.free(), room as usize);
         if let Some(nonsense) = self.link.nonsense() {
             check_line(&nonsense.to_string());
             if let Nonsense::Counter { waiting, capacity } = nonsense {

@@ -59,8 +59,8 @@ impl<L: Link> Link for Capture<L> {
         Some(packet)
     }
 
-    fn room(&self) -> usize {
-        self.inner.room()
+    fn free(&self) -> usize {
+        self.inner.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -316,7 +316,7 @@ fn a_cut_cable_drops_both_ways_and_a_mended_one_works() {
     a.send(Instant::ZERO, packet(&memory, 1, Payload::Empty))
         .unwrap();
     handle.set_down(true);
-    assert!(a.is_down() && a.room() > 0);
+    assert!(a.is_down() && a.free() > 0);
     a.send(Instant::ZERO, packet(&memory, 2, Payload::Empty))
         .unwrap();
     b.send(Instant::ZERO, packet(&memory, 3, Payload::Empty))
@@ -340,7 +340,7 @@ fn what_waits_has_its_room_kept() {
     };
     let (mut a, mut b) = faulty(config, 9, &memory);
     let mut sent = 0;
-    while a.room() > 0 {
+    while a.free() > 0 {
         a.send(Instant::ZERO, packet(&memory, sent, Payload::Empty))
             .unwrap();
         sent += 1;

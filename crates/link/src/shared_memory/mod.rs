@@ -324,12 +324,12 @@ impl Link for SharedMemory {
         None
     }
 
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         if self.is_peer_gone() {
             return self.capacity();
         }
         // An end that writes invalid data counts as closed: every packet to it is accepted.
-        self.out.room().unwrap_or(self.segment.capacity()) as usize
+        self.out.free().unwrap_or(self.segment.capacity()) as usize
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -403,7 +403,7 @@ impl core::fmt::Debug for SharedMemory {
             f,
             "SharedMemory({:016x}, room {} of {})",
             self.epoch(),
-            self.room(),
+            self.free(),
             self.capacity()
         )
     }

@@ -157,7 +157,7 @@ impl<W: Deref<Target = Words>> SendEnd<W> {
     ///
     /// # Errors
     /// If the tail is impossible.
-    pub fn room(&self) -> Result<u32, Nonsense> {
+    pub fn free(&self) -> Result<u32, Nonsense> {
         let tail = self.words.tail.0.load(Ordering::Acquire);
         Ok(self.capacity - waiting(self.head, tail, self.capacity)?)
     }
@@ -330,7 +330,7 @@ mod tests {
                         prop_assert!(may || waiting < capacity);
                     }
                 }
-                prop_assert_eq!(send.room().unwrap(), capacity - (pushed - popped));
+                prop_assert_eq!(send.free().unwrap(), capacity - (pushed - popped));
             }
         }
     }
@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(receive.peek(), nonsense);
             assert_eq!(receive.prepare_sleep().map(|_| None), nonsense);
             send.words().tail.0.store(wrong, Ordering::Relaxed);
-            assert!(send.room().is_err());
+            assert!(send.free().is_err());
             // The sender loads the tail when its ring seems full.
             for _ in 0..4 {
                 assert!(send.reserve().unwrap().is_some());

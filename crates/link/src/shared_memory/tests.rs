@@ -174,7 +174,7 @@ fn a_dead_peer_blocks_nobody() {
     for _ in 0..10 {
         cable.a.send(NOW, packet()).unwrap();
     }
-    assert_eq!(cable.a.room(), 2);
+    assert_eq!(cable.a.free(), 2);
     assert!(
         cable.a.receive(NOW).is_some(),
         "what it sent before arrives"
@@ -358,7 +358,7 @@ fn a_peer_with_nonsense_counters_is_gone() {
         );
         let mut liar = cable(8);
         set_counter(&liar, Way::Out, 128, wrong);
-        assert_eq!(liar.a.room(), 8);
+        assert_eq!(liar.a.free(), 8);
         for _ in 0..20 {
             set_counter(&liar, Way::Out, 128, wrong);
             liar.a.send(NOW, Packet::new(b"", Payload::Empty)).unwrap();

@@ -94,8 +94,8 @@ impl Link for Port {
         state.inboxes.get_mut(&self.key)?.packets.pop_front()
     }
 
-    fn room(&self) -> usize {
-        self.outbox.room()
+    fn free(&self) -> usize {
+        self.outbox.free()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -69,7 +69,7 @@ fn nobody_waits_for_a_peer_that_is_not_there() {
     let memory = Memory::new(1 << 20);
     let mut a = folder.end(&memory, "a", "b");
     for number in 0..500 {
-        assert!(a.room() > 0);
+        assert!(a.free() > 0);
         a.send(Instant::ZERO, packet(&memory, number)).unwrap();
     }
     let mut expect = UnixCounters::default();
@@ -86,11 +86,11 @@ fn a_peer_that_dies_frees_the_queue_and_its_successor_is_served() {
     while a.send(Instant::ZERO, packet(&memory, taken)).is_ok() {
         taken += 1;
     }
-    assert_eq!((a.room(), a.counters().send.peer_gone), (0, 0));
+    assert_eq!((a.free(), a.counters().send.peer_gone), (0, 0));
     assert!(a.poll_timeout().is_some());
     drop(b);
     assert!(a.receive(Instant::ZERO).is_none());
-    assert_eq!((a.room(), a.poll_timeout()), (QUEUE_MAX, None));
+    assert_eq!((a.free(), a.poll_timeout()), (QUEUE_MAX, None));
     assert_eq!(a.counters().send.peer_gone, QUEUE_MAX as u64);
     assert_eq!(a.counters().send.sent, u64::from(taken) - QUEUE_MAX as u64);
     let mut b = folder.end(&memory, "b", "a");

@@ -21,7 +21,7 @@ mod state;
 
 use crate::DropReason;
 use crate::congestion::RateControl;
-use crate::egress::Lane;
+use crate::egress::EgressQueue;
 use crate::shared::{Core, Timer};
 use connection::Connection;
 use queues::{ReceiveQueue, SendEntry, SendQueue};
@@ -114,10 +114,10 @@ impl Qp {
     pub(crate) fn wake(&self, core: &mut Core) {
         let answers = self.responder.reads_pending();
         if self.responder.notify || (self.responder.has_answer() && !answers) {
-            core.egress.wake(Lane::Control, self.index);
+            core.egress.wake(EgressQueue::Control, self.index);
         }
         if answers || self.may_request(core) {
-            core.egress.wake(Lane::Bulk, self.index);
+            core.egress.wake(EgressQueue::Bulk, self.index);
         }
     }
 

@@ -10,7 +10,7 @@ use rackweave_verbs::{Access, Operation};
 use rackweave_wire::{AtomicEth, Extension, Opcode, Reth};
 
 /// The properties of one request packet.
-pub(super) struct Plan {
+pub(super) struct PacketPlan {
     pub(super) opcode: Opcode,
     pub(super) extension: Extension,
     pub(super) payload: Payload,
@@ -21,7 +21,11 @@ pub(super) struct Plan {
 }
 
 impl Qp {
-    pub(super) fn plan_data(&self, core: &Core, entry: &SendEntry) -> Result<Plan, SegmentError> {
+    pub(super) fn plan_data(
+        &self,
+        core: &Core,
+        entry: &SendEntry,
+    ) -> Result<PacketPlan, SegmentError> {
         let packet = self.requester.cursor_packet;
         let mtu = self.connection.mtu.bytes();
         let offset = packet * mtu;
@@ -62,7 +66,7 @@ impl Qp {
         };
         let is_send = matches!(request.operation, Operation::Send { .. });
         let solicited = last && request.solicited && (is_send || immediate.is_some());
-        Ok(Plan {
+        Ok(PacketPlan {
             opcode,
             extension,
             payload,
@@ -89,7 +93,11 @@ impl Qp {
         middles.min(most).min(window).min(together).max(1)
     }
 
-    pub(super) fn plan_read(&self, core: &Core, entry: &SendEntry) -> Result<Plan, SegmentError> {
+    pub(super) fn plan_read(
+        &self,
+        core: &Core,
+        entry: &SendEntry,
+    ) -> Result<PacketPlan, SegmentError> {
         let Operation::Read { address, rkey } = entry.request.operation else {
             unreachable!("a READ entry holds a READ")
         };
@@ -100,7 +108,7 @@ impl Qp {
         let skipped = from * mtu;
         let length = (entry.length - skipped).min(span.saturating_mul(mtu));
         let address = address.wrapping_add(u64::from(skipped));
-        Ok(Plan {
+        Ok(PacketPlan {
             opcode: Opcode::ReadRequest,
             extension: Extension::Reth(Reth {
                 address,
@@ -114,7 +122,11 @@ impl Qp {
         })
     }
 
-    pub(super) fn plan_atomic(&self, core: &Core, entry: &SendEntry) -> Result<Plan, SegmentError> {
+    pub(super) fn plan_atomic(
+        &self,
+        core: &Core,
+        entry: &SendEntry,
+    ) -> Result<PacketPlan, SegmentError> {
         self.check_result_place(core, entry)?;
         let (opcode, atomic) = match entry.request.operation {
             Operation::FetchAdd { address, rkey, add } => (
@@ -142,7 +154,7 @@ impl Qp {
             ),
             _ => unreachable!("an atomic entry holds an atomic"),
         };
-        Ok(Plan {
+        Ok(PacketPlan {
             opcode,
             extension: Extension::AtomicEth(atomic),
             payload: Payload::Empty,

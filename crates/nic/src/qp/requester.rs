@@ -5,7 +5,7 @@
 //! cursor with it. A READ uses one PSN per response packet but is one request packet; the window
 //! counts request packets.
 
-use super::plan::Plan;
+use super::plan::PacketPlan;
 use super::queues::{Kind, SendEntry, SendQueue};
 use super::segments::SegmentError;
 use super::{Emission, Qp, state};
@@ -209,7 +209,7 @@ impl Qp {
     fn send(
         &mut self,
         core: &mut Core,
-        plan: Plan,
+        plan: PacketPlan,
         kind: Kind,
         now: Instant,
         out: &mut Option<Packet>,
@@ -253,7 +253,7 @@ impl Qp {
             core.timers
                 .set(Timer::Retransmit.key(self.index), requester.deadline);
         }
-        let Plan {
+        let PacketPlan {
             opcode,
             extension,
             payload,

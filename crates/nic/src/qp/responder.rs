@@ -67,7 +67,7 @@ pub(crate) struct Responder {
     pub(crate) msn: u32,
     /// Whether the peer has been informed that the expected PSN is missing: later requests are then
     /// dropped silently.
-    pub(crate) told: bool,
+    pub(crate) nak_sent: bool,
     /// Request packets executed since the last acknowledgement.
     pub(crate) unacknowledged: u32,
     pub(crate) answer: Answer,
@@ -89,7 +89,7 @@ impl Responder {
         Self {
             expected: Psn::new(0),
             msn: 0,
-            told: false,
+            nak_sent: false,
             unacknowledged: 0,
             answer: Answer::None,
             incoming: Incoming::Nothing,
@@ -203,8 +203,8 @@ impl Qp {
     ) -> Result<(), DropReason> {
         if headers.bth.psn != self.responder.expected {
             core.counters.out_of_seq_request += 1;
-            if !self.responder.told {
-                self.responder.told = true;
+            if !self.responder.nak_sent {
+                self.responder.nak_sent = true;
                 self.responder.answer = Answer::Refuse(NakCode::SequenceError, None);
             }
             return Err(DropReason::OutOfSequence);
@@ -223,7 +223,7 @@ impl Qp {
             Err(Refusal::Drop(reason)) => Err(reason),
             Err(Refusal::NotReady) => {
                 core.counters.out_of_buffer += 1;
-                self.responder.told = true;
+                self.responder.nak_sent = true;
                 self.responder.answer = Answer::NotReady;
                 Ok(())
             }
@@ -247,7 +247,7 @@ impl Qp {
         let responder = &mut self.responder;
         responder.expected = headers.bth.psn.add(packets);
         // A pending NAK remains: requests ahead of the expected one have been dropped.
-        responder.told &= matches!(responder.answer, Answer::Refuse(..));
+        responder.nak_sent &= matches!(responder.answer, Answer::Refuse(..));
         if responder.answer == Answer::NotReady {
             responder.answer = Answer::None;
         }

@@ -27,6 +27,7 @@ fn nic(change: impl FnOnce(&mut NicConfig)) -> (Nic, Memory) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases, one for each limit")]
 fn limits_are_kept_and_named() {
     let (mut nic, memory) = nic(|_| {});
     let pd = nic.create_pd();

@@ -168,7 +168,7 @@ impl Flows {
             *head = head.wrapping_add(batch.items);
             *head
         });
-        registers.told.write(cursor, at, !thread.members);
+        registers.head_sent.write(cursor, at, !thread.members);
         pass.recirculate(FlowTask::Tell {
             thread: id,
             at: thread.first_consumer,
@@ -226,11 +226,11 @@ impl Flows {
         let (thread, bit) = (consumer.thread, consumer.bit);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let committing = registers.committing.read(cursor, thread.index());
-        let told = registers.told.update(cursor, thread.index(), |told| {
-            *told |= 1 << bit;
-            *told
+        let sent = registers.head_sent.update(cursor, thread.index(), |sent| {
+            *sent |= 1 << bit;
+            *sent
         });
-        if told != u32::MAX {
+        if sent != u32::MAX {
         } else if committing != 0 {
             pass.recirculate(FlowTask::CommitTail(thread));
         } else {
@@ -266,11 +266,11 @@ impl Flows {
             let head = registers.head_published.read(cursor, at);
             let consumer = thread.first_consumer.index();
             let is_consumed = registers.tail.read(cursor, consumer) == head;
-            let is_next = registers.told.update(cursor, at, |told| {
-                let is_told = !matches!(slots, 0 | CLAIMED) && *told == u32::MAX;
-                let is_next = is_told && is_consumed;
+            let is_next = registers.head_sent.update(cursor, at, |sent| {
+                let all_sent = !matches!(slots, 0 | CLAIMED) && *sent == u32::MAX;
+                let is_next = all_sent && is_consumed;
                 if is_next {
-                    *told = 0;
+                    *sent = 0;
                 }
                 is_next
             });

@@ -149,8 +149,9 @@ impl Flows {
     /// Whether a thread has announced the end of the stream to its consumers.
     pub fn has_ended(&self, id: ThreadId) -> bool {
         let (at, registers) = (id.index(), &self.registers);
-        let is_told = registers.committing.peek(at) == 0 && registers.told.peek(at) == u32::MAX;
-        registers.ended.peek(at) == ENDED && is_told
+        let all_sent =
+            registers.committing.peek(at) == 0 && registers.head_sent.peek(at) == u32::MAX;
+        registers.ended.peek(at) == ENDED && all_sent
     }
 
     /// Whether a thread has reported that it cannot continue.
@@ -173,7 +174,7 @@ impl Flows {
 
     /// The producer and its tail for which a thread is notifying its consumers but has not notified
     /// the producer; none if no such commit is pending.
-    pub fn being_told(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
+    pub fn being_sent(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
         let (at, registers) = (thread.index(), &self.registers);
         // While a batch is assembled, tail and head are still those of the previous one.
         if matches!(registers.committing.peek(at), 0 | CLAIMED) {

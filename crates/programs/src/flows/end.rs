@@ -49,7 +49,7 @@ impl Flows {
             return;
         };
         self.registers
-            .told
+            .head_sent
             .write(&mut pass.cursor, id.index(), !thread.members);
         pass.recirculate(FlowTask::Tell {
             thread: id,

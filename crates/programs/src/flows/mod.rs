@@ -170,7 +170,7 @@ impl Flows {
             FlowTask::Wake(id) => self.wake(pass, id),
             FlowTask::WakeRing { thread, left } => self.wake_ring(pass, thread, left),
             FlowTask::WakeDomain { domain, at } => self.wake_domain(pass, domain, at),
-            FlowTask::Room { scan, at, left } => self.room(pass, scan, at, left),
+            FlowTask::Room { scan, at, left } => self.free_slots(pass, scan, at, left),
             FlowTask::Scan(scan) => self.scan(pass, scan),
             FlowTask::Unlock {
                 producer,

@@ -49,7 +49,7 @@ pub(super) struct Registers {
     /// c: mirror of the consumer's tail.
     pub tail: Register<u32>,
     /// t: which consumers have received the head, a bit each; bits without a consumer are set.
-    pub told: Register<u32>,
+    pub head_sent: Register<u32>,
     /// t: how many producers are drained.
     pub drained_count: Register<u32>,
     /// t: 0 working, 1 ended, 2 failed.
@@ -92,7 +92,7 @@ impl Registers {
             drained: Register::new("flows.drained", 8, producers),
             head_published: Register::new("flows.head_published", 9, threads),
             tail: Register::new("flows.tail", 9, threads),
-            told: Register::new("flows.told", 10, threads),
+            head_sent: Register::new("flows.head_sent", 10, threads),
             drained_count: Register::new("flows.drained_count", 10, threads),
             ended: Register::new("flows.ended", 10, threads),
             served: Register::new("flows.served", 10, threads),
@@ -126,7 +126,7 @@ impl Registers {
             &self.drained,
             &self.head_published,
             &self.tail,
-            &self.told,
+            &self.head_sent,
             &self.drained_count,
             &self.ended,
             &self.waiting,
@@ -148,7 +148,7 @@ impl Registers {
             &mut self.issued,
             &mut self.committing,
             &mut self.targets_busy,
-            &mut self.told,
+            &mut self.head_sent,
             &mut self.drained_count,
             &mut self.ended,
             &mut self.waiting,

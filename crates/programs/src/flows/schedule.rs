@@ -243,7 +243,7 @@ impl Flows {
 
     /// Looks at one of several consumers: the one with the least free space counts (zero-sided
     /// RDMA, section 6.1).
-    pub(super) fn room<T: Tasks, D: Digests>(
+    pub(super) fn free_slots<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
         mut scan: Scan,

@@ -8,7 +8,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::page::{
-    LatchWord, Operation, Outcome, PageId, Place, Source, request::FRAMES_MAX,
+    LatchWord, Operation, Outcome, PageId, PageLocation, PageSource, request::FRAMES_MAX,
 };
 
 /// The movement that has ended.
@@ -57,7 +57,7 @@ impl Pages {
         (node, bit): (u16, u8),
     ) {
         self.release_source(pass, node, bit);
-        let end = End::new(Outcome::Done, Source::Memory);
+        let end = End::new(Outcome::Done, PageSource::Memory);
         pass.recirculate(PageTask::Complete { slot, end });
     }
 
@@ -90,7 +90,7 @@ impl Pages {
         let entry = self.index.lookup(page).filter(|_| !is_explicit);
         let place = entry.map(|entry| {
             registers.place.update(cursor, entry, |place| {
-                let before = Place(*place);
+                let before = PageLocation(*place);
                 *place = before.dropped_by(node).0;
                 before
             })
@@ -99,9 +99,9 @@ impl Pages {
         self.release_source(pass, node, bit);
         let complete = |outcome| PageTask::Complete {
             slot,
-            end: End::new(outcome, Source::Memory),
+            end: End::new(outcome, PageSource::Memory),
         };
-        let elsewhere = |place: Place| place.is_dirty() || place.is_lost();
+        let elsewhere = |place: PageLocation| place.is_dirty() || place.is_lost();
         pass.recirculate(match place {
             None if is_explicit => complete(Outcome::WrongHeader),
             None => complete(Outcome::NotIndexed),
@@ -200,7 +200,7 @@ impl Pages {
         let then = LatchWord(registers.since.read(cursor, s));
         let (node, frame) = (ended.node, ended.frame);
         let moves = registers.place.update(cursor, entry, |place| {
-            let before = Place(*place);
+            let before = PageLocation(*place);
             let after = match ended.operation {
                 Some(Operation::Evict) => before.written(node, frame, end.is_done(), ended.keep),
                 _ if end.is_done() && end.is_storage() && now.version() == then.version() => {

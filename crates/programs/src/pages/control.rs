@@ -6,7 +6,7 @@ use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry};
 use rackweave_base::Psn;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
-use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Place};
+use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, PageLocation};
 use serde::{Deserialize, Serialize};
 
 /// The directory's state of a page.
@@ -19,7 +19,7 @@ pub struct EntryState {
     /// Whether that node has to determine whether it has the newest version.
     pub doubted: bool,
     /// The location of the newest version.
-    pub place: Place,
+    pub place: PageLocation,
 }
 
 /// A page whose newest version was lost with a node.
@@ -307,7 +307,7 @@ impl Pages {
             latch: LatchWord(self.registers.latch.peek(entry)),
             holder: (self.registers.holder.peek(entry) & !DOUBTED).checked_sub(1),
             doubted: self.registers.holder.peek(entry) & DOUBTED != 0,
-            place: Place(self.registers.place.peek(entry)),
+            place: PageLocation(self.registers.place.peek(entry)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Digests, End, PageTask, Pages, Tasks, sources};
 use rackweave_base::Psn;
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
-use rackweave_wire::fabric::page::{Outcome, Source, Status};
+use rackweave_wire::fabric::page::{Outcome, PageSource, Status};
 
 /// The location of a request's data.
 pub(super) enum From {
@@ -58,7 +58,10 @@ impl Pages {
         let target = self.nodes.lookup(usize::from(asked.lanes.node));
         let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
             // The node has died since the requester read the page's location.
-            let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
+            let (slot, end) = (
+                asked.slot,
+                End::new(Outcome::SourceGone, PageSource::Memory),
+            );
             let work = Work::Page(PageTask::Complete { slot, end });
             return (Status::Moving, Some(work));
         };

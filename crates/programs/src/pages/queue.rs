@@ -15,7 +15,7 @@ use rackweave_switch::DropReason;
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{Engine, Lane, LaneId, emit};
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
-use rackweave_wire::fabric::page::{Operation, Outcome, PageId, Source};
+use rackweave_wire::fabric::page::{Operation, Outcome, PageId, PageSource};
 use rackweave_wire::nvme::{self, BlockRange, Cqe, IoCommand, Sgl};
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Reth, Syndrome, Verdict, icrc};
 
@@ -55,7 +55,7 @@ impl Pages {
     ) {
         let lane = self.queue_lane(engine, slot, store);
         let Some(lane) = lane else {
-            let end = End::new(Outcome::StorageGone, Source::Storage);
+            let end = End::new(Outcome::StorageGone, PageSource::Storage);
             return pass.recirculate(PageTask::Complete { slot, end });
         };
         let (s, q) = (usize::from(slot), self.queue(slot, store));

@@ -66,7 +66,7 @@ impl<T: Copy + Default> Split<T> {
 /// State per channel (c), slot (s), entry (e), node (n), and per I/O queue (q).
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// c: the PSN of the next request; [`TOLD`] if its absence has been NAKed.
+    /// c: the PSN of the next request; [`NAK_SENT`] if its absence has been NAKed.
     pub expected: Register<u32>,
     /// s: whether a request that may move data is in flight ([`BUSY`]), whether the completion's
     /// lane is busy ([`WORD_BUSY`]), and whether another completion waits for it ([`WAITING`]).
@@ -122,7 +122,7 @@ pub(super) fn operation(kind: u32) -> Option<Operation> {
 }
 
 pub(super) const MOVES_AT: u32 = 12;
-pub(super) const TOLD: u32 = 1 << 31;
+pub(super) const NAK_SENT: u32 = 1 << 31;
 pub(super) const DOUBTED: u16 = 1 << 15;
 pub(super) const BUSY: u32 = 4;
 pub(super) const WORD_BUSY: u32 = 1;

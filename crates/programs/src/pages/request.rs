@@ -6,7 +6,7 @@
 //! same pass; it is kept, so that a repeated request is answered again without further effect.
 
 use super::movement::{From, Work};
-use super::registers::{BUSY, DOUBTED, KEEP, MOVES_AT, PSN, TOLD};
+use super::registers::{BUSY, DOUBTED, KEEP, MOVES_AT, NAK_SENT, PSN};
 use super::{Digests, PageTask, Pages, SlotEntry, Tasks, sources};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
@@ -14,14 +14,14 @@ use rackweave_switch::DropReason;
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::{Engine, emit};
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
-use rackweave_wire::fabric::page::{LatchWord, Operation, Place, Request, Response, Status};
+use rackweave_wire::fabric::page::{LatchWord, Operation, PageLocation, Request, Response, Status};
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Verdict, icrc};
 
 /// How a request's PSN compares to the expected one.
 enum Order {
     Next,
     Again,
-    Early { expected: Psn, is_told: bool },
+    Early { expected: Psn, nak_sent: bool },
 }
 
 /// A request that is neither late nor early.
@@ -82,8 +82,8 @@ impl Pages {
         };
         let order = self.order(pass, at, psn);
         let messages = |psn: Psn| psn.distance_from(channel.first).wrapping_add(1);
-        if let Order::Early { expected, is_told } = order {
-            if is_told {
+        if let Order::Early { expected, nak_sent } = order {
+            if nak_sent {
                 return pass.drop(port, DropReason::StaleFragment, packet);
             }
             let answer = (expected, messages(expected).wrapping_sub(1));
@@ -153,11 +153,11 @@ impl Pages {
             if next.distance_from(psn) < 1 << 23 {
                 return Order::Again;
             }
-            let is_told = *expected & TOLD != 0;
-            *expected |= TOLD;
+            let nak_sent = *expected & NAK_SENT != 0;
+            *expected |= NAK_SENT;
             Order::Early {
                 expected: next,
-                is_told,
+                nak_sent,
             }
         })
     }
@@ -302,7 +302,7 @@ impl Pages {
             _ => false,
         };
         let (place, moves) = registers.place.update(cursor, entry, |place| {
-            let before = Place(*place);
+            let before = PageLocation(*place);
             let after = match operation {
                 Operation::Unfix | Operation::Own if is_mine => before.moved(me, frame),
                 Operation::Disown if is_mine => before.accepted(),
@@ -458,7 +458,7 @@ struct Indexed {
     /// The requester has this version and only needs a newer one.
     is_current: bool,
     /// The previous location of the page.
-    place: Place,
+    place: PageLocation,
     /// Number of moves of its place.
     moves: u32,
 }

@@ -2,7 +2,7 @@
 
 use rackweave_base::Psn;
 use rackweave_switch::transfer::{EngineTask, LaneId};
-use rackweave_wire::fabric::page::{Outcome, PageId, Source};
+use rackweave_wire::fabric::page::{Outcome, PageId, PageSource};
 
 /// Tasks of a switch with a page directory: its own and the transfer engine's.
 pub trait Tasks: Copy + From<PageTask> + From<EngineTask> {}
@@ -20,7 +20,7 @@ pub struct End(pub u32);
 
 impl End {
     /// An end without NVMe status.
-    pub const fn new(outcome: Outcome, source: Source) -> Self {
+    pub const fn new(outcome: Outcome, source: PageSource) -> Self {
         Self(outcome as u32 | (source as u32) << 8)
     }
 
@@ -31,7 +31,7 @@ impl End {
         } else {
             Outcome::StorageError
         };
-        let Self(end) = Self::new(outcome, Source::Storage);
+        let Self(end) = Self::new(outcome, PageSource::Storage);
         Self(end | (status as u32) << 16)
     }
 
@@ -42,7 +42,7 @@ impl End {
 
     /// Whether the data came from, or went to, an SSD.
     pub const fn is_storage(self) -> bool {
-        (self.0 >> 8) as u8 == Source::Storage as u8
+        (self.0 >> 8) as u8 == PageSource::Storage as u8
     }
 
     /// The same with another outcome.

@@ -40,7 +40,7 @@ use rackweave_switch::transfer::{Engine, Lane, LaneId, emit};
 use rackweave_switch::{DropReason, Ledger, Pass};
 use rackweave_wire::fabric::sequencer::{RANGE_MAX, index_of};
 use rackweave_wire::{AtomicEth, Extension, Headers, NakCode, Opcode, Verdict, icrc};
-use registers::{PSN, Registers, TOLD};
+use registers::{NAK_SENT, PSN, Registers};
 
 pub use entries::{
     STAGE_BEHIND_ALL, STAGE_BESIDE_ENGINE, SequencerChannel, SequencerConfig, SequencerDigest,
@@ -64,7 +64,7 @@ pub struct Sequencers {
 enum Order {
     Next,
     Again,
-    Early { expected: Psn, is_told: bool },
+    Early { expected: Psn, nak_sent: bool },
 }
 
 impl Sequencers {
@@ -131,7 +131,7 @@ impl Sequencers {
         };
         let number = usize::from(channel.number);
         match (self.order(pass, (number, psn), asked.is_ok()), asked) {
-            (Order::Early { is_told: true, .. }, _) => {
+            (Order::Early { nak_sent: true, .. }, _) => {
                 pass.drop(port, DropReason::StaleFragment, packet);
             }
             (Order::Early { expected, .. }, _) => {
@@ -199,11 +199,11 @@ impl Sequencers {
             if next.distance_from(psn) <= Psn::SPACE / 2 {
                 return Order::Again;
             }
-            let is_told = *expected & TOLD != 0;
-            *expected |= TOLD;
+            let nak_sent = *expected & NAK_SENT != 0;
+            *expected |= NAK_SENT;
             Order::Early {
                 expected: next,
-                is_told,
+                nak_sent,
             }
         })
     }

@@ -9,7 +9,7 @@ use rackweave_switch::{Ledger, Register};
 pub const ANSWERS: usize = 16;
 
 /// In `expected`: a NAK for the expected PSN has been sent.
-pub(super) const TOLD: u32 = 1 << 31;
+pub(super) const NAK_SENT: u32 = 1 << 31;
 /// In `expected`: the PSN.
 pub(super) const PSN: u32 = 0x00ff_ffff;
 /// In `answered`: no request was answered here since the channel was connected.
@@ -18,7 +18,7 @@ pub(super) const NEVER: u32 = u32::MAX;
 /// State per channel (c), per stored answer of a channel (a), per sequencer (s).
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// c: the PSN of the next request; [`TOLD`] if its absence has been NAKed.
+    /// c: the PSN of the next request; [`NAK_SENT`] if its absence has been NAKed.
     pub expected: Register<u32>,
     /// s: numbers from here on must not be handed out yet.
     pub limit: Register<u64>,

@@ -114,14 +114,14 @@ fn every_key_is_described_with_its_default() {
             .filter(|key| !inner(key))
             .collect();
         assert_eq!(described, keys, "the keys of {heading}, in their order");
-        for (key, told) in rows {
+        for (key, shown) in rows {
             let is_needed = NEEDED.contains(&(&*name, &**key));
             let expected = match defaults(&name).get(key) {
                 _ if is_needed => "needed".to_owned(),
                 None => "none".to_owned(),
                 Some(value) => value.to_string(),
             };
-            assert_eq!(told, &expected, "the default of {key} below {heading}");
+            assert_eq!(shown, &expected, "the default of {key} below {heading}");
         }
     }
 }

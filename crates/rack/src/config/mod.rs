@@ -9,6 +9,7 @@
 //! messages for refused text.
 
 mod check;
+pub(crate) mod choices;
 mod faults;
 pub(crate) mod hosted;
 pub mod nearest;
@@ -18,7 +19,7 @@ mod store;
 mod syntax;
 mod topology;
 
-use crate::choices::{self, Kind};
+use choices::Kind;
 use rackweave_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

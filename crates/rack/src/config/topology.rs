@@ -3,7 +3,7 @@
 
 use super::RackConfig;
 use super::check::{ConfigError, rule, within};
-use crate::choices::{self, switch_of};
+use crate::config::choices::{self, switch_of};
 use rackweave_controller::Topology;
 use rackweave_controller::topology::{PODS_MAX, Shape, SwitchRole, TopologyError};
 use rackweave_programs::index::{IndexConfig, NODES_MAX};
@@ -34,9 +34,9 @@ impl RackConfig {
         let shape = self.shape();
         let nodes = self.node.iter();
         let wishes: Vec<_> = nodes.map(|node| switch_of(self, node).value).collect();
-        let told =
+        let refusal =
             |error: TopologyError| ConfigError::Topology(self.name_nodes(&error.to_string()));
-        Topology::new(shape, &wishes).map_err(told)
+        Topology::new(shape, &wishes).map_err(refusal)
     }
 
     /// The arrangement of the switches.

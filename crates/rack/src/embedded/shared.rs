@@ -7,10 +7,10 @@
 //! holds two machines.
 
 use super::tasks::Tasks;
-use crate::awake::{Credit, NEVER, Place, span, try_lock};
+use crate::awake::{Credit, LockedMachine, NEVER, span, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
-use crate::station::{NodeStation, SwitchStation, SwitchStations};
+use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
@@ -35,9 +35,9 @@ pub(crate) struct Shared {
     /// By switch.
     pipelines: Vec<PipelineConfig>,
     topology: Topology,
-    nodes: Vec<Place<NodeStation>>,
+    nodes: Vec<LockedMachine<LinkedNode>>,
     addresses: Vec<(NodeId, NodeAddress)>,
-    switches: Place<SwitchStations>,
+    switches: LockedMachine<LinkedSwitches>,
     controller: Mutex<Controller>,
     /// The regions that the controller has made.
     pub regions: LocalRegions,
@@ -63,7 +63,7 @@ impl Shared {
             let faults = config.faults_of(NodeId(at as u16));
             let [link, far] = link(config, faults, rngs, &parts.memory)?;
             links.plug(build::place_of(&topology, NodeId(at as u16)), far);
-            nodes.push(Place::new(NodeStation {
+            nodes.push(LockedMachine::new(LinkedNode {
                 nic,
                 link,
                 target: None,
@@ -78,15 +78,15 @@ impl Shared {
             links.plug(cable.lower, lower);
         }
         let egress_high = config.switch.egress_packets as usize / 2;
-        let stations = parts.switches.into_iter().zip(links.0).enumerate();
-        let stations = stations.map(|(at, (switch, links))| SwitchStation {
+        let linked_switches = parts.switches.into_iter().zip(links.0).enumerate();
+        let linked_switches = linked_switches.map(|(at, (switch, links))| LinkedSwitch {
             switch,
             stuck_since: vec![None; links.len()],
             links,
             up: topology.up(at),
             egress_high,
         });
-        let switches = Place::new(SwitchStations(stations.collect()));
+        let switches = LockedMachine::new(LinkedSwitches(linked_switches.collect()));
         Ok(Self {
             epoch: std::time::Instant::now(),
             regions: LocalRegions::new(parts.memory.clone()),
@@ -146,17 +146,17 @@ impl Shared {
     /// The same, unless another thread has the NIC.
     pub fn try_with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
         let place = &self.nodes[node];
-        let station = place.try_lock()?;
-        Some(Self::act_on(place, station, act))
+        let linked = place.try_lock()?;
+        Some(Self::act_on(place, linked, act))
     }
 
     fn act_on<R>(
-        place: &Place<NodeStation>,
-        mut station: MutexGuard<'_, NodeStation>,
+        place: &LockedMachine<LinkedNode>,
+        mut linked: MutexGuard<'_, LinkedNode>,
         act: impl FnOnce(&mut Nic) -> R,
     ) -> R {
-        let result = act(&mut station.nic);
-        place.note_deadline(station.deadline());
+        let result = act(&mut linked.nic);
+        place.note_deadline(linked.deadline());
         result
     }
 
@@ -164,11 +164,11 @@ impl Shared {
         let Some(place) = self.nodes.get(usize::from(node.0)) else {
             return false;
         };
-        let mut station = place.lock();
-        if station.dead {
+        let mut linked = place.lock();
+        if linked.dead {
             return false;
         }
-        act(&mut station.nic);
+        act(&mut linked.nic);
         true
     }
 
@@ -183,9 +183,9 @@ impl Shared {
         at: usize,
         act: impl FnOnce(&mut Switch<Pipeline>) -> R,
     ) -> Option<R> {
-        let mut stations = self.switches.lock();
-        let result = act(&mut stations.0.get_mut(at)?.switch);
-        self.switches.note_deadline(stations.deadline());
+        let mut linked_switches = self.switches.lock();
+        let result = act(&mut linked_switches.0.get_mut(at)?.switch);
+        self.switches.note_deadline(linked_switches.deadline());
         Some(result)
     }
 
@@ -199,12 +199,12 @@ impl Shared {
         node: usize,
         make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
     ) -> Result<(), TargetError> {
-        let mut station = self.nodes[node].lock();
-        if let Some(target) = station.target.take() {
-            target.destroy(&mut station.nic);
+        let mut linked = self.nodes[node].lock();
+        if let Some(target) = linked.target.take() {
+            target.destroy(&mut linked.nic);
         }
-        let target = make(&mut station.nic)?;
-        station.target = Some(target);
+        let target = make(&mut linked.nic)?;
+        linked.target = Some(target);
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Shared {
 
     /// The time until something is due, at most `limit`.
     fn idle_span(&self, limit: Time) -> Time {
-        let next = self.nodes.iter().map(Place::deadline).min();
+        let next = self.nodes.iter().map(LockedMachine::deadline).min();
         let next = next.unwrap_or(NEVER).min(self.switches.deadline());
         span(next, self.time(), limit)
     }
@@ -351,19 +351,23 @@ impl Shared {
     }
 
     /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
-    fn run_node(&self, now: Instant, place: &Place<NodeStation>) -> u32 {
-        let Some(mut station) = place.try_lock() else {
+    fn run_node(&self, now: Instant, place: &LockedMachine<LinkedNode>) -> u32 {
+        let Some(mut linked) = place.try_lock() else {
             return 0;
         };
-        let moved = station.run(now);
+        let moved = linked.run(now);
         if moved >= MUCH {
             place.note_busy(now);
         }
-        place.note_deadline(station.deadline());
+        place.note_deadline(linked.deadline());
         moved
     }
 
-    fn drive_those(&self, now: Instant, which: impl Fn(usize, &Place<NodeStation>) -> bool) -> u32 {
+    fn drive_those(
+        &self,
+        now: Instant,
+        which: impl Fn(usize, &LockedMachine<LinkedNode>) -> bool,
+    ) -> u32 {
         let mut moved = 0;
         for (at, place) in self.nodes.iter().enumerate() {
             if !which(at, place) {
@@ -371,11 +375,11 @@ impl Shared {
             }
             moved += self.run_node(now, place);
         }
-        if let Some(mut stations) = self.switches.try_lock() {
-            moved += stations.run(now);
-            self.switches.note_deadline(stations.deadline());
+        if let Some(mut linked_switches) = self.switches.try_lock() {
+            moved += linked_switches.run(now);
+            self.switches.note_deadline(linked_switches.deadline());
             // Only switch 0 has lanes, and so reports.
-            if stations.0[0].switch.has_digest() {
+            if linked_switches.0[0].switch.has_digest() {
                 self.news.store(true, Ordering::Relaxed);
             }
         }
@@ -443,10 +447,10 @@ impl Site for &Shared {
         let Some(place) = self.nodes.get(usize::from(node.0)) else {
             return false;
         };
-        let mut station = place.lock();
-        let NodeStation {
+        let mut linked = place.lock();
+        let LinkedNode {
             nic, target, dead, ..
-        } = &mut *station;
+        } = &mut *linked;
         match target {
             Some(target) if !*dead => {
                 act(target, nic);

@@ -28,7 +28,7 @@ pub(super) const CHALLENGE_LIMIT: Time = Time::from_millis(100);
 const MTU: usize = rackweave_link::in_process::MTU;
 
 /// The inputs from which a node makes its end of a link.
-pub(super) struct NodePlace<'a> {
+pub(super) struct NodePlacement<'a> {
     pub config: &'a RackConfig,
     pub node: NodeId,
     pub runtime: &'a Runtime,
@@ -59,7 +59,7 @@ fn trouble(kind: LinkKind, node: &str, problem: impl ToString) -> HostedError {
     }
 }
 
-impl NodePlace<'_> {
+impl NodePlacement<'_> {
     fn name(&self) -> &str {
         &self.config.node[usize::from(self.node.0)].name
     }
@@ -67,7 +67,7 @@ impl NodePlace<'_> {
 
 impl NodeEnd {
     /// Makes the node's end, as far as is possible without the switch.
-    pub fn open(place: &NodePlace<'_>) -> Result<Self, HostedError> {
+    pub fn open(place: &NodePlacement<'_>) -> Result<Self, HostedError> {
         let hosted = place.config.hosted();
         let node = &place.config.node[usize::from(place.node.0)];
         let kind = node.link_kind(&hosted);
@@ -99,7 +99,7 @@ impl NodeEnd {
     }
 
     /// Bytes of Ethernet payload that it carries, if known before the switch is asked.
-    pub fn mtu(&self, place: &NodePlace<'_>) -> Result<Option<usize>, HostedError> {
+    pub fn mtu(&self, place: &NodePlacement<'_>) -> Result<Option<usize>, HostedError> {
         if let Some(hub) = &self.hub {
             let mtu = hub.mtu_to(place.config.hosted().udp);
             return mtu
@@ -115,7 +115,11 @@ impl NodeEnd {
     }
 
     /// Proves to the switch that this end has its claimed address, if packets travel in UDP.
-    fn prove(&self, place: &NodePlace<'_>, connection: &mut Connection) -> Result<(), HostedError> {
+    fn prove(
+        &self,
+        place: &NodePlacement<'_>,
+        connection: &mut Connection,
+    ) -> Result<(), HostedError> {
         let Some(hub) = &self.hub else {
             return Ok(());
         };
@@ -138,7 +142,7 @@ impl NodeEnd {
     /// memory will arrive.
     pub fn complete(
         &mut self,
-        place: &NodePlace<'_>,
+        place: &NodePlacement<'_>,
         welcome: &mut NodeWelcome,
         connection: &mut Connection,
     ) -> Result<Option<UnixStream>, HostedError> {
@@ -186,7 +190,7 @@ pub(super) fn limit(channel: &UnixStream) -> std::io::Result<()> {
 }
 
 /// Passes this node's memory to the switch, and gets the rings from it.
-fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
+fn attach(place: &NodePlacement<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
     let path = place.runtime.handover();
     let channel = UnixStream::connect(&path).map_err(|error| {
         format!(
@@ -212,7 +216,7 @@ fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Lin
 /// An end that is made without the other one: of sockets at these paths, its own first, or on this
 /// interface.
 fn open_alone(
-    place: &NodePlace<'_>,
+    place: &NodePlacement<'_>,
     kind: LinkKind,
     (own, peer): (PathBuf, PathBuf),
     interface: Option<&str>,
@@ -231,7 +235,7 @@ fn open_alone(
 
 /// The switch's end of a node's link by Unix datagrams or packets, which is made before the node is
 /// admitted.
-pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, HostedError> {
+pub(super) fn open_switch_end(place: &NodePlacement<'_>) -> Result<Box<dyn Link>, HostedError> {
     let node = &place.config.node[usize::from(place.node.0)];
     let kind = node.link_kind(&place.config.hosted());
     let (peer, own) = unix_paths(place.runtime, &node.name);
@@ -240,7 +244,7 @@ pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, Ho
 
 /// The switch's end of a shared-memory link, whose other end is sent on `channel`.
 pub(super) fn share(
-    place: &NodePlace<'_>,
+    place: &NodePlacement<'_>,
     channel: &UnixStream,
 ) -> Result<Box<dyn Link>, HostedError> {
     let failed = |problem: String| trouble(LinkKind::SharedMemory, place.name(), problem);
@@ -279,7 +283,7 @@ impl Link for Unplugged {
         None
     }
 
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         usize::MAX
     }
 

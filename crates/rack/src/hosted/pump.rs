@@ -1,7 +1,7 @@
 //! One machine of a process, driven by waiting threads and by a driver thread that sleeps on the
 //! machine's links while nothing is due.
 
-use crate::awake::{Credit, Place, span};
+use crate::awake::{Credit, LockedMachine, span};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rackweave_base::Instant;
 use rackweave_link::{Link, wait};
@@ -22,7 +22,7 @@ const BLIND_MAX: Time = Time::from_millis(1);
 const VISIT: Time = Time::from_micros(200);
 
 /// A machine with links.
-pub(super) trait Station: Send {
+pub(super) trait LinkedMachine: Send {
     /// Moves what can be moved, and returns the work done.
     fn run(&mut self, now: Instant) -> u32;
     /// When the next timer expires.
@@ -41,7 +41,7 @@ struct Wakers {
 /// A machine and the state shared by the threads that drive it.
 pub(super) struct Pump<S> {
     epoch: std::time::Instant,
-    place: Place<S>,
+    place: LockedMachine<S>,
     credit: Credit,
     wakers: Mutex<Arc<Wakers>>,
     /// Readable when work was posted while a thread slept.
@@ -55,11 +55,11 @@ pub(super) struct Pump<S> {
     stop: AtomicBool,
 }
 
-impl<S: Station> Pump<S> {
-    pub fn new(station: S) -> io::Result<Self> {
+impl<S: LinkedMachine> Pump<S> {
+    pub fn new(linked: S) -> io::Result<Self> {
         let pump = Self {
             epoch: std::time::Instant::now(),
-            place: Place::new(station),
+            place: LockedMachine::new(linked),
             credit: Credit::default(),
             wakers: Mutex::new(Arc::new(Wakers {
                 fds: Vec::new(),
@@ -84,10 +84,10 @@ impl<S: Station> Pump<S> {
     pub fn with<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let result = {
             self.actors.fetch_add(1, Ordering::Relaxed);
-            let mut station = self.place.lock();
+            let mut linked = self.place.lock();
             self.actors.fetch_sub(1, Ordering::Relaxed);
-            let result = act(&mut station);
-            self.place.note_deadline(station.deadline());
+            let result = act(&mut linked);
+            self.place.note_deadline(linked.deadline());
             result
         };
         self.kick();
@@ -101,9 +101,9 @@ impl<S: Station> Pump<S> {
 
     /// Calls `act` with the machine to change its links.
     pub fn relink<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
-        let result = self.with(|station| {
-            let result = act(station);
-            let links = station.links();
+        let result = self.with(|linked| {
+            let result = act(linked);
+            let links = linked.links();
             let wake =
                 |link: &&mut dyn Link| link.wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
             let fds: Vec<OwnedFd> = links.iter().filter_map(wake).collect();
@@ -129,12 +129,12 @@ impl<S: Station> Pump<S> {
         if self.actors.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
-        let Some(mut station) = self.place.try_lock() else {
+        let Some(mut linked) = self.place.try_lock() else {
             return false;
         };
-        let moved = station.run(self.now());
-        self.place.note_deadline(station.deadline());
-        drop(station);
+        let moved = linked.run(self.now());
+        self.place.note_deadline(linked.deadline());
+        drop(linked);
         if moved > 0 {
             self.credit.earn(moved);
         }
@@ -150,7 +150,7 @@ impl<S: Station> Pump<S> {
             .clone();
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let may_sleep = match self.place.try_lock() {
-            Some(mut station) => station.links().iter_mut().all(|link| link.prepare_sleep()),
+            Some(mut linked) => linked.links().iter_mut().all(|link| link.prepare_sleep()),
             // Another thread is driving it, and will see what arrives.
             None => false,
         };
@@ -199,7 +199,7 @@ impl<S: Station> Pump<S> {
     }
 }
 
-impl<S: Station> Progress for Pump<S> {
+impl<S: LinkedMachine> Progress for Pump<S> {
     fn drive(&self) -> bool {
         self.visited.store(self.now().as_nanos(), Ordering::Relaxed);
         self.turn()

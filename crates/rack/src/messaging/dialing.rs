@@ -2,7 +2,7 @@
 
 use super::connection::MessageConnection;
 use super::stream::{Came, Stream};
-use super::{ConnectError, Unit};
+use super::{ConnectError, LocalNode};
 use crate::Rack;
 use core::time::Duration;
 use rackweave_base::{Instant, NodeId};
@@ -43,7 +43,7 @@ enum State {
 /// A compute unit that is being connected, for callers that do not block. Dropping it aborts the
 /// handshake and frees everything.
 pub struct Dialing {
-    unit: Unit,
+    unit: LocalNode,
     address: SocketAddr,
     deadline: Instant,
     dialer: Handshake,
@@ -62,7 +62,7 @@ impl Dialing {
         config: MessagingConfig,
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
-        let unit = Unit::new(rack, node.into(), Role::Compute, config)?;
+        let unit = LocalNode::new(rack, node.into(), Role::Compute, config)?;
         let now = unit.node.now();
         let deadline = now + timeout.into();
         let config = unit.config.clone();
@@ -111,7 +111,7 @@ impl Dialing {
             Came::End => self.dialer.handle_end(now),
             Came::Nothing => {}
         }
-        let Unit {
+        let LocalNode {
             node, memory, keys, ..
         } = &mut self.unit;
         let step = node.with(|nic| self.dialer.poll(now, nic, memory, keys));
@@ -136,7 +136,7 @@ impl Dialing {
 impl Drop for Dialing {
     fn drop(&mut self) {
         if let State::Talking(stream) = &mut self.state {
-            let Unit { node, .. } = &self.unit;
+            let LocalNode { node, .. } = &self.unit;
             node.with(|nic| self.dialer.abandon(nic));
             if let Some(bytes) = self.dialer.poll_send() {
                 stream.send(&bytes);

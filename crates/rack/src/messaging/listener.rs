@@ -4,7 +4,7 @@ use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
 use super::quota::{PeerName, PeerQuota, Quotas};
 use super::stream::{Came, Stream};
-use super::{ConnectError, Dialing, PATIENCE, PENDING_MAX, Unit};
+use super::{ConnectError, Dialing, LocalNode, PATIENCE, PENDING_MAX};
 use crate::Rack;
 use core::time::Duration;
 use rackweave_base::eviction::oldest_of_most;
@@ -68,7 +68,7 @@ struct Leaving {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    unit: Unit,
+    unit: LocalNode,
     patience: Duration,
     /// In order of arrival.
     pending: Vec<Pending>,
@@ -90,7 +90,7 @@ impl Listener {
         address: SocketAddr,
         config: MessagingConfig,
     ) -> Result<Self, ConnectError> {
-        let unit = Unit::new(rack, node.into(), Role::Storage, config)?;
+        let unit = LocalNode::new(rack, node.into(), Role::Storage, config)?;
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
@@ -285,7 +285,7 @@ impl Listener {
             Came::Nothing if greeter.poll_timeout().is_some_and(|at| now < at) => return None,
             Came::Nothing => {}
         }
-        let Unit {
+        let LocalNode {
             node, memory, keys, ..
         } = &mut self.unit;
         let mut step = node.with(|nic| greeter.poll(now, nic, memory, keys));

@@ -47,7 +47,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 pub const PENDING_MAX: usize = 64;
 
 /// The identity and resources of a unit, on either side.
-struct Unit {
+struct LocalNode {
     node: Node,
     memory: Memory,
     keys: KeyRng,
@@ -55,7 +55,7 @@ struct Unit {
     terms: UnitTerms,
 }
 
-impl Unit {
+impl LocalNode {
     fn new(
         rack: &Rack,
         node: NodeId,

@@ -11,9 +11,9 @@ mod stores;
 #[cfg(test)]
 mod tests;
 
-pub use crate::choices::Kind;
+pub use crate::config::choices::Kind;
 
-use crate::choices::Choice;
+use crate::config::choices::Choice;
 use crate::config::{ConfigError, RackConfig};
 use serde::Serialize;
 

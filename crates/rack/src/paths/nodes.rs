@@ -1,7 +1,7 @@
 //! The link between each node and the switch.
 
 use super::{Group, Kind, Path};
-use crate::choices::{self, Choice, Reads, Way};
+use crate::config::choices::{self, Choice, Reads, Way};
 use crate::config::{ConfigError, FaultSection, RackConfig};
 use rackweave_base::NodeId;
 use rackweave_wire::Rewrite;
@@ -66,12 +66,12 @@ fn icrc(config: &RackConfig, of: (Option<Kind>, Group, &str)) -> [Path; 2] {
         (true, Rewrite::Update) => "trailer updated",
         (true, Rewrite::Balance) => "header balanced",
     };
-    let told = |computed| match computed {
+    let text = |computed| match computed {
         true => "computed and checked".to_owned(),
         false => "not computed".to_owned(),
     };
     [
-        Path::new(of, "ICRC", computed, told),
+        Path::new(of, "ICRC", computed, text),
         Path::new(of, "rewritten", rewrite, |_| method.to_owned()),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::{Group, Kind, Path};
 use crate::build::{pipeline_config, switch_config_of};
-use crate::choices::{self, Choice};
+use crate::config::choices::{self, Choice};
 use crate::config::{BudgetName, ConfigError, RackConfig};
 use rackweave_base::Memory;
 use rackweave_programs::flows::FlowConfig;
@@ -110,12 +110,12 @@ pub(super) fn describe_index(
         (),
         "every endpoint of an index answers requests; writes always go so",
     );
-    let told = |()| "yes".to_owned();
-    paths.push(Path::new(of("rpc"), "access", rpc, told));
+    let text = |()| "yes".to_owned();
+    paths.push(Path::new(of("rpc"), "access", rpc, text));
     let why = "every endpoint of an index lends its memory to READs, for clients with access \
                one-sided";
     let one_sided = Choice::new((), why);
-    paths.push(Path::new(of("one-sided"), "access", one_sided, told));
+    paths.push(Path::new(of("one-sided"), "access", one_sided, text));
     let loaded = choices::index(config);
     let (mut levels, mut parts) = (0, Vec::new());
     let topology = config.topology()?;

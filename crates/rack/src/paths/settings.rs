@@ -1,8 +1,8 @@
 //! Values that the configuration leaves to the kind of rack, and the seed.
 
 use super::{Group, Kind, Path};
-use crate::choices::{self, Choice};
 use crate::config::RackConfig;
+use crate::config::choices::{self, Choice};
 
 pub(super) fn describe(config: &RackConfig, kind: Kind, paths: &mut Vec<Path>) {
     let mut setting = |name, choice: Choice<u64>| {

@@ -2,7 +2,7 @@
 //! entries.
 
 use super::{Group, Kind, Path, kinds};
-use crate::choices::{self, Choice};
+use crate::config::choices::{self, Choice};
 use crate::config::{Medium, RackConfig, StoreConfig};
 use rackweave_controller::first_in_turn;
 
@@ -62,8 +62,8 @@ fn directory(config: &RackConfig, store: &StoreConfig, indexed: u64) -> Vec<Path
     let all = store.pages(config.switch.page_size);
     let loaded = choices::pages(config);
     if !loaded.value {
-        let told = |_| "none: nobody finds its pages".to_owned();
-        return vec![Path::new(of, "directory", loaded, told)];
+        let text = |_| "none: nobody finds its pages".to_owned();
+        return vec![Path::new(of, "directory", loaded, text)];
     }
     let rest = all - indexed;
     let server = choices::page_server(config);
@@ -105,8 +105,8 @@ fn others(
     let Some(_) = server.value else {
         let why = "there is no memory node to have their entries; add one with role = \"memory\", \
                    or raise switch.page_entries";
-        let told = |()| "none: pages are refused".to_owned();
-        return Path::new(of, "others", Choice::new((), why), told);
+        let text = |()| "none: pages are refused".to_owned();
+        return Path::new(of, "others", Choice::new((), why), text);
     };
     let promoted = match config.switch.page_promote_at {
         0 => "switch.page_promote_at is 0, so they stay there".to_owned(),
@@ -116,6 +116,6 @@ fn others(
         ),
     };
     let why = format!("{}; {promoted}", server.why);
-    let told = |server| format!("entries in the memory of {}", name(server));
-    Path::new(of, "others", Choice::new(server.value, why), told)
+    let text = |server| format!("entries in the memory of {}", name(server));
+    Path::new(of, "others", Choice::new(server.value, why), text)
 }

@@ -1,7 +1,7 @@
 //! For each input of a choice: if it changes, the choice and its reason change with it.
 
 use super::*;
-use crate::choices;
+use crate::config::choices;
 use crate::config::{
     BudgetName, CheckPolicy, HostedSection, IcrcMethod, LinkKind, NodeConfig, Role, StoreConfig,
     TopologyName,
@@ -307,6 +307,7 @@ fn with_stores(entries: u32) -> RackConfig {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn stores_and_their_directories() {
     let none = path(&RackConfig::default(), None, "", "store").unwrap();
     assert_eq!(none.0, "none");

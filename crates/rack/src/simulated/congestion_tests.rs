@@ -19,9 +19,9 @@ const SLOW: NodeId = NodeId(2);
 /// check sequences and gap for each packet.
 const SLOW_BYTES_PER_SECOND: f64 = 25e9 / 8.0 * 4096.0 / (4096.0 + 82.0);
 
-struct Source(Producer, u64);
+struct ItemSource(Producer, u64);
 
-impl Actor for Source {
+impl Actor for ItemSource {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         while self.1 > 0 {
             let most = u32::try_from(self.1).unwrap_or(u32::MAX);
@@ -112,7 +112,7 @@ fn incast(congestion_control: bool, items: u64, batch_bytes: u32, seed: u64) -> 
         spec.batch_bytes = batch_bytes;
         let flow = rack.create_flow(spec).unwrap();
         let times = Rc::new(RefCell::new(Vec::new()));
-        let source = Source(flow.take_producer(0).unwrap(), items);
+        let source = ItemSource(flow.take_producer(0).unwrap(), items);
         rack.spawn(producer, Box::new(source));
         let sink = Sink(flow.take_consumer(0).unwrap(), items, times.clone());
         rack.spawn(SLOW, Box::new(sink));

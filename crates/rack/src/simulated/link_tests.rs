@@ -1,6 +1,6 @@
 //! Faults and rates of one node's link affect that link alone.
 
-use super::tests::{Sink, Source};
+use super::tests::{ItemSource, Sink};
 use super::*;
 use core::cell::RefCell;
 use rackweave_base::Duration;
@@ -23,7 +23,7 @@ fn run(config: &RackConfig) -> (SimulatedRack, Duration) {
             .unwrap();
         let seen = Rc::new(RefCell::new(Vec::new()));
         let producer = flow.take_producer(0).unwrap();
-        rack.spawn(from, Box::new(Source(producer, ITEMS)));
+        rack.spawn(from, Box::new(ItemSource(producer, ITEMS)));
         let consumer = flow.take_consumer(0).unwrap();
         rack.spawn(to, Box::new(Sink(consumer, seen.clone())));
         all.push((seen, flow));

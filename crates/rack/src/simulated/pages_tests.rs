@@ -20,7 +20,9 @@ use rackweave_sim::world::{Context, Step};
 use rackweave_switch::transfer::LaneId;
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{FrameState, LatchWord, PageHeader, PageId, Source, control};
+use rackweave_wire::fabric::page::{
+    FrameState, LatchWord, PageHeader, PageId, PageSource, control,
+};
 use std::sync::{Arc, Mutex};
 
 const PAGE: u32 = 16 << 10;
@@ -235,14 +237,14 @@ fn fetch(index: u64, mode: Mode, frame: u32) -> Op {
     }
 }
 
-fn served(source: Source, indexed: bool) -> Answer {
+fn served(source: PageSource, indexed: bool) -> Answer {
     Answer::Fetched(Served { source, indexed })
 }
 
 fn a_page_goes_around(indexed: bool, faults: f64) {
     let mut bench = Bench::new(if indexed { PAGES } else { 0 }, faults);
-    let storage = served(Source::Storage, indexed);
-    let memory = served(Source::Memory, indexed);
+    let storage = served(PageSource::Storage, indexed);
+    let memory = served(PageSource::Memory, indexed);
     // From the SSD, changed, and given back: the SSD has an old version.
     let replies = bench.run(0, &[fetch(5, Mode::Exclusive, 1)]);
     assert_eq!(replies[0].answer, storage);
@@ -309,7 +311,7 @@ fn a_page_goes_around_among_faults() {
 fn entries_move_with_their_latches() {
     let mut bench = Bench::new(PAGES, 0.0);
     let replies = bench.run(0, &[fetch(7, Mode::Exclusive, 1)]);
-    assert_eq!(replies[0].answer, served(Source::Storage, true));
+    assert_eq!(replies[0].answer, served(PageSource::Storage, true));
     assert!(bench.rack.demote(page(7)));
     assert!(!bench.rack.demote(page(7)));
     assert_eq!(
@@ -325,7 +327,7 @@ fn entries_move_with_their_latches() {
     assert!(bench.rack.promote(page(7)));
     bench.void(1, 0);
     let answers = bench.answers(1, &[fetch(7, Mode::Shared, 0)]);
-    assert_eq!(answers, [served(Source::Memory, true)]);
+    assert_eq!(answers, [served(PageSource::Memory, true)]);
     assert_eq!(bench.byte(1, 0), 0x77);
 }
 
@@ -340,16 +342,20 @@ fn hot_pages_are_indexed_and_cold_ones_make_room() {
         bench.void(0, 0);
         bench.answers(0, &[fetch(index, Mode::Shared, 0)])
     };
-    assert_eq!(ask(0, 2), [served(Source::Storage, false)], "not hot yet");
+    assert_eq!(
+        ask(0, 2),
+        [served(PageSource::Storage, false)],
+        "not hot yet"
+    );
     for index in 0..4 {
-        assert_eq!(ask(index, 5), [served(Source::Storage, true)]);
+        assert_eq!(ask(index, 5), [served(PageSource::Storage, true)]);
     }
     // The index is full; a page that was not requested again is demoted.
     for _ in 0..3 {
         ask(3, 0);
         ask(9, 4);
     }
-    assert_eq!(ask(9, 0), [served(Source::Storage, true)]);
+    assert_eq!(ask(9, 0), [served(PageSource::Storage, true)]);
 }
 
 #[test]
@@ -381,7 +387,7 @@ fn an_accepted_loss_shows_one_version_though_a_write_was_under_way() {
     let read = |bench: &mut Bench| {
         bench.void(1, 0);
         let answers = bench.answers(1, &[fetch(2, Mode::Shared, 0)]);
-        assert_eq!(answers, [served(Source::Storage, true)]);
+        assert_eq!(answers, [served(PageSource::Storage, true)]);
         bench.byte(1, 0)
     };
     let first = read(&mut bench);
@@ -420,15 +426,15 @@ fn what_only_a_dead_node_had_is_lost_and_said_to_be() {
         1,
         &[fetch(1, Mode::Shared, 0), fetch(2, Mode::Exclusive, 1)],
     );
-    assert_eq!(answers, [Answer::Lost, served(Source::Storage, true)]);
+    assert_eq!(answers, [Answer::Lost, served(PageSource::Storage, true)]);
     assert!(bench.rack.accept_loss(page(1)));
     let answers = bench.answers(1, &[fetch(1, Mode::Shared, 0)]);
-    assert_eq!(answers, [served(Source::Storage, true)]);
+    assert_eq!(answers, [served(PageSource::Storage, true)]);
     assert!(bench.rack.revive_node(NodeId(0)));
     bench.rack.rejoin_pages(NodeId(0)).unwrap();
     bench.void(0, 0);
     assert_eq!(
         bench.answers(0, &[fetch(3, Mode::Shared, 0)]),
-        [served(Source::Storage, true)]
+        [served(PageSource::Storage, true)]
     );
 }

@@ -2,7 +2,7 @@
 
 use super::{RunEnd, SharedTarget};
 use crate::build::{self, Kind, RackError};
-use crate::choices;
+use crate::config::choices;
 use crate::config::{NodeConfig, RackConfig, Role};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::packet::Pool;

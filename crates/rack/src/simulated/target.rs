@@ -191,7 +191,7 @@ impl<B: Backend> Backend for SsdBackend<B> {
 mod tests {
     use super::*;
     use rackweave_base::Memory;
-    use rackweave_target::{MemoryBackend, Place};
+    use rackweave_target::{MemoryBackend, RegionRange};
 
     fn backend(medium: &MemoryBackend) -> SsdBackend<MemoryBackend> {
         let model = SsdModel::default();
@@ -206,7 +206,7 @@ mod tests {
             kind: IoKind::Write,
             block: 3,
             blocks: 1,
-            buffer: Some(Place { block, offset: 0 }),
+            buffer: Some(RegionRange { block, offset: 0 }),
         }
     }
 

@@ -8,9 +8,9 @@ use rackweave_endpoint::flow::{Consumer, Producer, Taken};
 use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
-pub(super) struct Source(pub Producer, pub u64);
+pub(super) struct ItemSource(pub Producer, pub u64);
 
-impl Actor for Source {
+impl Actor for ItemSource {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         while self.1 > 0 {
             if self.0.push(&self.1.to_le_bytes()).is_err() {
@@ -58,7 +58,7 @@ fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration)
     let seen = Rc::new(RefCell::new(Vec::new()));
     rack.spawn(
         NodeId(0),
-        Box::new(Source(flow.take_producer(0).unwrap(), items)),
+        Box::new(ItemSource(flow.take_producer(0).unwrap(), items)),
     );
     rack.spawn(
         NodeId(2),

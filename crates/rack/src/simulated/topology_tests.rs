@@ -1,7 +1,7 @@
 //! Several switches in virtual time: all nodes reach each other, with the modelled costs, despite
 //! faults of cables and restarts of any switch.
 
-use super::tests::{Sink, Source};
+use super::tests::{ItemSource, Sink};
 use super::*;
 use crate::config::{FaultSection, TopologyName};
 use crate::mesh_tests::{Mesh, config};
@@ -228,7 +228,7 @@ fn flows_go_over_cables_and_outlive_the_restart_of_any_switch() {
         let seen = Rc::default();
         let items = 2000;
         let producer = flow.take_producer(0).unwrap();
-        rack.spawn(source, Box::new(Source(producer, items)));
+        rack.spawn(source, Box::new(ItemSource(producer, items)));
         let sink = Sink(flow.take_consumer(0).unwrap(), Rc::clone(&seen));
         rack.spawn(target, Box::new(sink));
         for at in 0..rack.topology().switches() {

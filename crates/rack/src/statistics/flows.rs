@@ -137,16 +137,16 @@ mod tests {
             shown: vec![Some(counter), Some(counter)],
             consumed: vec![Some(counter), Some(counter.wrapping_sub(3))],
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for counter in [10, u32::MAX - 5, 4, u32::MAX] {
-            told = totals.update(&[look(FlowShape::Balance, rings(counter))], name);
+            reported = totals.update(&[look(FlowShape::Balance, rings(counter))], name);
         }
         let each = (1 << 32) + u64::from(u32::MAX);
-        assert_eq!(told[0].items_pushed, 2 * each);
-        assert_eq!(told[0].items_delivered, 2 * each);
-        assert_eq!(told[0].bytes_delivered, 2 * each * 64);
-        assert_eq!(told[0].items_waiting, 3);
-        assert_eq!(told[0].consumers, ["node1", "node2"]);
+        assert_eq!(reported[0].items_pushed, 2 * each);
+        assert_eq!(reported[0].items_delivered, 2 * each);
+        assert_eq!(reported[0].bytes_delivered, 2 * each * 64);
+        assert_eq!(reported[0].items_waiting, 3);
+        assert_eq!(reported[0].consumers, ["node1", "node2"]);
     }
 
     #[test]
@@ -157,10 +157,13 @@ mod tests {
             shown: vec![Some(7), Some(6)],
             consumed: vec![Some(0), Some(6)],
         };
-        let told = FlowTotals::default().update(&[look(FlowShape::Replicate, rings)], name);
-        assert_eq!((told[0].items_pushed, told[0].items_delivered), (9, 7));
+        let reported = FlowTotals::default().update(&[look(FlowShape::Replicate, rings)], name);
         assert_eq!(
-            (told[0].bytes_delivered, told[0].items_waiting),
+            (reported[0].items_pushed, reported[0].items_delivered),
+            (9, 7)
+        );
+        assert_eq!(
+            (reported[0].bytes_delivered, reported[0].items_waiting),
             (13 * 64, 7)
         );
     }
@@ -186,13 +189,16 @@ mod tests {
             },
             ..running
         };
-        let told = totals.update(&[ended], name);
-        assert_eq!((told[0].items_pushed, told[0].items_delivered), (900, 900));
+        let reported = totals.update(&[ended], name);
         assert_eq!(
-            (told[0].items_waiting, told[0].state.as_str()),
+            (reported[0].items_pushed, reported[0].items_delivered),
+            (900, 900)
+        );
+        assert_eq!(
+            (reported[0].items_waiting, reported[0].state.as_str()),
             (0, "it was closed")
         );
-        assert!(!told[0].runs());
+        assert!(!reported[0].runs());
         let broken = FlowLook {
             state: FlowState::Aborted(AbortReason::NodeDied(NodeId(2))),
             ..look(FlowShape::Shuffle, RingCounters::default())

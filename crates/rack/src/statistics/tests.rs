@@ -60,8 +60,8 @@ fn a_flow_is_told_of_item_by_item() {
     let before = observer.look().expect("the rack is there");
     assert_eq!((before.flows_made, before.flows.len()), (0, 0));
     let names: Vec<_> = rack.config().node.iter().map(|node| &node.name).collect();
-    let told: Vec<_> = before.nodes.iter().map(|node| &node.name).collect();
-    assert_eq!(told, names);
+    let reported: Vec<_> = before.nodes.iter().map(|node| &node.name).collect();
+    assert_eq!(reported, names);
     assert!(
         before
             .nodes
@@ -117,8 +117,8 @@ fn a_dead_node_is_told_and_a_rack_that_is_gone_tells_nothing() {
     let rack = rack();
     let observer = rack.observer();
     rack.crash_node(NodeId(1));
-    let told = observer.look().expect("the rack is there").nodes;
-    let dead: Vec<bool> = told.iter().map(|node| node.dead).collect();
+    let reported = observer.look().expect("the rack is there").nodes;
+    let dead: Vec<bool> = reported.iter().map(|node| node.dead).collect();
     assert_eq!(dead, [false, true, false, false]);
     drop(rack);
     assert_eq!(observer.look(), None);
@@ -140,8 +140,8 @@ fn drops_are_apart_from_other_counters() {
 fn what_is_told_survives_json() {
     let rack = rack();
     move_items(&rack, 3);
-    let told = rack.observer().look().expect("the rack is there");
-    let json = serde_json::to_string(&told).expect("it has text as keys");
+    let reported = rack.observer().look().expect("the rack is there");
+    let json = serde_json::to_string(&reported).expect("it has text as keys");
     let back: RackStatistics = serde_json::from_str(&json).expect("it is what was written");
-    assert_eq!(back, told);
+    assert_eq!(back, reported);
 }

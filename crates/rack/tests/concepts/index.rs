@@ -2,7 +2,7 @@
 
 use super::capture::Recording;
 use super::guide;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::index::KeyWeights;
@@ -89,8 +89,8 @@ fn index(rack: &SimulatedRack) -> IndexService {
     index
 }
 
-fn places(index: &IndexService) -> Places {
-    let mut places = Places::default();
+fn places(index: &IndexService) -> NamedRegions {
+    let mut places = NamedRegions::default();
     let remote = index.index().remote(HOST).unwrap();
     let ip = Address::of_node(SERVER).ip;
     places.enter(ip, (remote.address, remote.rkey), |offset| {

@@ -2,7 +2,7 @@
 
 use super::capture::Recording;
 use super::guide;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::{
@@ -56,7 +56,7 @@ impl Actor for Receiving {
 }
 
 /// Both units' ends, made as after a handshake.
-fn connect(rack: &mut SimulatedRack, places: &mut Places) -> Vec<Connection> {
+fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connection> {
     let config = MessagingConfig {
         receive_buffers: 2,
         receive_bytes: 1024,
@@ -127,7 +127,7 @@ fn a_message_is_two_writes_and_its_release_a_third() {
         ..RackConfig::default()
     };
     let mut rack = SimulatedRack::new(&config).unwrap();
-    let mut places = Places::default();
+    let mut places = NamedRegions::default();
     let mut ends = connect(&mut rack, &mut places);
     let receiver = ends.remove(1).receivers.remove(0);
     let sender = ends.remove(0).senders.remove(0);

@@ -3,7 +3,7 @@
 
 use super::capture::{Recording, Seen};
 use super::guide;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::PageNode;
@@ -19,7 +19,7 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{
-    Completion, Operation, PageHeader, PageId, Request, Response, Source,
+    Completion, Operation, PageHeader, PageId, PageSource, Request, Response,
 };
 use rackweave_wire::nvme::{Cqe, IoCommand, Sqe, Status};
 use rackweave_wire::{Extension, Headers, Opcode};
@@ -92,8 +92,8 @@ fn rack() -> SimulatedRack {
     rack
 }
 
-fn places(rack: &mut SimulatedRack) -> Places {
-    let mut places = Places::default();
+fn places(rack: &mut SimulatedRack) -> NamedRegions {
+    let mut places = NamedRegions::default();
     rack.control(|controller, _| {
         for node in [NodeId(0), NodeId(1)] {
             let (pool, channels) = controller.page_node(node).unwrap();
@@ -158,7 +158,7 @@ fn set_tag(rack: &SimulatedRack, node: u16, frame: u32, tag: u64) {
     ends.frames.write(at, &tag.to_le_bytes());
 }
 
-fn served(source: Source) -> Answer {
+fn served(source: PageSource) -> Answer {
     Answer::Fetched(Served {
         source,
         indexed: true,
@@ -237,7 +237,7 @@ impl Scene for PageScene {
     }
 }
 
-fn check(rack: &SimulatedRack, places: &Places, name: &str, seen: Vec<Seen>) {
+fn check(rack: &SimulatedRack, places: &NamedRegions, name: &str, seen: Vec<Seen>) {
     let teller = Teller::new(rack, &["switch"], &PageScene, places);
     guide::check(name, &teller.switch_at(Address::SWITCH.ip).tell(seen));
 }
@@ -252,7 +252,7 @@ fn write(rack: &mut SimulatedRack) {
         frame,
         have: None,
     };
-    assert_eq!(act(rack, 0, take), served(Source::Storage));
+    assert_eq!(act(rack, 0, take), served(PageSource::Storage));
     set_tag(rack, 0, frame, page.tag());
     let evict = Op::Evict {
         page,
@@ -274,11 +274,11 @@ fn a_page_comes_from_wherever_it_is() {
     }
 
     let (answer, seen) = run(&mut rack, 0, fetch(1, None));
-    assert_eq!(answer, served(Source::Storage));
+    assert_eq!(answer, served(PageSource::Storage));
     check(&rack, &places, "page-ssd", seen);
 
     let (answer, seen) = run(&mut rack, 1, fetch(0, None));
-    assert_eq!(answer, served(Source::Memory));
+    assert_eq!(answer, served(PageSource::Memory));
     check(&rack, &places, "page-remote", seen);
 
     let (answer, seen) = run(&mut rack, 1, fetch(0, Some(1)));
@@ -288,6 +288,6 @@ fn a_page_comes_from_wherever_it_is() {
     // compute0 drops its copy without notifying any node.
     set_tag(&rack, 0, 1, VOID);
     let (answer, seen) = run(&mut rack, 1, fetch(2, None));
-    assert_eq!(answer, served(Source::Storage));
+    assert_eq!(answer, served(PageSource::Storage));
     check(&rack, &places, "page-voided", seen);
 }

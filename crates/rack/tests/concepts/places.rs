@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// A region that packets write to or read from.
-struct Place {
+struct NamedRegion {
     /// Its first address.
     address: u64,
     /// Names its contents, by the offset from its first address.
@@ -14,9 +14,9 @@ struct Place {
 
 /// All regions of a scene.
 #[derive(Default)]
-pub struct Places(BTreeMap<(Ipv4Addr, u32), Place>);
+pub struct NamedRegions(BTreeMap<(Ipv4Addr, u32), NamedRegion>);
 
-impl Places {
+impl NamedRegions {
     /// Enters a region of the node with this IP address; `describe` names its contents, by the
     /// offset from its first address.
     pub fn enter(
@@ -26,7 +26,8 @@ impl Places {
         describe: impl Fn(u64) -> String + 'static,
     ) {
         let describe = Box::new(describe);
-        self.0.insert((ip, rkey.0), Place { address, describe });
+        self.0
+            .insert((ip, rkey.0), NamedRegion { address, describe });
     }
 
     /// The name of an address at a node, if its region was entered.

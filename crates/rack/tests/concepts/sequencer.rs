@@ -2,7 +2,7 @@
 
 use super::capture::Recording;
 use super::guide;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
@@ -83,7 +83,7 @@ fn numbers_come_in_one_round_trip() {
     assert_eq!(rack.run(until), RunEnd::Done);
     let seen = recording.end(&mut rack);
     assert_eq!(*numbers.lock().unwrap(), Some(1000..1003));
-    let places = Places::default();
+    let places = NamedRegions::default();
     let teller = Teller::new(&rack, &["switch"], &SequencerScene, &places);
     let teller = teller.switch_at(Address::SWITCH.ip);
     guide::check("sequencer", &teller.tell(seen));

@@ -5,7 +5,7 @@
 
 use super::capture::Recording;
 use super::guide;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::ask::SetWeight;
@@ -64,8 +64,8 @@ fn create(rack: &mut SimulatedRack) -> FlowRings {
     rings
 }
 
-fn places(rings: &FlowRings) -> Places {
-    let mut places = Places::default();
+fn places(rings: &FlowRings) -> NamedRegions {
+    let mut places = NamedRegions::default();
     let mut enter = |ring: &Ring, name: String, unit: &'static str, switch: &'static str| {
         let RegionName { address, rkey, .. } = ring.region;
         let slots = u64::from(ring.slots);

@@ -4,7 +4,7 @@
 //! that a switch makes or changes is a line of its own, from the switch.
 
 use super::capture::Seen;
-use super::places::Places;
+use super::places::NamedRegions;
 use super::psn::{Number, Rows, is_response};
 use rackweave_base::{Instant, PortId, Rkey};
 use rackweave_rack::SimulatedRack;
@@ -54,7 +54,7 @@ struct Line {
 /// Describes a scene.
 pub struct Teller<'a> {
     scene: &'a dyn Scene,
-    places: &'a Places,
+    places: &'a NamedRegions,
     /// Names by switch and port, and the switch behind a port if one is.
     ports: BTreeMap<(usize, PortId), (String, Option<usize>)>,
     switches: Vec<String>,
@@ -73,7 +73,7 @@ impl<'a> Teller<'a> {
         rack: &SimulatedRack,
         switches: &[&str],
         scene: &'a dyn Scene,
-        places: &'a Places,
+        places: &'a NamedRegions,
     ) -> Self {
         let mut ports = BTreeMap::new();
         for (node, place) in rack.topology().nodes() {
@@ -121,7 +121,7 @@ impl<'a> Teller<'a> {
 
     /// Removes READs that found no change, and those that have no reply yet.
     fn drop_old_news(&mut self, lines: &mut Vec<Line>) {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for line in lines.iter() {
             let place = line
                 .read
@@ -131,7 +131,7 @@ impl<'a> Teller<'a> {
                 place.and_then(|place| Some((place, self.known.get(place)?)))
                 && *known != line.text
             {
-                told.push(line.psn);
+                reported.push(line.psn);
                 self.known.insert(place.clone(), line.text.clone());
             }
         }
@@ -139,7 +139,7 @@ impl<'a> Teller<'a> {
             let place = line.read.as_ref();
             place.is_some_and(|place| self.known.contains_key(place))
         };
-        lines.retain(|line| !is_watched(line) || told.contains(&line.psn));
+        lines.retain(|line| !is_watched(line) || reported.contains(&line.psn));
     }
 
     fn journeys(&self, seen: Vec<Seen>) -> Vec<Journey> {
@@ -205,7 +205,7 @@ impl<'a> Teller<'a> {
         let is_read = opcode.is_read_response() || opcode == Opcode::ReadRequest;
         let read = self.asked(psn).filter(|_| is_read).map(|(place, _)| place);
         if let Some(progress) = carried {
-            text = format!("{text}; {}", told(&progress));
+            text = format!("{text}; {}", reported(&progress));
         }
         if let Some(reason) = journey.dropped {
             text = format!("{text}; dropped ({reason})");
@@ -320,7 +320,7 @@ pub fn bytes(count: usize) -> String {
     }
 }
 
-fn told(progress: &Progress) -> String {
+fn reported(progress: &Progress) -> String {
     let end = match progress.slot {
         u16::MAX => ", walk over".to_owned(),
         slot => format!(", next slot {slot} of layer {}", progress.layer),

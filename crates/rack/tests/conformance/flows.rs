@@ -152,10 +152,10 @@ pub fn one_that_is_closed_says_so(rack: &Rack) {
     let state = flow.state();
     assert!(matches!(state, FlowState::Aborted(_)), "{state:?}");
     let mut consumer = flow.take_consumer(0).expect("its memory is kept");
-    let told = wait_within(&rack.any_node(), AMPLE, || {
+    let reported = wait_within(&rack.any_node(), AMPLE, || {
         matches!(consumer.pop(&mut [0; ITEM as usize]), Taken::Aborted).then_some(())
     });
-    assert_eq!(told, Some(()), "its consumer is told");
+    assert_eq!(reported, Some(()), "its consumer is told");
 }
 
 /// Dropping a flow closes it, and its ends see that.

@@ -200,7 +200,7 @@ impl PageUse {
     }
 
     /// Records that a worker freeing a page got the error that it is not in use.
-    pub fn told_free(&mut self, who: Who, page: u64) {
+    pub fn already_free(&mut self, who: Who, page: u64) {
         self.violations.push(UseViolation::TakenBack { page, who });
     }
 
@@ -384,7 +384,7 @@ mod tests {
         let no_page = UseViolation::NoSuchPage { page: 1, who: B };
         check(|pages| _ = pages.handed_out(B, 1), &[no_page]);
         let back = UseViolation::TakenBack { page: 4, who: B };
-        check(|pages| pages.told_free(B, 4), &[back]);
+        check(|pages| pages.already_free(B, 4), &[back]);
     }
 
     #[test]
@@ -433,6 +433,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one history, step by step")]
     fn a_store_says_whether_it_was_closed() {
         let open = |pages: &mut PageUse, closed, closings| {
             let asked = pages.ask_open(A);

@@ -91,7 +91,7 @@ impl Constant {
 
     /// Offset in the text at which the source begins.
     fn split(&self) -> usize {
-        let starts = ["Source", "Assumed"].map(|word| self.text.find(word));
+        let starts = ["Citation", "Assumed"].map(|word| self.text.find(word));
         let first = starts.into_iter().flatten().min();
         first.unwrap_or(self.text.len())
     }
@@ -140,7 +140,7 @@ impl<T: Listed, const N: usize> Listed for [T; N] {
 }
 
 /// Defines constants and, in `LIST`, what is known about each. The documentation comment is also
-/// the text of the list: it begins with what the constant is and continues with "Source" or
+/// the text of the list: it begins with what the constant is and continues with "Citation" or
 /// "Assumed".
 macro_rules! constants {
     ($(

@@ -71,7 +71,7 @@ pub fn as_text() -> String {
 
 /// A source with a short name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Source {
+pub struct Citation {
     /// The short name.
     pub name: &'static str,
     /// What it is.
@@ -80,16 +80,16 @@ pub struct Source {
     pub checked: bool,
 }
 
-const fn source(name: &'static str, about: &'static str) -> Source {
-    Source {
+const fn source(name: &'static str, about: &'static str) -> Citation {
+    Citation {
         name,
         about,
         checked: true,
     }
 }
 
-const fn unchecked(name: &'static str, about: &'static str) -> Source {
-    Source {
+const fn unchecked(name: &'static str, about: &'static str) -> Citation {
+    Citation {
         name,
         about,
         checked: false,
@@ -97,7 +97,7 @@ const fn unchecked(name: &'static str, about: &'static str) -> Source {
 }
 
 /// Sources by their short names.
-pub const SOURCES: &[Source] = &[
+pub const SOURCES: &[Citation] = &[
     source(
         "zero-sided",
         "Jasny et al., Zero-sided RDMA, SIGMOD 2024, section 7 \"Setup\": four nodes with an Intel \

@@ -166,7 +166,7 @@ impl<P: Program> World<P> {
                 slot.next_core = (core + 1) % slot.cores.len();
                 if counts {
                     self.active += 1;
-                    self.done_untold = false;
+                    self.done_unreported = false;
                 }
                 self.queue.push(self.now, Event::Step(index as u32));
                 ActorSlot {
@@ -211,7 +211,7 @@ impl<P: Program> World<P> {
             slot.actor = None;
             if slot.counts {
                 self.active -= 1;
-                self.done_untold = self.active == 0;
+                self.done_unreported = self.active == 0;
             }
         }
     }

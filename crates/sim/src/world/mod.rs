@@ -103,7 +103,7 @@ pub struct World<P: Program> {
     /// Actors that have not ended.
     active: usize,
     /// Whether the end of the last actor is still to be reported.
-    done_untold: bool,
+    done_unreported: bool,
     tokens: Vec<u64>,
     tokens_free: Vec<u32>,
     memory: Memory,
@@ -180,7 +180,7 @@ impl<P: Program> World<P> {
             digests: VecDeque::new(),
             actors: Vec::new(),
             active: 0,
-            done_untold: false,
+            done_unreported: false,
             tokens: Vec::new(),
             tokens_free: Vec::new(),
             memory,

@@ -13,8 +13,8 @@ impl<P: Program> World<P> {
     /// Events at `until` itself are included.
     pub fn run(&mut self, until: Instant) -> Stop {
         loop {
-            if self.done_untold {
-                self.done_untold = false;
+            if self.done_unreported {
+                self.done_unreported = false;
                 return Stop::Done;
             }
             let Some(at) = self.queue.next_at() else {
@@ -63,7 +63,7 @@ impl<P: Program> World<P> {
         let at = self.nodes[node].place;
         let switch = usize::from(at.switch);
         while let Some(packet) = self.nodes[node].up.link.receive(self.now) {
-            self.note(at.station(), &packet);
+            self.note(at.trace_id(), &packet);
             self.switches[switch].handle_packet(self.now, at.port, packet);
         }
         if let Some(at) = self.nodes[node].up.rearm(self.now) {
@@ -77,7 +77,7 @@ impl<P: Program> World<P> {
         let at = self.cables[pipe].to;
         let switch = usize::from(at.switch);
         while let Some(packet) = self.cables[pipe].pipe.link.receive(self.now) {
-            self.note(at.station(), &packet);
+            self.note(at.trace_id(), &packet);
             self.switches[switch].handle_packet(self.now, at.port, packet);
         }
         if let Some(at) = self.cables[pipe].pipe.rearm(self.now) {
@@ -273,9 +273,10 @@ impl<P: Program> World<P> {
 
     /// Adds a delivery to the trace.
     #[inline]
-    fn note(&mut self, station: u64, packet: &Packet) {
+    fn note(&mut self, trace_id: u64, packet: &Packet) {
         self.trace.word(self.now.as_nanos());
-        self.trace.word(station << 32 | packet.payload.len() as u64);
+        self.trace
+            .word(trace_id << 32 | packet.payload.len() as u64);
         self.trace.bytes(packet.header());
         // A missing check value differs from one of zeros.
         let check = packet

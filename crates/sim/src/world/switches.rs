@@ -10,7 +10,7 @@ use rackweave_switch::{Program, Switch};
 
 /// The trace location of port 0 of switch 0; further switches follow in steps of this size. Nodes
 /// are numbered from zero.
-const STATION_SWITCH: u64 = 1 << 16;
+const SWITCH_TRACE_ID: u64 = 1 << 16;
 
 /// The far end of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +37,8 @@ pub(super) struct CablePipe {
 
 impl SwitchPort {
     /// Its location in the trace.
-    pub(super) fn station(self) -> u64 {
-        (STATION_SWITCH + (u64::from(self.switch) << 16)) | u64::from(self.port.0)
+    pub(super) fn trace_id(self) -> u64 {
+        (SWITCH_TRACE_ID + (u64::from(self.switch) << 16)) | u64::from(self.port.0)
     }
 }
 

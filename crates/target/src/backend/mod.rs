@@ -24,7 +24,7 @@ pub enum IoKind {
 
 /// Bytes of region memory.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RegionRange {
     /// The memory block; holding it keeps the bytes at their address.
     pub block: Block,
     /// Offset of the first byte in it. The target's are aligned to 4096.
@@ -44,7 +44,7 @@ pub struct Io {
     pub blocks: u32,
     /// The bytes of Read and Write, `blocks` times the block size; none for Flush and Write Zeroes.
     /// No other code accesses them while the request runs.
-    pub buffer: Option<Place>,
+    pub buffer: Option<RegionRange>,
 }
 
 /// The completion of a request.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::shuffling::Shuffling;
-use crate::{MemoryBackend, Place};
+use crate::{MemoryBackend, RegionRange};
 use rackweave_base::{Memory, Rng};
 
 const SIZE: u32 = 512;
@@ -15,7 +15,7 @@ struct Run {
     rng: Rng,
     memory: Memory,
     model: Vec<u8>,
-    reads: Vec<(u64, Place, Vec<u8>)>,
+    reads: Vec<(u64, RegionRange, Vec<u8>)>,
     done: Vec<IoDone>,
     waits: [u32; 2],
 }
@@ -43,7 +43,7 @@ impl Run {
         let blocks = 1 + self.rng.below(8) as u32;
         let len = (blocks * SIZE) as usize;
         let at = (block * u64::from(SIZE)) as usize;
-        let place = Place {
+        let place = RegionRange {
             block: self.memory.allocate(len).unwrap(),
             offset: 0,
         };
@@ -135,7 +135,7 @@ fn what_was_recalled_holds_nobody_back() {
             kind: IoKind::Write,
             block,
             blocks,
-            buffer: Some(Place {
+            buffer: Some(RegionRange {
                 block: memory.clone(),
                 offset: 0,
             }),
@@ -179,7 +179,7 @@ fn cost_of_the_search() {
             kind,
             block: tag % 1024 * 8,
             blocks: 1,
-            buffer: Some(Place {
+            buffer: Some(RegionRange {
                 block: memory.clone(),
                 offset: 0,
             }),

@@ -1,7 +1,7 @@
 //! Admin commands: Identify, features, event requests, keep alive, abort.
 
 use super::Target;
-use super::plan::{Plan, Refusal, sink};
+use super::plan::{CommandPlan, Refusal, sink};
 use crate::controller::EVENT_REQUESTS_MAX;
 use rackweave_wire::nvme::identify::{
     self, IdentifyNamespace, LIST_IDS_MAX, NamespaceDescriptor, cns,
@@ -30,22 +30,22 @@ impl Target {
         queue: usize,
         controller: u16,
         sqe: &Sqe,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<CommandPlan, Refusal> {
         match sqe.opcode {
             admin::IDENTIFY => {
                 let bytes = self.identify(controller, sqe)?;
-                Ok(Plan::Give(bytes, sink(sqe, identify::LEN as u32)?))
+                Ok(CommandPlan::Give(bytes, sink(sqe, identify::LEN as u32)?))
             }
             admin::SET_FEATURES => self.set_features(controller, sqe),
             admin::GET_FEATURES => self.get_features(controller, sqe),
             // Traffic was already noted, as for every command.
-            admin::KEEP_ALIVE => Ok(Plan::Answer(0)),
-            admin::ABORT => Ok(Plan::Answer(NOT_ABORTED)),
+            admin::KEEP_ALIVE => Ok(CommandPlan::Answer(0)),
+            admin::ABORT => Ok(CommandPlan::Answer(NOT_ABORTED)),
             admin::ASYNC_EVENT_REQUEST => {
                 if self.held(queue) >= EVENT_REQUESTS_MAX {
                     return Err(Status::EVENT_LIMIT.into());
                 }
-                Ok(Plan::Hold)
+                Ok(CommandPlan::Hold)
             }
             admin::GET_LOG_PAGE => Err(Status::INVALID_LOG_PAGE.permanent().into()),
             _ => Err(Status::INVALID_OPCODE.permanent().into()),
@@ -58,34 +58,34 @@ impl Target {
         count | count << 16
     }
 
-    fn set_features(&mut self, controller: u16, sqe: &Sqe) -> Result<Plan, Refusal> {
+    fn set_features(&mut self, controller: u16, sqe: &Sqe) -> Result<CommandPlan, Refusal> {
         let value = sqe.dword(11);
         match sqe.dword(10) as u8 {
             // FFFFh is not a valid number of queues (Base 5.27.1.5).
             feature::QUEUES if value & 0xffff == 0xffff || value >> 16 == 0xffff => {
                 Err(Status::INVALID_FIELD.into())
             }
-            feature::QUEUES => Ok(Plan::Answer(self.queues_granted())),
+            feature::QUEUES => Ok(CommandPlan::Answer(self.queues_granted())),
             // There are no events to enable.
-            feature::EVENTS => Ok(Plan::Answer(0)),
+            feature::EVENTS => Ok(CommandPlan::Answer(0)),
             feature::KEEP_ALIVE => {
                 if let Some(controller) = self.controllers.get_mut(&controller) {
                     controller.set_keep_alive(value);
                 }
-                Ok(Plan::Answer(0))
+                Ok(CommandPlan::Answer(0))
             }
             _ => Err(Status::INVALID_FIELD.permanent().into()),
         }
     }
 
-    fn get_features(&mut self, controller: u16, sqe: &Sqe) -> Result<Plan, Refusal> {
+    fn get_features(&mut self, controller: u16, sqe: &Sqe) -> Result<CommandPlan, Refusal> {
         match sqe.dword(10) as u8 {
-            feature::QUEUES => Ok(Plan::Answer(self.queues_granted())),
-            feature::EVENTS => Ok(Plan::Answer(0)),
+            feature::QUEUES => Ok(CommandPlan::Answer(self.queues_granted())),
+            feature::EVENTS => Ok(CommandPlan::Answer(0)),
             feature::KEEP_ALIVE => {
                 let controller = self.controllers.get(&controller);
                 let time = controller.and_then(|controller| controller.keep_alive);
-                Ok(Plan::Answer(
+                Ok(CommandPlan::Answer(
                     time.map_or(0, |time| time.as_nanos() / 1_000_000),
                 ))
             }

@@ -1,7 +1,7 @@
 //! Connect, properties and Disconnect: the lifecycle of queues and controllers.
 
 use super::Target;
-use super::plan::{Plan, Refusal};
+use super::plan::{CommandPlan, Refusal};
 use super::queue::{Connected, QueueState};
 use crate::controller::{Controller, Effect};
 use rackweave_wire::nvme::fabrics::{CONNECT_DATA_LEN, CONTROLLER_ANY, Connect, invalid};
@@ -31,7 +31,7 @@ impl Target {
         queue: usize,
         connected: Connected,
         command: FabricsCommand,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<CommandPlan, Refusal> {
         let controller = self.controllers.get_mut(&connected.controller);
         let controller = controller.ok_or(Status::INTERNAL)?;
         controller.traffic = true;
@@ -40,7 +40,7 @@ impl Target {
             FabricsCommand::PropertyGet { wide, offset } if admin => {
                 let property = Property::at(offset, wide).ok_or(Status::INVALID_FIELD)?;
                 let value = controller.property(property, self.config.queue_entries);
-                Ok(Plan::Answer(value))
+                Ok(CommandPlan::Answer(value))
             }
             FabricsCommand::PropertySet {
                 wide,
@@ -53,11 +53,11 @@ impl Target {
                 if controller.configure(value as u32) == Effect::Reset {
                     self.reset(connected.controller);
                 }
-                Ok(Plan::Answer(0))
+                Ok(CommandPlan::Answer(0))
             }
             FabricsCommand::Disconnect if !admin => {
                 self.queues[queue].connected = None;
-                Ok(Plan::Answer(0))
+                Ok(CommandPlan::Answer(0))
             }
             FabricsCommand::Disconnect => Err(Status::QUEUE_TYPE.into()),
             // The wrong kind of queue, or Connect, which was handled before.

@@ -8,10 +8,10 @@
 
 use super::Target;
 use super::fabrics::CONNECT_BYTES;
-use super::plan::{IoPlan, Keyed, Plan, Refusal, Source};
+use super::plan::{CommandPlan, DataSource, IoPlan, Keyed, Refusal};
 use super::queue::{QueueState, WorkId, tag, untag};
 use crate::namespace::Wait;
-use crate::{Io, IoDone, IoError, IoKind, Place};
+use crate::{Io, IoDone, IoError, IoKind, RegionRange};
 use rackweave_base::memory::BLOCK_ALIGNMENT;
 use rackweave_verbs::{Operation, PostError, Verbs, WorkRequest};
 use rackweave_wire::nvme::{Cqe, Sqe, Status, sqe};
@@ -24,7 +24,7 @@ pub(crate) const NO_COMMAND: u16 = 0xffff;
 pub(crate) struct Command {
     /// The command id that the host assigned.
     pub(crate) id: u16,
-    plan: Plan,
+    plan: CommandPlan,
     buffer: Option<u32>,
     pub(crate) stage: Stage,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Command {
 impl Command {
     /// Whether the backend accesses memory or blocks for it.
     pub(crate) fn is_read_or_written(&self) -> bool {
-        let is_flush = matches!(&self.plan, Plan::NoData(io) if io.kind == IoKind::Flush);
+        let is_flush = matches!(&self.plan, CommandPlan::NoData(io) if io.kind == IoKind::Flush);
         self.stage == Stage::Backend && !is_flush
     }
 }
@@ -87,7 +87,7 @@ impl Target {
         let (id, plan) = planned;
         let (plan, refusal) = match plan {
             Ok(plan) => (plan, None),
-            Err(refusal) => (Plan::Answer(0), Some(refusal)),
+            Err(refusal) => (CommandPlan::Answer(0), Some(refusal)),
         };
         self.queues[queue].commands[usize::from(slot)] = Some(Command {
             id,
@@ -108,24 +108,24 @@ impl Target {
 
     fn begin(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16) {
         match self.command(queue, slot).plan {
-            Plan::Answer(result) => self.answer(verbs, queue, slot, Ok(result), None),
-            Plan::Hold => self.command(queue, slot).stage = Stage::Held,
-            Plan::Connect(connect, Source::Capsule { offset }) => {
+            CommandPlan::Answer(result) => self.answer(verbs, queue, slot, Ok(result), None),
+            CommandPlan::Hold => self.command(queue, slot).stage = Stage::Held,
+            CommandPlan::Connect(connect, DataSource::Capsule { offset }) => {
                 let mut data = [0; CONNECT_BYTES as usize];
                 let at = self.layout.data_at(queue, slot) + offset;
                 self.capsules.block.read(at, &mut data);
                 let result = self.connect(queue, connect, &data);
                 self.answer(verbs, queue, slot, result, None);
             }
-            Plan::Write(io, Source::Capsule { offset }) => {
+            CommandPlan::Write(io, DataSource::Capsule { offset }) => {
                 let place = self.aligned(queue, slot, offset, io.bytes as usize);
                 self.submit(queue, slot, io, Some(place));
             }
-            Plan::NoData(io) => self.submit(queue, slot, io, None),
-            Plan::Give(..)
-            | Plan::Read(..)
-            | Plan::Connect(_, Source::Keyed(_))
-            | Plan::Write(_, Source::Keyed(_)) => match self.turn() {
+            CommandPlan::NoData(io) => self.submit(queue, slot, io, None),
+            CommandPlan::Give(..)
+            | CommandPlan::Read(..)
+            | CommandPlan::Connect(_, DataSource::Keyed(_))
+            | CommandPlan::Write(_, DataSource::Keyed(_)) => match self.turn() {
                 Some(buffer) => self.use_buffer(verbs, queue, slot, buffer),
                 None => {
                     self.counters.buffer_waits += 1;
@@ -146,7 +146,7 @@ impl Target {
     }
 
     /// In-capsule data, moved to the start of its slot if it is unaligned.
-    fn aligned(&self, queue: usize, slot: u16, offset: usize, len: usize) -> Place {
+    fn aligned(&self, queue: usize, slot: u16, offset: usize, len: usize) -> RegionRange {
         let mut place = self.layout.data(&self.capsules, queue, slot);
         if offset.is_multiple_of(BLOCK_ALIGNMENT) {
             place.offset += offset;
@@ -175,16 +175,17 @@ impl Target {
         let command = self.command(queue, slot);
         command.buffer = Some(buffer);
         match &command.plan {
-            Plan::Give(bytes, to) => {
+            CommandPlan::Give(bytes, to) => {
                 let to = *to;
                 place.block.write(place.offset, &bytes[..]);
                 self.answer(verbs, queue, slot, Ok(0), Some(to));
             }
-            Plan::Read(io, _) => {
+            CommandPlan::Read(io, _) => {
                 let io = *io;
                 self.submit(queue, slot, io, Some(place));
             }
-            Plan::Connect(_, Source::Keyed(from)) | Plan::Write(_, Source::Keyed(from)) => {
+            CommandPlan::Connect(_, DataSource::Keyed(from))
+            | CommandPlan::Write(_, DataSource::Keyed(from)) => {
                 let from = *from;
                 command.stage = Stage::Fetch;
                 let read = Operation::Read {
@@ -209,14 +210,14 @@ impl Target {
         debug_assert_eq!(command.stage, Stage::Fetch);
         let buffer = command.buffer.expect("it was fetched into one");
         match command.plan {
-            Plan::Connect(connect, _) => {
+            CommandPlan::Connect(connect, _) => {
                 let mut data = [0; CONNECT_BYTES as usize];
                 let place = self.buffers.place(buffer);
                 place.block.read(place.offset, &mut data);
                 let result = self.connect(queue, connect, &data);
                 self.answer(verbs, queue, slot, result, None);
             }
-            Plan::Write(io, _) => {
+            CommandPlan::Write(io, _) => {
                 let place = self.buffers.place(buffer);
                 self.submit(queue, slot, io, Some(place));
             }
@@ -224,7 +225,7 @@ impl Target {
         }
     }
 
-    fn submit(&mut self, queue: usize, slot: u16, io: IoPlan, buffer: Option<Place>) {
+    fn submit(&mut self, queue: usize, slot: u16, io: IoPlan, buffer: Option<RegionRange>) {
         self.command(queue, slot).stage = Stage::Backend;
         let request = Io {
             tag: tag(self.queues[queue].life, queue, slot),
@@ -258,8 +259,8 @@ impl Target {
         }
         let command = self.command(queue, slot);
         let (io, data) = match command.plan {
-            Plan::Read(io, to) => (io, Some(to)),
-            Plan::Write(io, _) | Plan::NoData(io) => (io, None),
+            CommandPlan::Read(io, to) => (io, Some(to)),
+            CommandPlan::Write(io, _) | CommandPlan::NoData(io) => (io, None),
             _ => unreachable!("only I/O commands go to a backend"),
         };
         match done.result {

@@ -13,7 +13,7 @@ use crate::controller::Controller;
 use crate::namespace::Namespace;
 use crate::{Backend, Counters, IoDone, TargetConfig, TargetError};
 use flow::NO_COMMAND;
-use plan::{Plan, Refusal, Source};
+use plan::{CommandPlan, DataSource, Refusal};
 use queue::{Layout, Queue, QueueState, WorkId};
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_verbs::{Access, Completion, CompletionStatus, CqId, PdId, Region, Service, Verbs};
@@ -143,8 +143,8 @@ impl Target {
         } else {
             self.plan(index, &sqe, data.len())
                 .and_then(|plan| match plan {
-                    Plan::Answer(result) => Ok(result),
-                    Plan::Connect(connect, Source::Capsule { offset }) => {
+                    CommandPlan::Answer(result) => Ok(result),
+                    CommandPlan::Connect(connect, DataSource::Capsule { offset }) => {
                         self.connect(index, connect, &data[offset..])
                     }
                     _ => Err(Refusal::from(Status::COMMAND_SEQUENCE)),

@@ -18,7 +18,7 @@ pub(crate) struct Keyed {
 
 /// Where the data that a host sends is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
+pub(crate) enum DataSource {
     /// In the capsule, at this offset.
     Capsule { offset: usize },
     /// In the host's memory.
@@ -40,17 +40,17 @@ pub(crate) struct IoPlan {
 }
 
 /// What a command needs.
-pub(crate) enum Plan {
+pub(crate) enum CommandPlan {
     /// It is complete, with this result.
     Answer(u64),
     /// These bytes are written to the host.
     Give(Box<[u8; identify::LEN]>, Keyed),
     /// Its data must be available first.
-    Connect(Connect, Source),
+    Connect(Connect, DataSource),
     /// Blocks are written to the host.
     Read(IoPlan, Keyed),
     /// Data of the host is written to blocks.
-    Write(IoPlan, Source),
+    Write(IoPlan, DataSource),
     /// The backend carries it out, and no data moves.
     NoData(IoPlan),
     /// It is not answered until an event occurs.
@@ -73,15 +73,15 @@ impl From<Status> for Refusal {
 /// The host memory that receives `length` bytes.
 pub(crate) fn sink(sqe: &Sqe, length: u32) -> Result<Keyed, Status> {
     match source(sqe, length, 0) {
-        Ok(Source::Keyed(keyed)) => Ok(keyed),
+        Ok(DataSource::Keyed(keyed)) => Ok(keyed),
         // A command capsule cannot carry data back to the host.
-        Ok(Source::Capsule { .. }) | Err(Status::SGL_OFFSET) => Err(Status::SGL_TYPE),
+        Ok(DataSource::Capsule { .. }) | Err(Status::SGL_OFFSET) => Err(Status::SGL_TYPE),
         Err(status) => Err(status),
     }
 }
 
 /// The location of `length` bytes, given `present` bytes of data in the capsule.
-pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<Source, Status> {
+pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<DataSource, Status> {
     let sgl = sqe.sgl().map_err(|_| Status::SGL_TYPE)?;
     if let Sgl::Keyed {
         invalidate: true, ..
@@ -98,7 +98,7 @@ pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<Source, S
             length,
             key,
             ..
-        } => Ok(Source::Keyed(Keyed {
+        } => Ok(DataSource::Keyed(Keyed {
             address,
             key,
             length,
@@ -108,7 +108,7 @@ pub(crate) fn source(sqe: &Sqe, length: u32, present: usize) -> Result<Source, S
             if end.is_none_or(|end| end > present as u64) {
                 return Err(Status::SGL_OFFSET);
             }
-            Ok(Source::Capsule {
+            Ok(DataSource::Capsule {
                 offset: offset as usize,
             })
         }
@@ -122,7 +122,7 @@ impl Target {
         queue: usize,
         sqe: &Sqe,
         present: usize,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<CommandPlan, Refusal> {
         let connected = self.queues[queue].connected;
         if sqe.opcode == OPCODE {
             self.counters.fabrics += 1;
@@ -133,7 +133,7 @@ impl Target {
             return match (command, connected) {
                 (FabricsCommand::Connect(connect), None) => {
                     let length = fabrics::CONNECT_BYTES;
-                    Ok(Plan::Connect(connect, source(sqe, length, present)?))
+                    Ok(CommandPlan::Connect(connect, source(sqe, length, present)?))
                 }
                 (_, None) | (FabricsCommand::Connect(_), Some(_)) => {
                     Err(Status::COMMAND_SEQUENCE.into())
@@ -182,7 +182,7 @@ impl Target {
         known.then_some(at).ok_or(Status::INVALID_NAMESPACE)
     }
 
-    fn plan_io(&mut self, sqe: &Sqe, present: usize) -> Result<Plan, Status> {
+    fn plan_io(&mut self, sqe: &Sqe, present: usize) -> Result<CommandPlan, Status> {
         let command = IoCommand::parse(sqe).map_err(|_| Status::INVALID_OPCODE)?;
         let at = self.namespace(sqe.nsid)?;
         let namespace = &self.namespaces[at];
@@ -201,7 +201,7 @@ impl Target {
             bytes: 0,
         };
         let Some(range) = command.range() else {
-            return Ok(Plan::NoData(io));
+            return Ok(CommandPlan::NoData(io));
         };
         io.first = range.first;
         io.count = range.count;
@@ -216,12 +216,12 @@ impl Target {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
         if !moves_data {
-            return Ok(Plan::NoData(io));
+            return Ok(CommandPlan::NoData(io));
         }
         io.bytes = bytes as u32;
         match kind {
-            IoKind::Read => Ok(Plan::Read(io, sink(sqe, io.bytes)?)),
-            _ => Ok(Plan::Write(io, source(sqe, io.bytes, present)?)),
+            IoKind::Read => Ok(CommandPlan::Read(io, sink(sqe, io.bytes)?)),
+            _ => Ok(CommandPlan::Write(io, source(sqe, io.bytes, present)?)),
         }
     }
 }

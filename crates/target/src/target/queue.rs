@@ -6,7 +6,7 @@
 //! elsewhere, since the NIC needs it until the host has acknowledged it.
 
 use super::flow::Command;
-use crate::{Place, TargetConfig};
+use crate::{RegionRange, TargetConfig};
 use rackweave_base::Qpn;
 use rackweave_base::memory::BLOCK_ALIGNMENT;
 use rackweave_verbs::{QpCapabilities, ReceiveRequest, Region, Segment};
@@ -103,8 +103,8 @@ impl Layout {
         region.segment(self.cqe_at(queue, response) as u64, cqe::LEN as u32)
     }
 
-    pub(crate) fn data(&self, region: &Region, queue: usize, slot: u16) -> Place {
-        Place {
+    pub(crate) fn data(&self, region: &Region, queue: usize, slot: u16) -> RegionRange {
+        RegionRange {
             block: region.block.clone(),
             offset: self.data_at(queue, slot),
         }

@@ -34,12 +34,12 @@ fn a_host_finds_its_way() {
 
     let (status, bytes) = identify(&mut rig, queue, 0, cns::CONTROLLER);
     assert_eq!(status, Status::SUCCESS);
-    let told = IdentifyController::parse(&bytes).unwrap();
-    assert_eq!(told.controller_id, controller);
-    assert_eq!(told.subsystem, NQN);
-    assert_eq!(4096 << told.transfer_shift, small().transfer_max);
-    assert_eq!(told.command_capsule, 64 + small().in_capsule_max);
-    assert_eq!(told.namespaces, 1);
+    let reported = IdentifyController::parse(&bytes).unwrap();
+    assert_eq!(reported.controller_id, controller);
+    assert_eq!(reported.subsystem, NQN);
+    assert_eq!(4096 << reported.transfer_shift, small().transfer_max);
+    assert_eq!(reported.command_capsule, 64 + small().in_capsule_max);
+    assert_eq!(reported.namespaces, 1);
 
     let (_, bytes) = identify(&mut rig, queue, 0, cns::ACTIVE_NAMESPACES);
     assert_eq!(identify::parse_list(&bytes), Ok(vec![1]));

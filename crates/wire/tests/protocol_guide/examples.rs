@@ -4,12 +4,12 @@ use rackweave_base::{MacAddr, Psn, Qpn, Rkey};
 use rackweave_wire::fabric::lookup::{self, Ask};
 use rackweave_wire::fabric::message::column::{ColumnHeader, ColumnShape, DataType};
 use rackweave_wire::fabric::message::handshake::{
-    Keys, Message, Place as KeyedPlace, QueuePair, Refusal, RefusalCode, Terms,
+    Keys, Message, QueuePair, Refusal, RefusalCode, Terms, WriteTarget as KeyedPlace,
 };
 use rackweave_wire::fabric::message::{CloseReason, PieceHeader, Sequence, Word, column};
 use rackweave_wire::fabric::page::{
-    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageHeader, PageId, Place, Request,
-    Response, Source, Status,
+    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageHeader, PageId, PageLocation,
+    PageSource, Request, Response, Status,
 };
 use rackweave_wire::fabric::query::Progress;
 use rackweave_wire::fabric::ring::{
@@ -126,14 +126,14 @@ fn pages() -> Vec<Example> {
     };
     let completion = Completion {
         outcome: Outcome::Done,
-        source: Source::Storage,
+        source: PageSource::Storage,
         nvme_status: 0,
         command: 0x0102_0304,
         latch: LatchWord::open(9).locked(),
     };
     let (first, second) = completion.words();
     let fallback = FallbackLatch::new(LatchWord::open(9).locked(), Some(2));
-    let entry = words(&[fallback.0, Place::dirty(2, 0x0405).0]);
+    let entry = words(&[fallback.0, PageLocation::dirty(2, 0x0405).0]);
     let header = PageHeader {
         page: page.tag(),
         version: 9,
@@ -162,10 +162,13 @@ fn pages() -> Vec<Example> {
             Some(words(&[first, second]))
         }),
         example("page-entry", entry, |bytes| {
-            let (latch, place) = (FallbackLatch(word(bytes, 0)?), Place(word(bytes, 8)?));
+            let (latch, place) = (
+                FallbackLatch(word(bytes, 0)?),
+                PageLocation(word(bytes, 8)?),
+            );
             let (node, frame) = place.cached()?;
             let latch = FallbackLatch::new(latch.latch(), latch.holder());
-            Some(words(&[latch.0, Place::dirty(node, frame).0]))
+            Some(words(&[latch.0, PageLocation::dirty(node, frame).0]))
         }),
         example("page-header", header.emit(), |bytes| {
             Some(PageHeader::parse(bytes)?.emit().to_vec())

@@ -3,6 +3,7 @@
 use rackweave_wire::fabric::{lookup, message, page, query, ring, rpc, sequencer, tree};
 
 /// All numbers, in the order of the guide.
+#[expect(clippy::too_many_lines, reason = "a list of all numbers")]
 pub fn all() -> Vec<(&'static str, String)> {
     use message::{column, handshake};
     let hex = |value: u64, digits: usize| format!("{value:#0width$x}", width = digits + 2);

@@ -14,8 +14,8 @@ use tpchgen::generators::{LineItem, LineItemGeneratorIterator, Order, OrderGener
 /// [`prepare_step`](Self::prepare_step); then [`step`](Self::step) only copies.
 #[derive(Debug)]
 pub struct StorageWorker {
-    orders: Source<Orders, { OrderRow::BYTES }>,
-    lineitem: Source<Lines, { LineitemRow::BYTES }>,
+    orders: TableSource<Orders, { OrderRow::BYTES }>,
+    lineitem: TableSource<Lines, { LineitemRow::BYTES }>,
     phase: Phase,
     expected: RowCounts,
     pushed: RowCounts,
@@ -38,7 +38,7 @@ type Lines =
 
 /// The encoded rows of a table and their partitioner.
 #[derive(Debug)]
-struct Source<I, const ROW: usize> {
+struct TableSource<I, const ROW: usize> {
     table: &'static str,
     /// Offset of the partitioning key in a row.
     key_at: usize,
@@ -79,13 +79,13 @@ impl StorageWorker {
         let encode_order: fn(Order<'static>) -> _ = |order| OrderRow::from(&order).encode();
         let encode_line: fn(LineItem<'static>) -> _ = |line| LineitemRow::from(&line).encode();
         Ok(Self {
-            orders: Source::new(
+            orders: TableSource::new(
                 ORDERS,
                 order::KEY,
                 orders,
                 generate::orders(scale, part).map(encode_order),
             ),
-            lineitem: Source::new(
+            lineitem: TableSource::new(
                 LINEITEM,
                 lineitem::ORDER_KEY,
                 lineitem,
@@ -213,7 +213,7 @@ impl StorageWorker {
     }
 }
 
-impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
+impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> TableSource<I, ROW> {
     fn new(table: &'static str, key_at: usize, target: Partitioner, generated: I) -> Self {
         Self {
             table,

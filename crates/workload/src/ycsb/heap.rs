@@ -17,7 +17,7 @@ pub struct HeapLayout {
 
 /// The location of a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct RecordLocation {
     /// The page, counted from the first of the heap.
     pub page: u64,
     /// Bytes from the start of the page, header included. A multiple of 8.
@@ -101,9 +101,9 @@ impl HeapLayout {
     }
 
     /// The location of record `record`.
-    pub const fn place(&self, record: u64) -> Place {
+    pub const fn place(&self, record: u64) -> RecordLocation {
         let per_page = self.records_per_page as u64;
-        Place {
+        RecordLocation {
             page: record / per_page,
             offset: self.header_bytes + (record % per_page) as u32 * self.record_size,
         }

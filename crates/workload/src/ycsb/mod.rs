@@ -34,7 +34,7 @@ mod tests;
 
 pub use expectations::{Expectations, Floor, StaleRead, UpdateError};
 pub use generator::Generator;
-pub use heap::{HeapError, HeapLayout, Place};
+pub use heap::{HeapError, HeapLayout, RecordLocation};
 pub use inserts::{InsertCounter, InsertError};
 pub use latency::{LatencyRecorder, LatencySummary};
 pub use options::{OptionsError, YcsbOptions};

@@ -11,7 +11,7 @@ fn many_short_rounds_lose_nothing() {
     for (nodes, per_node, tuples) in [(1, 1, 100), (3, 1, 5000), (2, 2, 5000), (2, 2, 0)] {
         let mut rack = shuffle::rack(nodes, 17).unwrap();
         let ranks = shuffle::threads(nodes, per_node);
-        let plan = Plan {
+        let plan = CollectivePlan {
             buffer_bytes: 256,
             tuple_size: 32,
             tuples,

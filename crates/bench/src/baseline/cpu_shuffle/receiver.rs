@@ -1,6 +1,6 @@
 //! The receiving side: rings whose footers are polled in turn.
 
-use super::{LINE, PHASE_END, Shape, Station};
+use super::{LINE, NodeEnd, PHASE_END, Shape};
 use crate::baseline::cores;
 use crate::baseline::ends::{Failure, Inlet, Took};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -11,7 +11,7 @@ use rackweave_sim::world::Context;
 /// A worker's receiving side.
 pub struct Receiver {
     shape: Shape,
-    pub(super) station: Station,
+    pub(super) node_end: NodeEnd,
     rings: Vec<Ring>,
     /// The ring to poll next.
     cursor: usize,
@@ -27,10 +27,10 @@ struct Ring {
 }
 
 impl Receiver {
-    pub(super) fn new(station: Station, producers: usize, shape: Shape) -> Self {
+    pub(super) fn new(node_end: NodeEnd, producers: usize, shape: Shape) -> Self {
         let ring = |producer: usize| {
             let offset = producer * shape.ring_bytes();
-            let block = station.region.block.clone();
+            let block = node_end.region.block.clone();
             Ring {
                 slots: ReadSlots::new(block, offset + LINE, shape.stride(), shape.segments),
                 offset,
@@ -41,7 +41,7 @@ impl Receiver {
         let rings = (0..producers).map(ring).collect();
         Self {
             shape,
-            station,
+            node_end,
             rings,
             cursor: 0,
             ended: 0,
@@ -52,7 +52,7 @@ impl Receiver {
     fn look(&self, ring: &Ring) -> Option<(usize, u32)> {
         let slot = (ring.taken % u64::from(self.shape.segments)) as usize;
         let footer = ring.offset + LINE + slot * self.shape.stride() + self.shape.segment_bytes;
-        let block = &self.station.region.block;
+        let block = &self.node_end.region.block;
         let number = u64::from_le(block.word(footer + 8).load(Acquire));
         (number == ring.taken + 1).then(|| {
             let head = u64::from_le(block.word(footer).load(Acquire));
@@ -94,7 +94,7 @@ impl Inlet for Receiver {
                 ring.is_ended = true;
                 self.ended += 1;
             }
-            let word = self.station.region.block.word(ring.offset);
+            let word = self.node_end.region.block.word(ring.offset);
             word.store(ring.taken, Release);
             return Ok(Took::Tuples(count));
         }

@@ -3,7 +3,7 @@
 use super::Words;
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, poll, post};
-use crate::baseline::set_up::Station;
+use crate::baseline::set_up::NodeEnd;
 use crate::experiment::tally::{Shared, broken};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Qpn};
@@ -70,7 +70,7 @@ pub struct Server {
     /// Maximum WRITEs of items in flight, per flow.
     pub window: u32,
     /// Its completions, and its memory: see [`scratch_bytes`].
-    pub station: Station,
+    pub node_end: NodeEnd,
     pub links: Vec<Link>,
     /// The flow to visit next.
     pub turn: usize,
@@ -95,11 +95,11 @@ impl Server {
     /// Takes completions: WRITEs free slots of the producer, READs return the consumer's tail.
     fn complete(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let limit = POLL * self.links.len();
-        for completion in poll(context, self.station.cq, limit)? {
+        for completion in poll(context, self.node_end.cq, limit)? {
             let link = &mut self.links[completion.id as usize];
             if completion.opcode == CompletionOpcode::Read {
                 link.reading = false;
-                link.tail_seen = counter(&self.station.region, link.scratch);
+                link.tail_seen = counter(&self.node_end.region, link.scratch);
                 continue;
             }
             let done = link.under_way.pop_front().ok_or("a completion too many")?;
@@ -119,7 +119,7 @@ impl Server {
         let look = self.words.look(context.cpu());
         context.charge(Category::Communication, look);
         let RingLayout { slots, .. } = self.layout;
-        let (id, scratch) = (self.turn as u64, &self.station.region);
+        let (id, scratch) = (self.turn as u64, &self.node_end.region);
         let link = &mut self.links[self.turn];
         let ready = counter(&link.ring, UNIT_WORD).wrapping_sub(link.sent);
         let room = slots - link.sent.wrapping_sub(link.tail_seen);

@@ -25,7 +25,7 @@ pub struct Waiter {
 
 /// Where the page of an access was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum PageSource {
     /// In the node's own frame.
     Local,
     /// It was already being fetched for another access.
@@ -86,7 +86,7 @@ pub struct Cache {
     hand: u32,
     ids: u64,
     /// Accesses of each worker that waited and are done.
-    done: Vec<VecDeque<(u16, Source)>>,
+    done: Vec<VecDeque<(u16, PageSource)>>,
     stirred: bool,
     /// Redirections that were outdated.
     pub redirects_stale: u64,
@@ -119,7 +119,7 @@ impl Cache {
     }
 
     /// An access of a worker that waited and is done: its slot, and where the page was.
-    pub fn poll_done(&mut self, worker: u16) -> Option<(u16, Source)> {
+    pub fn poll_done(&mut self, worker: u16) -> Option<(u16, PageSource)> {
         self.done[usize::from(worker)].pop_front()
     }
 
@@ -164,7 +164,7 @@ impl Cache {
     /// If no fetch was pending, or the page is damaged.
     pub fn handle_loaded(&mut self, at: u32, worker: u16) -> Result<(), Failure> {
         self.fetching(at)?;
-        self.install(at, worker, Source::Storage)
+        self.install(at, worker, PageSource::Storage)
     }
 
     /// Reports that the page to fetch into a frame is in another node's frame, whose header must
@@ -192,7 +192,7 @@ impl Cache {
     ) -> Result<Option<Fetch>, Failure> {
         let id = *self.fetching(at)?;
         if before == after && after == [self.frames[at as usize].page, id] {
-            self.install(at, worker, Source::Remote)?;
+            self.install(at, worker, PageSource::Remote)?;
             return Ok(None);
         }
         self.redirects_stale += 1;
@@ -264,7 +264,7 @@ impl Cache {
     }
 
     /// A fetched page is present: all accesses that waited for it are done.
-    fn install(&mut self, at: u32, worker: u16, source: Source) -> Result<(), Failure> {
+    fn install(&mut self, at: u32, worker: u16, source: PageSource) -> Result<(), Failure> {
         let frame = &mut self.frames[at as usize];
         frame.state = State::Here;
         self.bytes.name(at, frame.page, frame.id);
@@ -273,7 +273,10 @@ impl Cache {
             self.touch(at)?;
             self.stirred |= waiter.worker != worker;
             let done = &mut self.done[usize::from(waiter.worker)];
-            done.push_back((waiter.slot, core::mem::replace(&mut source, Source::Joined)));
+            done.push_back((
+                waiter.slot,
+                core::mem::replace(&mut source, PageSource::Joined),
+            ));
         }
         Ok(())
     }

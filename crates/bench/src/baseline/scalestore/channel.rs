@@ -6,7 +6,7 @@
 use super::message::{Message, WORDS_MAX};
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{post, post_receive};
-use crate::baseline::set_up::{SetUpError, Station, nic, region};
+use crate::baseline::set_up::{NodeEnd, SetUpError, nic, region};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::SimulatedRack;
@@ -54,7 +54,7 @@ impl Channel {
     /// If the node or the rack lacks resources.
     pub fn open(
         rack: &mut SimulatedRack,
-        station: &Station,
+        node_end: &NodeEnd,
         qpn: Qpn,
         number: u32,
         tags: u32,
@@ -63,11 +63,11 @@ impl Channel {
         let channel = Self {
             qpn,
             number,
-            region: region(rack, station.node, station.pd, bytes)?,
+            region: region(rack, node_end.node, node_end.pd, bytes)?,
             tags,
         };
         for buffer in 0..tags {
-            nic(rack, station.node)?.post_receive(qpn, channel.receive_into(buffer))?;
+            nic(rack, node_end.node)?.post_receive(qpn, channel.receive_into(buffer))?;
         }
         Ok(channel)
     }

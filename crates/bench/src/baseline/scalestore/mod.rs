@@ -58,7 +58,7 @@ use super::ends::Failure;
 use super::set_up;
 use crate::experiment::drive::{Until, drive};
 use crate::experiment::{ExperimentError, Run, shuffle};
-pub use cache::Source;
+pub use cache::PageSource;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::world::Step;
@@ -120,7 +120,7 @@ impl Config {
     }
 }
 
-/// Accesses by where their page was found, in the order of [`Source`].
+/// Accesses by where their page was found, in the order of [`PageSource`].
 pub type Found = [u64; 4];
 
 /// The result of a run.

@@ -8,7 +8,7 @@ use super::server::{Handler, Line, Owner};
 use super::worker::{SCRATCH, Slot, Worker};
 use super::{Config, Pages, Shared};
 use crate::baseline::requests::Remote;
-use crate::baseline::set_up::{SetUpError, Station, connect};
+use crate::baseline::set_up::{NodeEnd, SetUpError, connect};
 use crate::experiment::ExperimentError;
 use crate::experiment::seamless_4::blank::BlankBackend;
 use core::cell::RefCell;
@@ -29,7 +29,7 @@ pub struct Store {
     pub caches: Vec<Rc<RefCell<Cache>>>,
     pub owner: Rc<RefCell<Owner>>,
     pub seen: Shared,
-    handlers: Vec<Station>,
+    handlers: Vec<NodeEnd>,
 }
 
 /// The rack that a configuration needs. Compute nodes come first, then the storage node.
@@ -69,13 +69,13 @@ impl Store {
         let storage = NodeId(config.compute_nodes);
         let buffers = config.ssds.max(1) * STAGING_PER_DRIVE;
         let bytes = buffers as usize * config.page_size as usize;
-        let staging = Station::new(&mut rack, storage, bytes, 1)?;
+        let staging = NodeEnd::new(&mut rack, storage, bytes, 1)?;
         let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
         let each = threads.div_ceil(u32::from(config.handlers));
         // Requests and answers of each thread, and a page from each staging buffer.
         let entries = 2 * each * TAGS.max(config.depth.into()) + buffers + 64;
         let handlers = (0..config.handlers)
-            .map(|_| Station::in_domain(&mut rack, storage, staging.pd, 1, entries));
+            .map(|_| NodeEnd::in_domain(&mut rack, storage, staging.pd, 1, entries));
         let handlers = handlers.collect::<Result<Vec<_>, _>>()?;
         let (size, ssds) = (config.page_size, config.ssds as usize);
         let (blank, mut rng) = (BlankBackend::new(config.pages, size), Rng::new(seed));
@@ -100,17 +100,17 @@ impl Store {
     ) -> Result<(), ExperimentError> {
         let bytes = Frames::bytes(config.frames_per_node, config.page_size);
         let nodes = (0..config.compute_nodes).map(NodeId);
-        let nodes = nodes.map(|node| Station::new(&mut self.rack, node, bytes, 1));
-        let nodes: Vec<Station> = nodes.collect::<Result<_, _>>()?;
+        let nodes = nodes.map(|node| NodeEnd::new(&mut self.rack, node, bytes, 1));
+        let nodes: Vec<NodeEnd> = nodes.collect::<Result<_, _>>()?;
         for (at, own) in nodes.iter().enumerate() {
             let frames = Frames::new(own.region.clone(), config.page_size);
             let (count, workers) = (config.frames_per_node, config.workers);
             let cache = Cache::new(frames, count, config.pages, workers);
             let cache = Rc::new(RefCell::new(cache));
-            let (station, channel) = self.thread(own, TAGS, 0)?;
+            let (node_end, channel) = self.thread(own, TAGS, 0)?;
             let housekeeper = Housekeeper {
                 cache: Rc::clone(&cache),
-                cq: station.cq,
+                cq: node_end.cq,
                 channel,
                 free: (0..TAGS as u16).rev().collect(),
                 waiting: VecDeque::new(),
@@ -119,19 +119,19 @@ impl Store {
             self.rack.spawn_server(own.node, Box::new(housekeeper));
             for number in 0..config.workers {
                 let tags = u32::from(config.depth);
-                let (station, channel) = self.thread(own, tags, SCRATCH)?;
+                let (node_end, channel) = self.thread(own, tags, SCRATCH)?;
                 let mut remotes = vec![None; nodes.len()];
                 for (to, far) in nodes.iter().enumerate().filter(|&(to, _)| to != at) {
-                    let (qpn, _) = connect(&mut self.rack, &station, far, (4 * tags + 64, 1))?;
+                    let (qpn, _) = connect(&mut self.rack, &node_end, far, (4 * tags + 64, 1))?;
                     remotes[to] = Some(Remote::new(qpn, &far.region));
                 }
                 let worker = Worker {
                     number,
                     cache: Rc::clone(&cache),
-                    cq: station.cq,
+                    cq: node_end.cq,
                     channel,
                     remotes,
-                    scratch: station.region,
+                    scratch: node_end.region,
                     pages: pages(at * usize::from(config.workers) + usize::from(number)),
                     work: config.work,
                     window: config.window(),
@@ -152,24 +152,24 @@ impl Store {
     /// its node, and connects it with its handler at the owner.
     fn thread(
         &mut self,
-        own: &Station,
+        own: &NodeEnd,
         tags: u32,
         bytes: u64,
-    ) -> Result<(Station, Channel), SetUpError> {
+    ) -> Result<(NodeEnd, Channel), SetUpError> {
         let (rack, entries) = (&mut self.rack, 4 * tags + 64);
         let bytes = u64::from(tags) * bytes.max(1);
-        let station = Station::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;
+        let node_end = NodeEnd::in_domain(rack, own.node, own.pd, bytes as usize, entries)?;
         let lines = &mut self.owner.borrow_mut().lines;
         let handler = &self.handlers[lines.len() % self.handlers.len()];
         // A page and an answer per tag; an earlier answer may not be acknowledged yet.
-        let (near, far) = connect(rack, &station, handler, (4 * tags + 64, tags))?;
+        let (near, far) = connect(rack, &node_end, handler, (4 * tags + 64, tags))?;
         lines.push(Line {
             channel: Channel::open(rack, handler, far, lines.len() as u32, tags)?,
             node: own.node.0,
             frames: Remote::new(far, &own.region),
         });
-        let channel = Channel::open(rack, &station, near, 0, tags)?;
-        Ok((station, channel))
+        let channel = Channel::open(rack, &node_end, near, 0, tags)?;
+        Ok((node_end, channel))
     }
 
     fn spawn_handlers(&mut self, storage: NodeId) {

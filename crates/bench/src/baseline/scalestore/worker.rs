@@ -1,6 +1,6 @@
 //! A worker: a thread of a compute node with several concurrent accesses to pages.
 
-use super::cache::{Attempt, Cache, Source, Waiter};
+use super::cache::{Attempt, Cache, PageSource, Waiter};
 use super::channel::{Channel, READ, RECEIVED, kind, parts};
 use super::frames::{HEADER, HEADER_WORDS};
 use super::message::{Fetch, Holder, Message};
@@ -154,7 +154,7 @@ impl Worker {
         let worker = self.number;
         let page = self.slots[usize::from(slot)].page;
         match cache.access(page, Waiter { worker, slot })? {
-            Attempt::Hit => self.done(context, slot, Source::Local),
+            Attempt::Hit => self.done(context, slot, PageSource::Local),
             Attempt::Waits => {}
             Attempt::Ask(fetch) => self.ask(context, slot, fetch)?,
             Attempt::NoFrame => self.blocked.push_back(slot),
@@ -201,7 +201,7 @@ impl Worker {
         [at, at + HEADER as usize].map(|at| [word(at), word(at + 8)])
     }
 
-    fn done(&mut self, context: &mut Context<'_>, slot: u16, source: Source) {
+    fn done(&mut self, context: &mut Context<'_>, slot: u16, source: PageSource) {
         context.charge(Category::Compute, self.work);
         self.free.push(slot);
         let (from, until) = self.window;

@@ -5,7 +5,7 @@
 
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, post, post_receive};
-use crate::baseline::set_up::{SetUpError, Station, connect, nic, region};
+use crate::baseline::set_up::{NodeEnd, SetUpError, connect, nic, region};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
 use rackweave_rack::SimulatedRack;
@@ -44,7 +44,7 @@ pub struct Inlet {
     message: u32,
     /// Receives posted again, and how many of them were reported to the sender.
     freed: u64,
-    told: u64,
+    reported: u64,
     /// The sender's credit.
     credit: Remote,
 }
@@ -53,8 +53,8 @@ pub struct Inlet {
 /// is the inlet's number there.
 pub fn edge(
     rack: &mut SimulatedRack,
-    from: &Station,
-    to: &Station,
+    from: &NodeEnd,
+    to: &NodeEnd,
     index: usize,
     message: u32,
 ) -> Result<(Outlet, Inlet), SetUpError> {
@@ -66,7 +66,7 @@ pub fn edge(
         index: index as u64,
         message,
         freed: 0,
-        told: 0,
+        reported: 0,
         credit: Remote::new(far, &credit),
     };
     for slot in 0..WINDOW {
@@ -127,7 +127,7 @@ impl Inlet {
     pub fn free(&mut self, context: &mut Context<'_>, slot: u64) -> Result<(), Failure> {
         post_receive(context, self.credit.qpn, self.receive(slot))?;
         self.freed += 1;
-        if self.freed - self.told < CREDIT_EVERY {
+        if self.freed - self.reported < CREDIT_EVERY {
             return Ok(());
         }
         let counter = WINDOW * u64::from(self.message);
@@ -137,7 +137,7 @@ impl Inlet {
             .credit
             .write(CREDITED, 0, self.region.segment(counter, 8));
         post(context, self.credit.qpn, write)?;
-        self.told = self.freed;
+        self.reported = self.freed;
         Ok(())
     }
 }

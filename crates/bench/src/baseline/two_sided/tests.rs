@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn plan(producers: u32, consumers: u32, ordered: bool, fanout: Fanout) -> Plan {
-    Plan {
+fn plan(producers: u32, consumers: u32, ordered: bool, fanout: Fanout) -> TwoSidedPlan {
+    TwoSidedPlan {
         producers,
         fanout,
         messages: 300,
-        ..Plan::new(consumers, ordered, Scale::Quick)
+        ..TwoSidedPlan::new(consumers, ordered, Scale::Quick)
     }
 }
 
@@ -83,7 +83,7 @@ fn the_cpus_work_is_charged() {
 #[test]
 fn numbers_asked_for_ahead_spare_round_trips_and_none_is_left_over() {
     let ahead = |nodes, numbers_ahead| {
-        let ordered = Plan {
+        let ordered = TwoSidedPlan {
             numbers_ahead,
             ..plan(nodes, nodes, true, Fanout::Each)
         };
@@ -99,35 +99,35 @@ fn plans_that_make_no_sense_are_refused() {
     let good = plan(1, 1, false, Fanout::Each);
     for (bad, says) in [
         (
-            Plan {
+            TwoSidedPlan {
                 consumers: 0,
                 ..good
             },
             "consumers is 0",
         ),
         (
-            Plan {
+            TwoSidedPlan {
                 producers: 17,
                 ..good
             },
             "producers is 17",
         ),
         (
-            Plan {
+            TwoSidedPlan {
                 numbers_ahead: 0,
                 ..good
             },
             "numbers ahead is 0",
         ),
         (
-            Plan {
+            TwoSidedPlan {
                 message_bytes: 20,
                 ..good
             },
             "message is 20",
         ),
         (
-            Plan {
+            TwoSidedPlan {
                 message_bytes: 25,
                 ..good
             },

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct IndexPlan {
     /// Keys in the real trees, from 0 on.
     pub keys: u64,
     /// Keys that each real key stands for in the cost of operations.
@@ -63,7 +63,7 @@ pub struct Plan {
     pub span: Span,
 }
 
-impl Plan {
+impl IndexPlan {
     /// The paper's threads, with requests and reads only, over `keys` real keys.
     pub fn new(keys: u64, scale: u64, mix: Mix) -> Self {
         Self {
@@ -138,13 +138,13 @@ pub struct Index {
     pub rack: SimulatedRack,
     /// Host and DPU.
     pub service: IndexService,
-    plan: Plan,
+    plan: IndexPlan,
     rng: Rng,
 }
 
 impl Index {
     /// Loads the trees and creates the server threads.
-    pub fn new(seed: u64, plan: &Plan) -> Result<Self> {
+    pub fn new(seed: u64, plan: &IndexPlan) -> Result<Self> {
         // Trees are a half to nine tenths full; the rest is connection buffers.
         let keys = plan.keys + 2 * plan.capacity;
         let memory_bytes = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
@@ -217,7 +217,7 @@ impl Index {
 }
 
 /// Builds the index and measures it.
-pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Seen> {
+pub fn measure(run: &mut Run<'_>, plan: &IndexPlan) -> Result<Seen> {
     let mut index = Index::new(run.seed, plan)?;
     let tally = Tally::new(index.rack.now(), plan.span);
     index.start(&tally)?;

@@ -2,7 +2,7 @@
 //! reaches is compared with the best fixed split.
 
 use crate::experiment::bluefield::client::{Keys, Mix};
-use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
+use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
 use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
 use crate::experiment::drive::OrFailed;
@@ -75,7 +75,7 @@ impl Scenario {
         }
     }
 
-    fn plan(self) -> Result<Plan> {
+    fn plan(self) -> Result<IndexPlan> {
         let keys = match self {
             Self::Uniform | Self::SlowDpu => Keys::Uniform(REAL_KEYS),
             Self::Skewed => Zipf::new(REAL_KEYS, SKEW)
@@ -84,7 +84,7 @@ impl Scenario {
         };
         let mix = Mix { keys, updates: 0.0 };
         let scale = tree::PAPER_KEYS[0] / REAL_KEYS;
-        Ok(Plan::new(REAL_KEYS, scale, mix))
+        Ok(IndexPlan::new(REAL_KEYS, scale, mix))
     }
 }
 
@@ -124,7 +124,7 @@ pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course> {
         Scenario::SlowDpu => settle,
         _ => Duration::ZERO,
     };
-    let plan = Plan {
+    let plan = IndexPlan {
         span: Span::new(settle + slow_from, Duration::from_micros(micros)),
         payload_max: PAGE_BYTES,
         capacity: 2 * REAL_KEYS,
@@ -194,13 +194,13 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>> {
 
 /// The best fixed split: searches the whole range of shares, then around the best.
 fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64)> {
-    let plan = Plan {
+    let plan = IndexPlan {
         slowdown: slowdown(scenario, Duration::ZERO),
         ..scenario.plan()?.counted(Duration::from_micros(400))
     };
     let mut best = (0.0, 0.0);
     let mut look = |offload: f64, best: &mut (f64, f64)| {
-        let plan = Plan {
+        let plan = IndexPlan {
             offload: offload.clamp(0.0, 1.0),
             ..plan.clone()
         };

@@ -9,8 +9,8 @@ const SHORT: Duration = Duration::from_micros(800);
 fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
     let mut run = Run::quick(5);
     let real = 2_000;
-    let plan = Plan::new(real, keys / real, Mix::uniform(real, updates));
-    let plan = Plan {
+    let plan = IndexPlan::new(real, keys / real, Mix::uniform(real, updates));
+    let plan = IndexPlan {
         offload,
         ..plan.counted(SHORT)
     };

@@ -4,7 +4,7 @@ use super::*;
 
 fn seen(node_bytes: u32, offload: f64, clients: u16) -> Seen {
     let mut run = Run::quick(6);
-    let plan = Plan {
+    let plan = IndexPlan {
         offload,
         ..plan(20_000, node_bytes, clients, Duration::from_micros(800))
     };

@@ -143,7 +143,7 @@ impl<O: Outlet> Sending<O> {
             }
             return Ok(Step::Done);
         }
-        let len = rest.min(end.room() as u64);
+        let len = rest.min(end.free() as u64);
         if len == 0 {
             return Ok(wait(context, &thread.core, self.words));
         }

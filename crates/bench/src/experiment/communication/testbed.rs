@@ -6,7 +6,7 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{RackConfig, SimulatedRack};
-use rackweave_sim::testbed_communication::{self as testbed, CopyModel, Place};
+use rackweave_sim::testbed_communication::{self as testbed, CopyModel, MemoryArea};
 use rackweave_sim::{CpuModel, devices};
 use rackweave_verbs::{Access, Completion};
 
@@ -66,18 +66,19 @@ impl Core {
 
     /// Time to copy from memory into an area of `area` bytes that is reused.
     pub fn copy_in(&self, bytes: u64, area: u64) -> Duration {
-        self.copies.copy(bytes, Place::Memory, Place::Reused(area))
+        self.copies
+            .copy(bytes, MemoryArea::Memory, MemoryArea::Reused(area))
     }
 
     /// Time to copy to memory out of an area of `area` bytes that a device refills.
     pub fn copy_out(&self, bytes: u64, area: u64) -> Duration {
-        let from = Place::FromDevice(area);
-        self.copies.copy(bytes, from, Place::Memory)
+        let from = MemoryArea::FromDevice(area);
+        self.copies.copy(bytes, from, MemoryArea::Memory)
     }
 
     /// Time to clear what has just been copied out.
     pub fn clear(&self, bytes: u64) -> Duration {
-        self.copies.set(bytes, Place::Reused(bytes))
+        self.copies.set(bytes, MemoryArea::Reused(bytes))
     }
 
     /// Time to poll words that have not changed.

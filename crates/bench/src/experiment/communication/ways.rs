@@ -27,7 +27,7 @@ pub trait Outlet {
     fn act(&mut self, now: Instant, verbs: &mut dyn Verbs, filled: bool) -> Result<bool, String>;
 
     /// Maximum bytes of data in the next package; 0 if no buffer part is free.
-    fn room(&mut self) -> usize;
+    fn free(&mut self) -> usize;
 
     /// Fills a package with the bytes `at` of `data`; `is_last` if they are the thread's last.
     fn fill(&mut self, data: &Data, at: Range<u64>, is_last: bool);
@@ -87,7 +87,7 @@ impl Outlet for RawWriter {
         Ok(news)
     }
 
-    fn room(&mut self) -> usize {
+    fn free(&mut self) -> usize {
         if self.has_room() {
             self.payload_max()
         } else {
@@ -119,7 +119,7 @@ impl Outlet for SingleBuffer {
         }
     }
 
-    fn room(&mut self) -> usize {
+    fn free(&mut self) -> usize {
         if self.is_free() {
             self.payload_max()
         } else {
@@ -152,7 +152,7 @@ impl Outlet for Sender {
         self.poll(now, verbs).map_err(text)
     }
 
-    fn room(&mut self) -> usize {
+    fn free(&mut self) -> usize {
         self.space().len()
     }
 

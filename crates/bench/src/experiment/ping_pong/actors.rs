@@ -75,13 +75,13 @@ impl Bell {
 }
 
 /// A producing end: items are written in one step and committed in the next.
-pub(super) struct Source {
+pub(super) struct ItemSource {
     pub(super) ring: Producer,
     pub(super) bell: Bell,
     pub(super) written: u32,
 }
 
-impl Source {
+impl ItemSource {
     /// Commits the items written in the preceding step.
     fn tell(&mut self, context: &mut Context<'_>) {
         if self.written > 0 {
@@ -191,7 +191,7 @@ impl Schedule {
 
 /// Pushes items when they are due.
 pub(super) struct Pinger {
-    pub(super) source: Source,
+    pub(super) source: ItemSource,
     pub(super) schedule: Schedule,
     pub(super) tally: Shared,
     pub(super) was_full: bool,
@@ -236,7 +236,7 @@ impl Actor for Pinger {
 /// Takes items and pushes them back.
 pub(super) struct Echo {
     pub(super) sink: Sink,
-    pub(super) source: Source,
+    pub(super) source: ItemSource,
     pub(super) tally: Shared,
 }
 

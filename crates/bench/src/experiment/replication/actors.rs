@@ -3,7 +3,7 @@
 //! Memory is accessed at the beginning of a step and its time passes afterwards, so both ends
 //! notify the switch in the next step.
 
-use super::{Plan, Problem};
+use super::{Problem, ReplicationPlan};
 use crate::baseline::two_sided::log::Log;
 use crate::baseline::two_sided::message::{self, Stamp};
 use core::cell::RefCell;
@@ -13,9 +13,9 @@ use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
 /// The cores that write items into one ring, each its share of every item.
-pub struct Source {
+pub struct ItemSource {
     pub(super) ring: Producer,
-    pub(super) plan: Plan,
+    pub(super) plan: ReplicationPlan,
     pub(super) seed: u64,
     /// The number of this producer.
     pub(super) index: u32,
@@ -26,7 +26,7 @@ pub struct Source {
     pub(super) problem: Problem,
 }
 
-impl Actor for Source {
+impl Actor for ItemSource {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         if core::mem::take(&mut self.is_written) {
             self.ring.commit(1);

@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn plan(producers: u32, consumers: u32, items: u64) -> Plan {
-    Plan {
+fn plan(producers: u32, consumers: u32, items: u64) -> ReplicationPlan {
+    ReplicationPlan {
         items,
         shape: FlowShape::Shuffle,
-        ..Plan::new(producers, consumers, Scale::Quick)
+        ..ReplicationPlan::new(producers, consumers, Scale::Quick)
     }
 }
 
-fn measured(plan: &Plan, seed: u64) -> Result<Outcome> {
+fn measured(plan: &ReplicationPlan, seed: u64) -> Result<Outcome> {
     let mut run = Run::quick(seed);
     measure(&mut run, plan)
 }

@@ -27,7 +27,7 @@ impl Filler {
                 answer => return Err(format!("a buffer frame was not filled: {answer:?}")),
             }
         }
-        while self.next < self.count && self.channel.room() > 0 {
+        while self.next < self.count && self.channel.capacity() > 0 {
             let page = PageId::new(0, u64::from(self.next)).ok_or("there is no such page")?;
             let at = self.next as usize * self.page_bytes;
             self.frames.write(at, &VOID.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The program that requests pages over a channel of the page directory.
 
 use super::metered::Metered;
-use crate::baseline::set_up::Station;
+use crate::baseline::set_up::NodeEnd;
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Block, Duration, Instant, Qpn, Rng};
 use rackweave_endpoint::page_store::directory::{
@@ -11,7 +11,7 @@ use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::{Completion, CompletionStatus, Operation, Region, Verbs, WorkRequest};
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{PageId, Source};
+use rackweave_wire::fabric::page::{PageId, PageSource};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -81,7 +81,7 @@ pub struct Looks {
     /// First page with such a READ.
     pub from: u64,
     /// The worker's own end, where entries arrive.
-    pub near: Station,
+    pub near: NodeEnd,
     /// The queue pair to the server.
     pub qpn: Qpn,
     /// The entries.
@@ -277,8 +277,8 @@ impl Worker {
             (Answer::Done, Want::Latch) => {}
             (Answer::Fetched(served), Want::Storage | Want::Memory) => {
                 let source = match self.task.want {
-                    Want::Storage => Source::Storage,
-                    _ => Source::Memory,
+                    Want::Storage => PageSource::Storage,
+                    _ => PageSource::Memory,
                 };
                 if served.source != source {
                     return Err(format!("{} came from {:?}", going.page, served.source));

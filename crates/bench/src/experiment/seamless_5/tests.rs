@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PLAN: Plan = Plan {
+const PLAN: SweepPlan = SweepPlan {
     capacity: 64,
     sizes: &[],
     depths: &[1, 28],

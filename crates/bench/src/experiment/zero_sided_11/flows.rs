@@ -1,7 +1,7 @@
 //! Flows with weights between two nodes, and the bytes that arrived of each over time.
 
 use super::super::drive::{Until, drive};
-use super::super::one_to_one::{self, ENDS, Sink, Source};
+use super::super::one_to_one::{self, ENDS, KernelSource, Sink};
 use super::super::tally::{Span, Tally};
 use super::super::{Result, Run};
 use rackweave_base::{Duration, Instant};
@@ -58,7 +58,7 @@ pub(super) fn play(
         tally.borrow_mut().arrived = Some(Vec::new());
         let sources = vec![flow.take_producer(0)?];
         let sinks = vec![flow.take_consumer(0)?];
-        let source = Source::new(sources, demand, &tally);
+        let source = KernelSource::new(sources, demand, &tally);
         rack.spawn(ENDS.0, Box::new(source));
         rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
         flows.push(flow);

@@ -35,7 +35,7 @@ pub fn write(report: &Report<'_>, paper: &Paper, page: &mut Page) {
             }
             Outcome::Failed(error) => {
                 heading(entry.experiment, entry.experiment.about, page);
-                page.told("div", "failure", "It failed. ", error);
+                page.reported("div", "failure", "It failed. ", error);
             }
             Outcome::Missing => {
                 heading(entry.experiment, entry.experiment.about, page);

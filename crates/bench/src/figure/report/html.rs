@@ -70,7 +70,7 @@ impl Page {
     }
 
     /// An element whose text begins with words in bold.
-    pub fn told(&mut self, tag: &'static str, class: &str, bold: &str, text: &str) {
+    pub fn reported(&mut self, tag: &'static str, class: &str, bold: &str, text: &str) {
         self.open(tag, class);
         self.element("strong", "", bold);
         self.text(text);
@@ -81,7 +81,7 @@ impl Page {
     pub fn list(&mut self, class: &str, items: impl IntoIterator<Item = (String, String)>) {
         self.open("ul", class);
         for (bold, text) in items {
-            self.told("li", "", &bold, &text);
+            self.reported("li", "", &bold, &text);
         }
         self.close("ul");
     }

@@ -166,7 +166,7 @@ impl<'a> Report<'a> {
         );
         page.close("dl");
         let scale = format!("Scale {}. ", self.scale.name());
-        page.told("p", "scale", &scale, self.scale.about());
+        page.reported("p", "scale", &scale, self.scale.about());
         self.warnings(page);
     }
 
@@ -194,12 +194,12 @@ impl<'a> Report<'a> {
                     missing.join(", ")
                 ),
             };
-            page.told("div", "warning", said, &listed);
+            page.reported("div", "warning", said, &listed);
         }
         for entry in &self.entries {
             if let Outcome::Failed(error) = entry.outcome {
                 let failed = format!("{} failed. ", entry.experiment.name);
-                page.told("div", "failure", &failed, error);
+                page.reported("div", "failure", &failed, error);
             }
         }
     }

@@ -198,13 +198,13 @@ fn failures_and_what_is_missing_are_shown() {
         ),
         entry("zero-sided-8", Outcome::Missing),
     ];
-    for (state, told) in [
+    for (state, reported) in [
         (State::Interrupted, "This run was interrupted."),
         (State::Running, "This run had not ended"),
     ] {
         let html = report(entries.clone(), state).to_html();
         tags(&html);
-        assert!(html.contains(told));
+        assert!(html.contains(reported));
         assert!(html.contains("1 of 3 figures are missing: zero-sided-8."));
         assert_eq!(
             html.matches("a &lt;rack&gt; broke").count(),

@@ -38,7 +38,7 @@ pub type Point = (i32, i32);
 
 /// Position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum TextAnchor {
     /// To the right of the point, vertically centred.
     Right,
     /// To the left of the point, vertically centred.
@@ -231,14 +231,14 @@ impl Canvas {
     }
 
     /// A text at a point.
-    pub fn text(&mut self, text: &str, (x, y): Point, look: Text, place: Place) {
+    pub fn text(&mut self, text: &str, (x, y): Point, look: Text, place: TextAnchor) {
         let size = text_size(look);
         let middle = size / 2 - 1;
         let (anchor, x, y, turn) = match place {
-            Place::Right => ("start", x, y + middle, String::new()),
-            Place::Left => ("end", x, y + middle, String::new()),
-            Place::Below => ("middle", x, y + size, String::new()),
-            Place::Upwards => {
+            TextAnchor::Right => ("start", x, y + middle, String::new()),
+            TextAnchor::Left => ("end", x, y + middle, String::new()),
+            TextAnchor::Below => ("middle", x, y + size, String::new()),
+            TextAnchor::Upwards => {
                 let x = x + size;
                 (
                     "middle",

@@ -2,7 +2,7 @@
 
 use super::super::{Drawing, Figure, short};
 use super::MARGIN;
-use super::canvas::{Canvas, Place, Rule, Text, text_width};
+use super::canvas::{Canvas, Rule, Text, TextAnchor, text_width};
 
 /// Its upper edge, below the title.
 pub const TOP: i32 = 42;
@@ -90,7 +90,7 @@ impl Figure {
                     Kind::PaperLevel => canvas.rule(&[(x, y), (end, y)], Rule::Paper),
                     Kind::PaperPoint => canvas.ring((end - 12, y), ""),
                 }
-                canvas.text(&entry.1, (x + SWATCH, y), Text::Plain, Place::Right);
+                canvas.text(&entry.1, (x + SWATCH, y), Text::Plain, TextAnchor::Right);
                 x += entry.width();
             }
             y += ROW;

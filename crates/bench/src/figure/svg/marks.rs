@@ -3,7 +3,7 @@
 
 use super::super::{Drawing, Figure, PaperMark, Series, number, short};
 use super::Panel;
-use super::canvas::{Canvas, Place, Point, Rule, Text, text_width};
+use super::canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
 
 /// Maximum width of a bar.
 const BAR_MAX: f64 = 90.0;
@@ -132,7 +132,7 @@ impl Figure {
                 let value = short(bar.y, "");
                 if text_width(&value, Text::Small) < right - left - 1 {
                     let middle = (left + right) / 2;
-                    canvas.text(&value, (middle, top - 15), Text::Small, Place::Below);
+                    canvas.text(&value, (middle, top - 15), Text::Small, TextAnchor::Below);
                 }
             }
         }

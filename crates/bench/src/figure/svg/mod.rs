@@ -11,7 +11,7 @@ mod scale;
 pub(super) use canvas::escaped;
 
 use super::{Drawing, Figure, Series};
-use canvas::{Canvas, Place, Point, Rule, Text, text_width};
+use canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
 use scale::Scale;
 
 /// Width of the sheet.
@@ -59,7 +59,7 @@ impl Figure {
         let top = legend::TOP + self.legend_height(WIDTH);
         let bottom = top + rows as i32 * row_height;
         let mut canvas = Canvas::new(&self.name, &self.title, (WIDTH, bottom));
-        canvas.text(&self.title, (WIDTH / 2, 12), Text::Title, Place::Below);
+        canvas.text(&self.title, (WIDTH / 2, 12), Text::Title, TextAnchor::Below);
         self.legend(&mut canvas, WIDTH);
         let scales: Vec<Scale> = panels
             .iter()
@@ -96,17 +96,17 @@ impl Figure {
                 y,
             };
             let middle = (left + panel.right) / 2;
-            canvas.text(name, (middle, head + 8), Text::Label, Place::Below);
+            canvas.text(name, (middle, head + 8), Text::Label, TextAnchor::Below);
             self.axes(&mut canvas, &panel, column == 0 || self.y_per_panel);
             self.marks(&mut canvas, &panel, name);
             self.paper_marks(&mut canvas, &panel, name);
         }
         let middle = (left + WIDTH - MARGIN) / 2;
         let (x, y) = (self.x.title(), self.y.title());
-        canvas.text(&x, (middle, bottom - 26), Text::Label, Place::Below);
+        canvas.text(&x, (middle, bottom - 26), Text::Label, TextAnchor::Below);
         if !self.y_per_panel {
             let place = (MARGIN - 8, (top + bottom - BELOW) / 2);
-            canvas.text(&y, place, Text::Label, Place::Upwards);
+            canvas.text(&y, place, Text::Label, TextAnchor::Upwards);
         }
         canvas.finish()
     }
@@ -151,7 +151,7 @@ impl Figure {
             };
             canvas.rule(&[(panel.left, y), (panel.right, y)], Rule::Grid);
             if with_labels {
-                canvas.text(label, (panel.left - 6, y), Text::Plain, Place::Left);
+                canvas.text(label, (panel.left - 6, y), Text::Plain, TextAnchor::Left);
             }
         }
         if self.drawing == Drawing::Bars {
@@ -176,7 +176,7 @@ impl Figure {
             let name = self.x_name(number, x);
             let mut y = panel.bottom + 6;
             for line in broken(&name, group) {
-                canvas.text(&line, (middle, y), Text::Plain, Place::Below);
+                canvas.text(&line, (middle, y), Text::Plain, TextAnchor::Below);
                 y += 14;
             }
         }
@@ -219,7 +219,7 @@ fn x_ticks(canvas: &mut Canvas, panel: &Panel) {
         canvas.rule(&[(x, panel.bottom), (x, panel.bottom + 4)], Rule::Axis);
         let half = text_width(label, Text::Plain) / 2 + 3;
         if x - half >= free {
-            canvas.text(label, (x, panel.bottom + 8), Text::Plain, Place::Below);
+            canvas.text(label, (x, panel.bottom + 8), Text::Plain, TextAnchor::Below);
             free = x + half;
         }
     }

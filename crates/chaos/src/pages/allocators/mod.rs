@@ -12,7 +12,7 @@ mod user;
 pub(super) use user::{Script, StoreUser};
 
 use super::disturb::{self, Disturbance};
-use super::plan::BLOCK;
+use super::plan::{BLOCK, Indexing};
 use crate::wrong::nanos;
 use core::cell::RefCell;
 use core::fmt;
@@ -60,6 +60,15 @@ pub(super) struct StorePlan {
 }
 
 impl StorePlan {
+    /// How many of its pages the switch indexes.
+    pub fn indexed(&self, rng: &mut Rng, indexing: Indexing) -> u32 {
+        match indexing {
+            Indexing::All => self.pages as u32,
+            Indexing::None => 0,
+            Indexing::Hot(_) => rng.below(self.pages) as u32,
+        }
+    }
+
     /// Draws the store of a seed, if it has one, with pages of `page_size` bytes.
     pub fn draw(rng: &mut Rng, page_size: u32) -> Option<Self> {
         if !rng.chance(SHARE) {
@@ -116,15 +125,15 @@ impl StorePlan {
         }
         if rng.chance(0.25) {
             let (at, node) = (some_time(rng), rng.pick(nodes).node);
-            let told = at + soon(rng);
+            let reported_at = at + soon(rng);
             let kind = match rng.chance(0.3) {
                 true => Disturbance::Presume,
                 false => Disturbance::Crash,
             };
             all.push((at, kind(node)));
-            all.push((told, Disturbance::Tell(node)));
-            all.push((told + soon(rng), Disturbance::Accept));
-            all.push((told + soon(rng), Disturbance::Return(node)));
+            all.push((reported_at, Disturbance::Tell(node)));
+            all.push((reported_at + soon(rng), Disturbance::Accept));
+            all.push((reported_at + soon(rng), Disturbance::Return(node)));
         }
         if rng.chance(0.15) {
             all.retain(|(_, other)| !matches!(other, Disturbance::Fill(_) | Disturbance::Free));

@@ -404,7 +404,9 @@ impl StoreUser {
             let mut page_use = self.store().page_use.borrow_mut();
             page_use.may_leak();
             match error {
-                AllocateError::NotInUse(_) => page_use.told_free(self.session.who, page.number()),
+                AllocateError::NotInUse(_) => {
+                    page_use.already_free(self.session.who, page.number())
+                }
                 error => {
                     drop(page_use);
                     self.judge_allocate(now, "free", error);

@@ -8,7 +8,7 @@
 use super::await_whole;
 use super::plan::{Bystander, DEAD_AFTER_MS, Victim};
 use super::report::{SeedReport, Slowest};
-use super::stage::Stage;
+use super::running::HostedRackRun;
 use super::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT};
 use crate::globals::Globals;
 use crate::outcome::CliError;
@@ -37,23 +37,23 @@ pub fn run(
     victim: Victim,
     other: Bystander,
     stopped: Option<Duration>,
-    stage: &mut Stage,
+    running: &mut HostedRackRun,
     report: &mut SeedReport,
     globals: &Globals,
 ) -> Result<(), CliError> {
     // Nodes that an earlier fault keeps away are not judged here.
-    await_whole(stage, report, globals)?;
-    let config = stage.config.clone();
+    await_whole(running, report, globals)?;
+    let config = running.config.clone();
     let (Victim::Node(slow), Bystander { node, absent }) = (victim, other) else {
         unreachable!("the switch hinders nobody");
     };
-    let mut hindrance = Hindrance::start(victim, stopped, stage);
-    stage.kill(Victim::Node(node));
+    let mut hindrance = Hindrance::start(victim, stopped, running);
+    running.kill(Victim::Node(node));
     let until = Instant::now() + absent;
-    hindrance.keep_up(stage, || Instant::now() >= until)?;
+    hindrance.keep_up(running, || Instant::now() >= until)?;
     let started = Instant::now();
-    stage.revive(Victim::Node(node))?;
-    let pid = stage.node_pids()[node];
+    running.revive(Victim::Node(node))?;
+    let pid = running.node_pids()[node];
     // The other node and a third one, if it exists.
     let third = (0..config.node.len()).find(|&at| at != slow && at != node);
     let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
@@ -63,10 +63,10 @@ pub fn run(
     };
     let (slowest, late) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| waits.watch(node, pid, started, ends));
-        hindrance.keep_up(stage, || watcher.is_finished())?;
+        hindrance.keep_up(running, || watcher.is_finished())?;
         Ok::<_, CliError>(watcher.join().expect("the watcher does not panic"))
     })?;
-    stage.signal(victim, Signal::CONT);
+    running.signal(victim, Signal::CONT);
     report.slowest.merge(slowest);
     report.violations.extend(late);
     Ok(())
@@ -81,8 +81,8 @@ struct Hindrance {
 }
 
 impl Hindrance {
-    fn start(victim: Victim, stopped: Option<Duration>, stage: &mut Stage) -> Self {
-        stage.signal(victim, Signal::STOP);
+    fn start(victim: Victim, stopped: Option<Duration>, running: &mut HostedRackRun) -> Self {
+        running.signal(victim, Signal::STOP);
         Self {
             victim,
             stopped,
@@ -92,16 +92,20 @@ impl Hindrance {
     }
 
     /// Continues until it is `over`, and monitors the processes.
-    fn keep_up(&mut self, stage: &mut Stage, over: impl Fn() -> bool) -> Result<(), CliError> {
+    fn keep_up(
+        &mut self,
+        running: &mut HostedRackRun,
+        over: impl Fn() -> bool,
+    ) -> Result<(), CliError> {
         while !over() {
-            stage.look()?;
+            running.look()?;
             if let Some(stopped) = self.stopped {
                 let (span, next) = match self.is_stopped {
                     true => (stopped, Signal::CONT),
                     false => (ANSWERS_FOR, Signal::STOP),
                 };
                 if self.since.elapsed() >= span {
-                    stage.signal(self.victim, next);
+                    running.signal(self.victim, next);
                     self.is_stopped = !self.is_stopped;
                     self.since = Instant::now();
                 }

@@ -10,20 +10,20 @@ mod hinder;
 mod plan;
 mod report;
 mod round;
-mod stage;
+mod running;
 
 use super::args::ChaosArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
-use plan::{Deed, Fault, Plan, Victim};
+use plan::{Deed, Fault, HostedPlan, Victim};
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::HostedRack;
 use report::{CampaignReport, SeedReport};
 use round::RoundEnd;
+use running::HostedRackRun;
 use rustix::process::Signal;
-use stage::Stage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -85,20 +85,20 @@ fn run_seed(
     template: Option<&RackConfig>,
     globals: &Globals,
 ) -> Result<SeedReport, CliError> {
-    let plan = Plan::new(seed, template);
+    let plan = HostedPlan::new(seed, template);
     let mut report = SeedReport::new(&plan);
-    let mut stage = Stage::start(&plan.config, seed)?;
-    await_whole(&mut stage, &mut report, globals)?;
-    let config = stage.config.clone();
+    let mut running = HostedRackRun::start(&plan.config, seed)?;
+    await_whole(&mut running, &mut report, globals)?;
+    let config = running.config.clone();
     let over = AtomicBool::new(false);
     let acted = std::thread::scope(|scope| {
         let (over, config) = (&over, &config);
         let rounds = scope.spawn(move || rounds(config, seed, over, globals));
-        let acted = act(&plan.faults, &mut stage, &mut report, globals);
+        let acted = act(&plan.faults, &mut running, &mut report, globals);
         over.store(true, Ordering::Relaxed);
         while !rounds.is_finished() && acted.is_ok() {
             std::thread::sleep(LOOK_EVERY);
-            if let Err(error) = stage.look() {
+            if let Err(error) = running.look() {
                 return (Err(error), rounds.join());
             }
         }
@@ -112,8 +112,8 @@ fn run_seed(
     }
     if !globals.interrupt.is_set() {
         // A process that was absent too briefly to be declared dead is detected within this time.
-        sleep(config.hosted().dead_after(), &mut stage)?;
-        await_whole(&mut stage, &mut report, globals)?;
+        sleep(config.hosted().dead_after(), &mut running)?;
+        await_whole(&mut running, &mut report, globals)?;
         match round::run(&config, seed, globals) {
             RoundEnd::Verified { items, .. } => report.count("items", items),
             RoundEnd::Failed(error) => {
@@ -123,7 +123,7 @@ fn run_seed(
             RoundEnd::Violated(violations) => report.violations.extend(violations),
         }
     }
-    let (mut violations, last_words) = stage.finish()?;
+    let (mut violations, last_words) = running.finish()?;
     // A judge also writes its findings to standard error, so that losing the switch does not lose
     // them.
     violations.retain(|new| !report.violations.iter().any(|known| new.ends_with(known)));
@@ -150,7 +150,7 @@ fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool, globals: &Globals) 
 /// Carries out a fault of the plan.
 fn act(
     faults: &[Fault],
-    stage: &mut Stage,
+    running: &mut HostedRackRun,
     report: &mut SeedReport,
     globals: &Globals,
 ) -> Result<(), CliError> {
@@ -158,33 +158,33 @@ fn act(
         if globals.interrupt.is_set() {
             break;
         }
-        sleep(fault.after, stage)?;
+        sleep(fault.after, running)?;
         let Fault { victim, deed, .. } = *fault;
         match deed {
             Deed::Kill(absent) => {
-                stage.kill(victim);
+                running.kill(victim);
                 report.count("kills", 1);
-                sleep(absent, stage)?;
-                stage.revive(victim)?;
+                sleep(absent, running)?;
+                running.revive(victim)?;
             }
             Deed::Stop(span) => {
-                stage.signal(victim, Signal::STOP);
+                running.signal(victim, Signal::STOP);
                 report.count("stops", 1);
-                sleep(span, stage)?;
-                stage.signal(victim, Signal::CONT);
+                sleep(span, running)?;
+                running.signal(victim, Signal::CONT);
             }
             Deed::Restart(absent) => {
-                stage.end(victim)?;
+                running.end(victim)?;
                 report.count("restarts", 1);
-                sleep(absent, stage)?;
-                stage.revive(victim)?;
+                sleep(absent, running)?;
+                running.revive(victim)?;
             }
             Deed::Stall(other) => {
-                hinder::run(victim, other, None, stage, report, globals)?;
+                hinder::run(victim, other, None, running, report, globals)?;
                 report.count("stalls", 1);
             }
             Deed::Slow(other, stopped) => {
-                hinder::run(victim, other, Some(stopped), stage, report, globals)?;
+                hinder::run(victim, other, Some(stopped), running, report, globals)?;
                 report.count("slow_nodes", 1);
             }
         }
@@ -194,10 +194,10 @@ fn act(
 }
 
 /// Sleeps, and monitors the processes meanwhile.
-fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
+fn sleep(span: Duration, running: &mut HostedRackRun) -> Result<(), CliError> {
     let deadline = Instant::now() + span;
     loop {
-        stage.look()?;
+        running.look()?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
@@ -208,18 +208,18 @@ fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
 
 /// Waits until the current process of every node has joined; reports a violation if it does not.
 fn await_whole(
-    stage: &mut Stage,
+    running: &mut HostedRackRun,
     report: &mut SeedReport,
     globals: &Globals,
 ) -> Result<(), CliError> {
     let deadline = Instant::now() + WHOLE_LIMIT;
     while !globals.interrupt.is_set() {
-        stage.look()?;
-        let status = HostedRack::connect(&stage.config).and_then(|mut rack| rack.status());
+        running.look()?;
+        let status = HostedRack::connect(&running.config).and_then(|mut rack| rack.status());
         let why = match status {
             Ok(status) => {
                 let pids: Vec<_> = status.nodes.iter().map(|node| node.pid).collect();
-                if pids == stage.node_pids() {
+                if pids == running.node_pids() {
                     return Ok(());
                 }
                 let absent = status.nodes.iter().filter(|node| !node.joined);

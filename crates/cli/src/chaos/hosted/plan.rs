@@ -82,14 +82,14 @@ pub struct Fault {
 
 /// A rack and its faults.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct HostedPlan {
     pub seed: u64,
     /// The configuration without folder and addresses, which every run chooses anew.
     pub config: RackConfig,
     pub faults: Vec<Fault>,
 }
 
-impl Plan {
+impl HostedPlan {
     /// The plan of a seed. A `template` determines links and security.
     pub fn new(seed: u64, template: Option<&RackConfig>) -> Self {
         let mut rng = Rng::new(seed);
@@ -165,7 +165,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for HostedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosted = self.config.hosted();
         let security = match hosted.security {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_seed_has_one_plan_and_seeds_differ() {
-        let text = |seed| Plan::new(seed, None).to_string();
+        let text = |seed| HostedPlan::new(seed, None).to_string();
         assert_eq!(text(3), text(3));
         let plans: std::collections::BTreeSet<_> = (0..20).map(text).collect();
         assert!(plans.len() > 15, "{plans:?}");
@@ -237,7 +237,7 @@ mod tests {
             );
         }
         for seed in 0..200 {
-            let plan = Plan::new(seed, None);
+            let plan = HostedPlan::new(seed, None);
             plan.config.check().unwrap();
             for fault in plan.faults {
                 if let Deed::Stall(other) | Deed::Slow(other, _) = fault.deed {
@@ -253,7 +253,7 @@ mod tests {
         let text = "[hosted]\nlink = \"unix\"\nsecurity = \"plain\"\n";
         let template = RackConfig::parse(text, "rack.toml").unwrap();
         for seed in 0..20 {
-            let hosted = Plan::new(seed, Some(&template)).config.hosted();
+            let hosted = HostedPlan::new(seed, Some(&template)).config.hosted();
             assert_eq!(hosted.link, LinkKind::Unix);
             assert_eq!(hosted.security, SecurityKind::Plain);
         }

@@ -1,7 +1,7 @@
 //! Results of a campaign on hosted racks.
 
 use super::hinder::WAIT_MS_LIMIT;
-use super::plan::Plan;
+use super::plan::HostedPlan;
 use super::round::RoundEnd;
 use crate::chaos::report::Failure;
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub struct SeedReport {
 }
 
 impl SeedReport {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &HostedPlan) -> Self {
         Self {
             seed: plan.seed,
             plan: plan.to_string(),

@@ -1,10 +1,10 @@
 //! One round of the workload: a shuffle of checked items, verified at every consumer.
 
+use crate::amount::Amount;
 use crate::globals::Globals;
-use crate::hosted::crew::{Crew, TaskId};
 use crate::hosted::jobs::flow::{Contents, StreamEnd, StreamFound};
+use crate::hosted::runner::{JobRunner, TaskId};
 use crate::outcome::CliError;
-use crate::perf::amount::Amount;
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn attempt(
     globals: &Globals,
     violations: &mut Vec<String>,
 ) -> Result<(u64, u64), CliError> {
-    let mut crew = Crew::gather(config, globals)?;
+    let mut runner = JobRunner::gather(config, globals)?;
     let nodes: Vec<NodeId> = (0..config.node.len() as u16).map(NodeId).collect();
     let (producers, consumers) = nodes.split_at(nodes.len().div_ceil(2));
     // A rack with one node sends to itself.
@@ -75,25 +75,25 @@ fn attempt(
     };
     // Commands that do not wait for a new switch must also end in good order.
     if seed.is_multiple_of(HASTY_EVERY) {
-        crew.give_up_early();
+        runner.give_up_early();
     }
-    crew.set_limit(ROUND_LIMIT);
+    runner.set_limit(ROUND_LIMIT);
     let (bytes, contents) = ((ITEM_BYTES, RING_BYTES), Contents::Checked(seed));
     let amount = Amount::Count(ITEMS);
-    let (sinks, sources) = crew.start_flow((producers, consumers), bytes, contents, amount)?;
+    let (sinks, sources) = runner.start_flow((producers, consumers), bytes, contents, amount)?;
     let all = [&sinks[..], &sources].concat();
     // A round that has begun is completed when the user wants to stop.
-    crew.spare(&all);
-    let ended = crew.wait(&all, |_| {});
+    runner.spare(&all);
+    let ended = runner.wait(&all, |_| {});
     if let Err(error) = &ended {
-        if crew.hangs() {
+        if runner.hangs() {
             violations.push(error.to_string());
         }
-        settle(&mut crew, &all, violations);
+        settle(&mut runner, &all, violations);
     }
     let (mut items, mut have_ended) = (0, true);
     for &task in &all {
-        let found: Option<StreamFound> = crew.take(task)?;
+        let found: Option<StreamFound> = runner.take(task)?;
         have_ended &= found.as_ref().map(|found| found.end) == Some(StreamEnd::Ended);
         if let Some(found) = found {
             items += if sinks.contains(&task) {
@@ -107,7 +107,7 @@ fn attempt(
     ended?;
     if !have_ended {
         let lost = || "a node lost the rack, and its end of the flow was broken off".into();
-        return Err(CliError::run(crew.broken().unwrap_or_else(lost)));
+        return Err(CliError::run(runner.broken().unwrap_or_else(lost)));
     }
     let expected = ITEMS * (sources.len() * sinks.len()) as u64;
     if items != expected {
@@ -115,17 +115,17 @@ fn attempt(
             "{items} of {expected} items came, and nobody complained"
         ));
     }
-    crew.close_flows();
-    Ok((items, crew.takeovers().into()))
+    runner.close_flows();
+    Ok((items, runner.takeovers().into()))
 }
 
 /// Lets the remaining jobs report what they have seen so far.
-fn settle(crew: &mut Crew, all: &[TaskId], violations: &mut Vec<String>) {
-    crew.give_up_early();
-    crew.break_off();
-    crew.set_limit(AFTERMATH_LIMIT);
-    while let Err(error) = crew.wait(all, |_| {}) {
-        if crew.hangs() {
+fn settle(runner: &mut JobRunner, all: &[TaskId], violations: &mut Vec<String>) {
+    runner.give_up_early();
+    runner.break_off();
+    runner.set_limit(AFTERMATH_LIMIT);
+    while let Err(error) = runner.wait(all, |_| {}) {
+        if runner.hangs() {
             violations.push(error.to_string());
             return;
         }

@@ -6,9 +6,9 @@ use super::report::SystemReport;
 use super::room::Room;
 use super::scale::Scale;
 use super::tree::{self, TreePlan};
-use super::{Stage, SystemName, flows, messaging, sequencer};
+use super::{SystemName, SystemRun, flows, messaging, sequencer};
 use crate::capture::Recording;
-use crate::demo::Plan;
+use crate::demo::DemoPlan;
 use crate::demo::args::DemoArgs;
 use crate::demo::report::DemoReport;
 use crate::globals::{Format, Globals};
@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 /// Plans of the systems that must exist before the rack is built.
-struct Plans {
+struct SystemPlans {
     pages: Option<Result<PagesPlan, CliError>>,
     trees: Option<Result<TreePlan, CliError>>,
 }
@@ -34,7 +34,7 @@ struct Plans {
 /// # Errors
 /// If the rack cannot be built, or a capture cannot be written.
 pub(in crate::demo) fn run(
-    plan: &Plan,
+    plan: &DemoPlan,
     args: &DemoArgs,
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
@@ -47,7 +47,7 @@ pub(in crate::demo) fn run(
     let began = Instant::now();
     say(&heading(&plan.config))?;
     let scale = Scale::new(plan.scale.get());
-    let plans = Plans::new(plan, &chosen, scale);
+    let plans = SystemPlans::new(plan, &chosen, scale);
     let room = Room::new(
         &plan.config,
         &chosen,
@@ -69,7 +69,7 @@ pub(in crate::demo) fn run(
     let mut report = DemoReport::new(plan, EMBEDDED);
     report.driver_threads = Some(rack.driver_threads());
     report.added = room.added;
-    let stage = Stage {
+    let run = SystemRun {
         rack: &rack,
         plan,
         scale,
@@ -84,7 +84,7 @@ pub(in crate::demo) fn run(
         say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
         live.phase(name.name());
         let started = Instant::now();
-        let ran = guarded(|| run_one(name, &stage, &plans, &mut report));
+        let ran = guarded(|| run_one(name, &run, &plans, &mut report));
         let mut system = ran.unwrap_or_else(|problem| match globals.interrupt.is_set() {
             true => SystemReport::new(name),
             false => SystemReport::failed(name, problem),
@@ -134,8 +134,8 @@ fn heading(config: &RackConfig) -> String {
     wrapped(&text, 2)
 }
 
-impl Plans {
-    fn new(plan: &Plan, chosen: &[SystemName], scale: Scale) -> Self {
+impl SystemPlans {
+    fn new(plan: &DemoPlan, chosen: &[SystemName], scale: Scale) -> Self {
         let wants = |name| chosen.contains(&name);
         // A system that cannot fit at all is not part of the rack.
         let pages = || {
@@ -152,16 +152,16 @@ impl Plans {
 
 fn run_one(
     name: SystemName,
-    stage: &Stage<'_>,
-    plans: &Plans,
+    run: &SystemRun<'_>,
+    plans: &SystemPlans,
     report: &mut DemoReport,
 ) -> Result<SystemReport, CliError> {
     match (name, &plans.pages, &plans.trees) {
-        (SystemName::Flows, ..) => flows::run(stage, report),
-        (SystemName::Pages, Some(Ok(plan)), _) => pages::run(stage, plan),
-        (SystemName::Tree, _, Some(Ok(plan))) => tree::run(stage, plan),
-        (SystemName::Messaging, ..) => messaging::run(stage),
-        (SystemName::Sequencer, ..) => sequencer::run(stage),
+        (SystemName::Flows, ..) => flows::run(run, report),
+        (SystemName::Pages, Some(Ok(plan)), _) => pages::run(run, plan),
+        (SystemName::Tree, _, Some(Ok(plan))) => tree::run(run, plan),
+        (SystemName::Messaging, ..) => messaging::run(run),
+        (SystemName::Sequencer, ..) => sequencer::run(run),
         (SystemName::Pages, Some(Err(error)), _) | (SystemName::Tree, _, Some(Err(error))) => {
             Err(CliError::run(error))
         }

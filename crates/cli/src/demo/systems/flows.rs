@@ -1,7 +1,7 @@
 //! TPC-H over flows: shuffle, balance, replicate.
 
-use super::Stage;
 use super::SystemName;
+use super::SystemRun;
 use super::report::{Measure, SystemReport};
 use crate::demo::report::DemoReport;
 use crate::demo::{reference, run as flows};
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the rack has no capacity for the flows.
-pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
-    let mut rack = stage.rack.clone().into();
-    flows::run(&mut rack, stage.plan, stage.globals, report)?;
-    let interrupted = stage.globals.interrupt.is_set();
+pub fn run(run: &SystemRun<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
+    let mut rack = run.rack.clone().into();
+    flows::run(&mut rack, run.plan, run.globals, report)?;
+    let interrupted = run.globals.interrupt.is_set();
     if !interrupted && report.result.is_some() {
-        stage.live.phase("flows: the check");
-        let reference = reference(stage.plan, stage.globals);
+        run.live.phase("flows: the check");
+        let reference = reference(run.plan, run.globals);
         report.judge_balanced(&reference);
-        report.judge(&reference, stage.plan.scale);
+        report.judge(&reference, run.plan.scale);
     }
     if interrupted {
         // Drops the errors of flows that were closed while running: the user knows.
@@ -47,7 +47,7 @@ pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, C
         beside(format!("replicated to {nodes} nodes"), rate(run))
     });
     let rates = [shuffled, balanced_rate, replicated_rate];
-    let mut system = SystemReport::found(SystemName::Flows, stage, rates.into_iter().flatten());
+    let mut system = SystemReport::found(SystemName::Flows, run, rates.into_iter().flatten());
     // Verified, and both runs followed the shuffle.
     let all = balanced.is_some() && replicated.is_some();
     system.verified = report.verified && all;

@@ -2,15 +2,15 @@
 //!
 //! `perf messaging` has the loops; this module is the demo's use of them.
 
-use super::Stage;
 use super::SystemName;
+use super::SystemRun;
 use super::report::{Measure, SystemReport};
 use super::yardstick;
 use crate::outcome::CliError;
 use crate::perf::messaging::bulk::{Bulk, Send, Take};
 use crate::perf::messaging::rig::Rig;
 use crate::perf::messaging::small::{self, SMALL_BYTES};
-use crate::perf::messaging::source::Places;
+use crate::perf::messaging::source::MessageOffsets;
 use crate::progress::Progress;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_rack::config::Role;
@@ -26,19 +26,19 @@ const LONG_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// If the units cannot be connected, or the connection fails.
-pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
-    let config = stage.rack.config();
+pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
+    let config = run.rack.config();
     let first = |role| config.nodes_of(role).first().copied();
     let places = first(Role::Storage).zip(first(Role::Compute));
     let (storage, compute) = places.ok_or_else(|| CliError::run("there are no nodes"))?;
-    let mut rig = Rig::new(stage.rack, [storage, compute], &MessagingConfig::default())?;
+    let mut rig = Rig::new(run.rack, [storage, compute], &MessagingConfig::default())?;
     let source = rig.source(config.seed)?;
-    let (interrupt, span) = (&stage.globals.interrupt, stage.scale.span(SECONDS));
-    let mut bar = Progress::new(stage.globals, "messaging");
-    stage.live.phase("messaging: messages of 1 MiB");
+    let (interrupt, span) = (&run.globals.interrupt, run.scale.span(SECONDS));
+    let mut bar = Progress::new(run.globals, "messaging");
+    run.live.phase("messaging: messages of 1 MiB");
     let memcpy = yardstick::memcpy_gigabytes(LONG_BYTES);
     let bulk = Bulk {
-        places: Places::new(&source, LONG_BYTES),
+        places: MessageOffsets::new(&source, LONG_BYTES),
         send: Send::Region,
         take: Take::InPlace,
         alone: false,
@@ -46,7 +46,7 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     };
     let long = bulk.run(&mut rig, &source, interrupt)?;
     bar.set(|| 0.5);
-    stage.live.phase("messaging: messages of 64 bytes");
+    run.live.phase("messaging: messages of 64 bytes");
     let small = small::rate(&mut rig, &source, span, interrupt)?;
     let copied = yardstick::messages_copied(SMALL_BYTES);
     let channel = yardstick::channel::<SMALL_BYTES>(&source.bytes);
@@ -55,7 +55,7 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
         Measure::alone("1 MiB each, read in place", rate, "GB/s").beside("memcpy", memcpy),
         Measure::alone("64 bytes each", small.per_second(), "msg/s").beside("memcpy", copied),
     ];
-    let mut system = SystemReport::found(SystemName::Messaging, stage, rates);
+    let mut system = SystemReport::found(SystemName::Messaging, run, rates);
     system.verified = long.sound && small.sound;
     for (what, sound) in [("long", long.sound), ("small", small.sound)] {
         if !sound {

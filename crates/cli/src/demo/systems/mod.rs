@@ -1,7 +1,7 @@
 //! Every system on one embedded rack, one after another, each verified and compared with what this
 //! machine can do without a rack.
 //!
-//! [`room`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
+//! [`free`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
 //! there is one file for each system. [`yardstick`] has the limits, [`report`] the final table.
 
 mod clock;
@@ -16,7 +16,7 @@ mod sequencer;
 mod tree;
 mod yardstick;
 
-use super::Plan;
+use super::DemoPlan;
 use crate::globals::Globals;
 use crate::live::Live;
 use clap::ValueEnum;
@@ -68,9 +68,9 @@ impl SystemName {
 }
 
 /// What every system receives.
-pub struct Stage<'a> {
+pub struct SystemRun<'a> {
     rack: &'a EmbeddedRack,
-    plan: &'a Plan,
+    plan: &'a DemoPlan,
     scale: Scale,
     globals: &'a Globals,
     live: &'a Live,

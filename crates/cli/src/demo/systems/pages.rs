@@ -1,13 +1,13 @@
 //! YCSB over the page store: an NVMe target on a storage node, a store several times larger than
 //! the pools of the compute nodes.
 
-use super::Stage;
 use super::SystemName;
+use super::SystemRun;
 use super::clock::{Clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
-use crate::demo::Plan;
+use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PageCounts, PagesOptions, embedded};
@@ -29,7 +29,7 @@ const HEAP_TO_BUFFERS: u64 = 6;
 /// The parameters, and the location of the store.
 pub struct PagesPlan {
     job: Job,
-    place: Place,
+    place: StoreLocation,
     /// Pages of the store.
     pages: u64,
     /// Why the store is not where the configuration says, if so.
@@ -37,7 +37,7 @@ pub struct PagesPlan {
 }
 
 /// The location of the store.
-enum Place {
+enum StoreLocation {
     /// An unlinked file, or memory where none can be created.
     Temporary,
     /// A store of the configuration. A file that was created for this run is removed afterwards.
@@ -49,16 +49,16 @@ impl PagesPlan {
     ///
     /// # Errors
     /// If the rack's pages or nodes do not allow it.
-    pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
+    pub fn new(plan: &DemoPlan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
         let mut nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
         let (place, remark) = place_of(config);
-        if let Place::Given(store, _) = &place {
+        if let StoreLocation::Given(store, _) = &place {
             nodes.storage = storage_of(config, store)?;
         }
         let room = match &place {
-            Place::Temporary => None,
-            Place::Given(store, _) => Some(store.pages(config.switch.page_size)),
+            StoreLocation::Temporary => None,
+            StoreLocation::Given(store, _) => Some(store.pages(config.switch.page_size)),
         };
         let entries = u64::from(config.switch.page_entries);
         let mut options = PagesOptions {
@@ -95,11 +95,11 @@ impl PagesPlan {
     fn medium(&self) -> Result<(Medium, String), CliError> {
         let page_size = self.job.options.page_size;
         match &self.place {
-            Place::Given(store, _) => {
+            StoreLocation::Given(store, _) => {
                 let backend = store.open(page_size).map_err(CliError::run)?;
                 Ok((Medium::Other(backend), format!("store {}", store.name)))
             }
-            Place::Temporary => {
+            StoreLocation::Temporary => {
                 let folder = std::env::temp_dir();
                 Ok(
                     match Medium::temporary(&folder, page_size, self.pages, false) {
@@ -114,7 +114,7 @@ impl PagesPlan {
 
 impl Drop for PagesPlan {
     fn drop(&mut self) {
-        if let Place::Given(_, Some(path)) = &self.place {
+        if let StoreLocation::Given(_, Some(path)) = &self.place {
             // If it remains, the next run finds a heap in it and leaves it alone.
             let _stays = std::fs::remove_file(path);
         }
@@ -122,9 +122,9 @@ impl Drop for PagesPlan {
 }
 
 /// The location of the store: the configuration's first store, unless that may contain data.
-fn place_of(config: &RackConfig) -> (Place, Option<String>) {
+fn place_of(config: &RackConfig) -> (StoreLocation, Option<String>) {
     let Some(store) = config.store.first() else {
-        return (Place::Temporary, None);
+        return (StoreLocation::Temporary, None);
     };
     let path = match store.medium {
         config::Medium::Memory => None,
@@ -137,9 +137,9 @@ fn place_of(config: &RackConfig) -> (Place, Option<String>) {
                  file",
                 path.display()
             );
-            (Place::Temporary, Some(remark))
+            (StoreLocation::Temporary, Some(remark))
         }
-        path => (Place::Given(store.clone(), path), None),
+        path => (StoreLocation::Given(store.clone(), path), None),
     }
 }
 
@@ -153,7 +153,7 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
 }
 
 /// Chooses records and buffers so that the ratio of heap and buffers is as planned, and the heap
-/// fits a store of `room` pages if there is one. Returns the pages that a store needs.
+/// fits a store of `free` pages if there is one. Returns the pages that a store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,
@@ -193,7 +193,7 @@ fn fit(
 ///
 /// # Errors
 /// If the store cannot be created, or the rack has no capacity.
-pub fn run(stage: &Stage<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
+pub fn run(run: &SystemRun<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
     let (mut medium, store) = plan.medium()?;
     let options = &plan.job.options;
     let workers = plan.job.nodes.compute.len() * usize::from(options.load.threads);
@@ -204,15 +204,15 @@ pub fn run(stage: &Stage<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError
         options.load.ycsb.seed,
     )?;
     let copied = yardstick::pages_copied(options.page_size);
-    let mut clock = Clock::new(stage.globals, "pages", stage.scale.span(SECONDS));
+    let mut clock = Clock::new(run.globals, "pages", run.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let outcome = embedded::run_on(stage.rack, &plan.job, medium, progress);
+    let outcome = embedded::run_on(run.rack, &plan.job, medium, progress);
     let outcome = outcome.map_err(CliError::run)?;
-    Ok(report(stage, plan, &outcome, &store, (alone, copied)))
+    Ok(report(run, plan, &outcome, &store, (alone, copied)))
 }
 
 fn report(
-    stage: &Stage<'_>,
+    run: &SystemRun<'_>,
     plan: &PagesPlan,
     outcome: &Outcome,
     store: &str,
@@ -225,7 +225,7 @@ fn report(
     let (name, limit) = moves.limit(outcome.operations);
     let did = format!("YCSB b, {nodes} nodes' pools");
     let measure = Measure::alone(did, rate, "op/s").beside(name, limit);
-    let mut system = SystemReport::found(SystemName::Pages, stage, [measure]);
+    let mut system = SystemReport::found(SystemName::Pages, run, [measure]);
     system.verified = outcome.is_verified() && outcome.operations > 0;
     let errors = outcome.first_errors.iter();
     system.problems = errors

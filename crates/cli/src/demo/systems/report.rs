@@ -1,7 +1,7 @@
 //! Results of a system, and their comparison with what this machine can do; and the final table of
 //! the demo.
 
-use super::{Stage, SystemName};
+use super::{SystemName, SystemRun};
 use crate::report::{self, COLUMNS, scaled, wrapped};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -130,14 +130,14 @@ impl SystemReport {
     /// A system with these rates, the headline first.
     pub fn found(
         name: SystemName,
-        stage: &Stage<'_>,
+        run: &SystemRun<'_>,
         rates: impl IntoIterator<Item = Measure>,
     ) -> Self {
         let mut rates = rates.into_iter();
         Self {
             headline: rates.next(),
             more: rates.collect(),
-            interrupted: stage.globals.interrupt.is_set(),
+            interrupted: run.globals.interrupt.is_set(),
             ..Self::new(name)
         }
     }

@@ -1,8 +1,8 @@
 //! Sequencers: several clients draw numbers, from a register of the switch and from a word in a
 //! host's memory. Every number must be drawn exactly once.
 
-use super::Stage;
 use super::SystemName;
+use super::SystemRun;
 use super::report::{Measure, SystemReport};
 use super::yardstick;
 use crate::outcome::CliError;
@@ -43,21 +43,21 @@ impl Drawn {
 ///
 /// # Errors
 /// If switch or nodes have no capacity, or a connection fails.
-pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
-    let rack = stage.rack;
+pub fn run(run: &SystemRun<'_>) -> Result<SystemReport, CliError> {
+    let rack = run.rack;
     // The last node has the word, others have clients; there are at least two nodes.
     let host = NodeId(rack.config().node.len() as u16 - 1);
     let nodes: Vec<_> = (0..CLIENTS).map(|at| NodeId(at % host.0.max(1))).collect();
-    let mut bar = Progress::new(stage.globals, "sequencer");
-    stage.live.phase("sequencer: in the switch");
-    let switch = draw(stage, &nodes, SequencerPlacement::Switch)?;
+    let mut bar = Progress::new(run.globals, "sequencer");
+    run.live.phase("sequencer: in the switch");
+    let switch = draw(run, &nodes, SequencerPlacement::Switch)?;
     bar.set(|| 0.5);
-    stage.live.phase("sequencer: in a host's memory");
-    let hosted = draw(stage, &nodes, SequencerPlacement::Memory(host))?;
-    Ok(report(stage, nodes.len(), switch, hosted))
+    run.live.phase("sequencer: in a host's memory");
+    let hosted = draw(run, &nodes, SequencerPlacement::Memory(host))?;
+    Ok(report(run, nodes.len(), switch, hosted))
 }
 
-fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> SystemReport {
+fn report(run: &SystemRun<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> SystemReport {
     let limit = yardstick::fetch_add(clients);
     let measure = |did: String, drawn: &Drawn| {
         let measure = Measure::alone(did, drawn.rate(), "/s");
@@ -67,7 +67,7 @@ fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> Sy
         measure(format!("{clients} clients, the switch"), &switch),
         measure("the same, a host's word".into(), &hosted),
     ];
-    let mut system = SystemReport::found(SystemName::Sequencer, stage, rates);
+    let mut system = SystemReport::found(SystemName::Sequencer, run, rates);
     let both = [&switch, &hosted];
     system.verified = both
         .iter()
@@ -85,13 +85,13 @@ fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> Sy
 
 /// Lets a client on each node draw numbers in its own thread for a while, and checks all of them.
 fn draw(
-    stage: &Stage<'_>,
+    run: &SystemRun<'_>,
     nodes: &[NodeId],
     placement: SequencerPlacement,
 ) -> Result<Drawn, CliError> {
     let options = SequencerOptions::new(placement);
-    let made = SequencerService::with(stage.rack, &options).map_err(CliError::run)?;
-    let span = stage.scale.span(SECONDS);
+    let made = SequencerService::with(run.rack, &options).map_err(CliError::run)?;
+    let span = run.scale.span(SECONDS);
     let group = |&at: &NodeId| {
         let client = made.client(at, SequencerConfig::default());
         let client = client.map_err(CliError::run)?;
@@ -99,8 +99,8 @@ fn draw(
     };
     let groups = nodes.iter().map(group).collect::<Result<Vec<_>, _>>()?;
     let mut silent = |_, _| {};
-    let mut watch = Watch::new(stage.globals, Wish::Finish, Duration::ZERO, &mut silent);
-    let (drawers, ran) = programs::run(&mut stage.rack.clone().into(), groups, &mut watch);
+    let mut watch = Watch::new(run.globals, Wish::Finish, Duration::ZERO, &mut silent);
+    let (drawers, ran) = programs::run(&mut run.rack.clone().into(), groups, &mut watch);
     let (mut drawn, mut nanos) = (Vec::new(), 0);
     for drawer in drawers {
         let (client, its, ended) = drawer.into_parts();

@@ -4,12 +4,12 @@
 //! children. The same operations are also run over each tree by threads of its own node; their rate
 //! is the limit for clients on the network.
 
-use super::Stage;
 use super::SystemName;
+use super::SystemRun;
 use super::clock::{Clock, load};
 use super::report::{Measure, SystemReport};
 use super::scale::Scale;
-use crate::demo::Plan;
+use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
 use rackweave_bench::ycsb::Nodes;
@@ -40,7 +40,7 @@ impl TreePlan {
     ///
     /// # Errors
     /// If such trees are impossible.
-    pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
+    pub fn new(plan: &DemoPlan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
         let nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
         let mut load = load(config);
@@ -71,25 +71,25 @@ struct Ran {
 ///
 /// # Errors
 /// If a rack has no capacity for the trees and their clients.
-pub fn run(stage: &Stage<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
+pub fn run(run: &SystemRun<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
     let wide = over(
-        stage,
+        run,
         &plan.wide,
         &[Access::Local, Access::Rpc, Access::OneSided],
     )?;
-    let led = over(stage, &plan.led, &[Access::Local, Access::InNetwork])?;
-    Ok(report(stage, &wide, &led))
+    let led = over(run, &plan.led, &[Access::Local, Access::InNetwork])?;
+    Ok(report(run, &wide, &led))
 }
 
 /// Loads a tree, and runs workers with each access in turn.
-fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
-    let mut clock = Clock::new(stage.globals, "tree", stage.scale.span(SECONDS));
+fn over(run: &SystemRun<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
+    let mut clock = Clock::new(run.globals, "tree", run.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let loaded = Loaded::new(stage.rack, job, progress);
+    let loaded = Loaded::new(run.rack, job, progress);
     let mut loaded = loaded.map_err(CliError::run)?;
     let mut ran = Vec::new();
     for &access in ways {
-        if stage.globals.interrupt.is_set() {
+        if run.globals.interrupt.is_set() {
             break;
         }
         let threads = job.options.load.threads;
@@ -103,8 +103,8 @@ fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliEr
             Access::OneSided => ("tree, by READs", SECONDS, threads),
             Access::InNetwork => ("tree, led by the switch", SECONDS, threads),
         };
-        stage.live.phase(what);
-        let mut clock = Clock::new(stage.globals, what, stage.scale.span(seconds));
+        run.live.phase(what);
+        let mut clock = Clock::new(run.globals, what, run.scale.span(seconds));
         let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
         let outcome = loaded.operate(access, threads, progress);
         let outcome = outcome.map_err(CliError::run)?;
@@ -113,7 +113,7 @@ fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliEr
     Ok(ran)
 }
 
-fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
+fn report(run: &SystemRun<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
     let of = |ran: &[Ran], access| {
         let found = ran.iter().find(|ran| ran.access == access);
         found.map(|ran| ran.outcome.clone())
@@ -130,7 +130,7 @@ fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
         measure(wide, Access::Rpc, "the same by requests"),
     ];
     let rates = measures.into_iter().flatten();
-    let mut system = SystemReport::found(SystemName::Tree, stage, rates);
+    let mut system = SystemReport::found(SystemName::Tree, run, rates);
     let all = || wide.iter().chain(led);
     let is_verified = |ran: &Ran| ran.outcome.is_verified() && ran.outcome.operations > 0;
     system.verified = all().count() == 5 && all().all(is_verified);

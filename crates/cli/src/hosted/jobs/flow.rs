@@ -1,10 +1,10 @@
 //! The ends of a flow, measured or checked.
 
 use super::run;
+use crate::amount::Amount;
 use crate::items::verify::judge_one;
-use crate::items::{Manner, Sink, Source};
+use crate::items::{ItemSource, Manner, Sink};
 use crate::patience::Wish;
-use crate::perf::amount::Amount;
 use rackweave_rack::hosted::{Job, RingName};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -95,11 +95,11 @@ pub fn produce(arguments: &ProduceArguments, job: &Job) -> Result<StreamFound, S
     let (source, if_stopped) = match arguments.contents {
         Contents::Measured(manner) => {
             check(manner)?;
-            let source = Source::measured(rings, index, manner, amount);
+            let source = ItemSource::measured(rings, index, manner, amount);
             (source, Wish::Finish)
         }
         Contents::Checked(salt) => {
-            let source = Source::checked(rings, None, index, (amount, None), 0);
+            let source = ItemSource::checked(rings, None, index, (amount, None), 0);
             (source.delivering(salt), Wish::Stop)
         }
     };

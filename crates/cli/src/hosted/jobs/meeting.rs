@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The job that waits for a message of another job, and returns it. Its argument is the number.
 pub const ASK: &str = "meeting-ask";
 
-/// The job that sends another job a message: [`Told`].
+/// The job that sends another job a message: [`Notice`].
 pub const TELL: &str = "meeting-tell";
 
 /// Interval at which a waiting job checks whether to stop.
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// A message to a job.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct Notice {
     /// The number of its meeting.
     pub meeting: u64,
     /// The content.
@@ -31,23 +31,23 @@ pub struct Told {
 
 /// The meetings of a node.
 #[derive(Default)]
-pub struct Meetings(Mutex<BTreeMap<u64, Place>>);
+pub struct Meetings(Mutex<BTreeMap<u64, Mailbox>>);
 
-struct Place {
+struct Mailbox {
     /// What the job has said and has not been read yet.
     said: Option<Value>,
     to_job: Sender<Value>,
 }
 
 /// A job's seat at a meeting, which ends when this is dropped.
-pub struct Seat<'a> {
+pub struct Inbox<'a> {
     meetings: &'a Meetings,
     number: u64,
     heard: Receiver<Value>,
 }
 
 impl Meetings {
-    fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+    fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Mailbox>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
@@ -55,7 +55,7 @@ impl Meetings {
     ///
     /// # Errors
     /// If this number is in use.
-    pub fn open(&self, number: u64) -> Result<Seat<'_>, String> {
+    pub fn open(&self, number: u64) -> Result<Inbox<'_>, String> {
         let (to_job, heard) = mpsc::channel();
         let mut places = self.places();
         if places.contains_key(&number) {
@@ -63,8 +63,8 @@ impl Meetings {
                 "there is a meeting {number} already; choose another"
             ));
         }
-        places.insert(number, Place { said: None, to_job });
-        Ok(Seat {
+        places.insert(number, Mailbox { said: None, to_job });
+        Ok(Inbox {
             meetings: self,
             number,
             heard,
@@ -93,16 +93,16 @@ impl Meetings {
     ///
     /// # Errors
     /// If the meeting does not exist.
-    pub fn tell(&self, told: Told) -> Result<(), String> {
+    pub fn tell(&self, notice: Notice) -> Result<(), String> {
         let places = self.places();
-        let place = places.get(&told.meeting);
-        let heard = place.is_some_and(|place| place.to_job.send(told.what).is_ok());
-        let nobody = || format!("nobody is at meeting {}: the job has ended", told.meeting);
+        let place = places.get(&notice.meeting);
+        let heard = place.is_some_and(|place| place.to_job.send(notice.what).is_ok());
+        let nobody = || format!("nobody is at meeting {}: the job has ended", notice.meeting);
         heard.then_some(()).ok_or_else(nobody)
     }
 }
 
-impl Seat<'_> {
+impl Inbox<'_> {
     /// Sends a message, which the next `ask` returns.
     pub fn say(&self, what: Value) {
         if let Some(place) = self.meetings.places().get_mut(&self.number) {
@@ -122,7 +122,7 @@ impl Seat<'_> {
     pub fn wait(&self, job: &Job) -> Result<Value, String> {
         while !job.is_stopped() {
             match self.heard.recv_timeout(LOOK_EVERY) {
-                Ok(told) => return Ok(told),
+                Ok(notice) => return Ok(notice),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -131,7 +131,7 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Inbox<'_> {
     fn drop(&mut self) {
         self.meetings.places().remove(&self.number);
     }
@@ -141,8 +141,8 @@ impl Drop for Seat<'_> {
 mod tests {
     use super::*;
 
-    fn told(meeting: u64, what: &str) -> Told {
-        Told {
+    fn notice(meeting: u64, what: &str) -> Notice {
+        Notice {
             meeting,
             what: what.into(),
         }
@@ -152,8 +152,8 @@ mod tests {
     fn what_is_told_is_heard_in_order_and_by_nobody_else() {
         let meetings = Meetings::default();
         let (one, other) = (meetings.open(1).unwrap(), meetings.open(2).unwrap());
-        meetings.tell(told(1, "first")).unwrap();
-        meetings.tell(told(1, "second")).unwrap();
+        meetings.tell(notice(1, "first")).unwrap();
+        meetings.tell(notice(1, "second")).unwrap();
         assert_eq!(one.hear(), Some("first".into()));
         assert_eq!(one.hear(), Some("second".into()));
         assert_eq!((one.hear(), other.hear()), (None, None));
@@ -162,11 +162,11 @@ mod tests {
     #[test]
     fn a_number_is_taken_until_its_job_ends() {
         let meetings = Meetings::default();
-        let seat = meetings.open(7).unwrap();
+        let inbox = meetings.open(7).unwrap();
         let error = meetings.open(7).err().unwrap();
         assert!(error.contains("choose another"), "{error}");
-        drop(seat);
-        let error = meetings.tell(told(7, "too late")).unwrap_err();
+        drop(inbox);
+        let error = meetings.tell(notice(7, "too late")).unwrap_err();
         assert!(error.contains("the job has ended"), "{error}");
         assert!(meetings.open(7).is_ok());
     }

@@ -75,7 +75,7 @@ pub fn store(
     let lineitem = partitioner(&arguments.lineitem, LineitemRow::BYTES, job)?;
     let (part, parts) = (arguments.part, arguments.parts);
     let mut worker = StorageWorker::new(scale, part, parts, orders, lineitem).map_err(text)?;
-    let seat = meetings.open(arguments.meeting)?;
+    let inbox = meetings.open(arguments.meeting)?;
     let started = Instant::now();
     let mut generated = 0;
     work::generate(
@@ -87,8 +87,8 @@ pub fn store(
         },
     );
     let generate_seconds = started.elapsed().as_secs_f64();
-    seat.say(Value::from(generated));
-    seat.wait(job)?;
+    inbox.say(Value::from(generated));
+    inbox.wait(job)?;
     let started = Instant::now();
     let (step, is_delivered) = (StorageWorker::step, StorageWorker::is_delivered);
     let worker = Worker::source(worker, step, is_delivered);

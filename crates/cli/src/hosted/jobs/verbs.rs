@@ -4,15 +4,15 @@
 //! are told that these are connected. The far end then reports that it is ready; it ends when it is
 //! told how many messages each queue pair has completed.
 
-use super::meeting::{Meetings, Seat};
+use super::meeting::{Inbox, Meetings};
 use super::{STOPPED, run};
+use crate::amount::Amount;
 use crate::outcome::CliError;
 use crate::patience::Wish;
-use crate::perf::amount::Amount;
-use crate::perf::initiator::{Initiator, Kind, Responder};
-use crate::perf::messages::{FarFound, NearFound};
-use crate::perf::pair::{Shape, Side, Whose};
 use crate::programs::{Port, RealTime, RoundClock};
+use crate::verbs::initiator::{Initiator, Kind, Responder};
+use crate::verbs::pair::{Shape, Side, Whose};
+use crate::verbs::{FarFound, NearFound};
 use rackweave_base::{Qpn, Rkey};
 use rackweave_rack::hosted::Job;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub struct SideNames {
 /// The resources of a job's end, released when the job ends.
 struct Opened<'a> {
     side: Side,
-    seat: Seat<'a>,
+    inbox: Inbox<'a>,
     job: &'a Job,
 }
 
@@ -80,7 +80,7 @@ pub fn near(
 ) -> Result<NearFound, String> {
     let SideArguments { kind, shape, .. } = arguments.side;
     let opened = Opened::new(&arguments.side, Whose::Near, meetings, job).map_err(text)?;
-    opened.seat.wait(job)?;
+    opened.inbox.wait(job)?;
     let (remote, amount) = (arguments.remote, arguments.amount);
     let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
     let (initiator, ran) = run(initiator, job, true, Wish::Finish);
@@ -95,7 +95,7 @@ pub fn near(
 pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<FarFound, String> {
     let SideArguments { kind, shape, .. } = *arguments;
     let opened = Opened::new(arguments, Whose::Far, meetings, job).map_err(text)?;
-    opened.seat.wait(job)?;
+    opened.inbox.wait(job)?;
     let responder = match kind {
         Kind::Send => {
             let clock = RoundClock::start();
@@ -105,29 +105,29 @@ pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<
         }
         _ => None,
     };
-    opened.seat.say(Value::Null);
+    opened.inbox.say(Value::Null);
     let mut far = responder;
-    let mut told = None;
+    let mut notice = None;
     if let Some(far) = &mut far {
         let wish = || {
-            told = told.take().or_else(|| opened.seat.hear());
-            if told.is_some() || job.is_stopped() {
+            notice = notice.take().or_else(|| opened.inbox.hear());
+            if notice.is_some() || job.is_stopped() {
                 Wish::Stop
             } else {
                 Wish::GoOn
             }
         };
         far.run(wish, |_, _| {}).map_err(text)?;
-        if told.is_none() {
+        if notice.is_none() {
             return Err(STOPPED.into());
         }
     }
     // Without receives nothing is to do here: the NIC replies by itself.
-    let told = match told {
-        Some(told) => told,
-        None => opened.seat.wait(job)?,
+    let notice = match notice {
+        Some(notice) => notice,
+        None => opened.inbox.wait(job)?,
     };
-    let completed: Vec<u64> = super::parsed(told)?;
+    let completed: Vec<u64> = super::parsed(notice)?;
     let responder = far.map(RealTime::into_program);
     Ok(FarFound::new(
         responder.as_ref(),
@@ -151,11 +151,11 @@ impl<'a> Opened<'a> {
             meeting,
         } = arguments;
         shape.check()?;
-        let seat = meetings.open(*meeting).map_err(CliError::run)?;
+        let inbox = meetings.open(*meeting).map_err(CliError::run)?;
         let side = job
             .with_nic(|nic| Side::open(job.node(), nic, job.memory(), shape))
             .unwrap_or_else(|| Err(CliError::run("the node has lost the rack")))?;
-        let opened = Self { side, seat, job };
+        let opened = Self { side, inbox, job };
         opened.side.fill(*kind, end, *seed);
         let region = &opened.side.region;
         let names = SideNames {
@@ -164,7 +164,7 @@ impl<'a> Opened<'a> {
             qpns: opened.side.qpns.clone(),
         };
         opened
-            .seat
+            .inbox
             .say(super::found(&names).map_err(CliError::run)?);
         Ok(opened)
     }

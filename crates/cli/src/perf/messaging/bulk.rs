@@ -2,7 +2,7 @@
 //! code shared by all streams of messages.
 
 use super::rig::Rig;
-use super::source::{Places, Source, sum};
+use super::source::{MessageBytes, MessageOffsets, sum};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
 use crate::perf::report::{per_second, ratio};
@@ -34,7 +34,7 @@ pub enum Take {
 
 /// The parameters of a measurement.
 pub struct Bulk {
-    pub places: Places,
+    pub places: MessageOffsets,
     pub send: Send,
     pub take: Take,
     /// Whether a message waits until the preceding one is consumed.
@@ -115,7 +115,7 @@ impl Bulk {
     pub fn run(
         &self,
         rig: &mut Rig<'_>,
-        source: &Source,
+        source: &MessageBytes,
         interrupt: &Interrupt,
     ) -> Result<Moved, CliError> {
         let (sender, receiver) = (&mut rig.storage.sender, &mut rig.compute.receiver);

@@ -20,9 +20,10 @@ pub mod small;
 pub mod source;
 mod sweep;
 
-use super::report::{self, latency, ratio};
+use super::report::{self, ratio};
 use super::test_run::TestRun;
 use crate::globals::Globals;
+use crate::latency::latency;
 use crate::memcpy;
 use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
@@ -35,7 +36,7 @@ use rig::Rig;
 use serde_json::{Value, json};
 use single::SinglePair;
 use small::{Patience, SMALL_BYTES};
-use source::{Places, SOURCE_BYTES, Source};
+use source::{MessageBytes, MessageOffsets, SOURCE_BYTES};
 use std::time::Duration;
 
 /// Default number of seconds of the whole test, without memcpy.
@@ -133,7 +134,7 @@ fn moved_at(size: usize, moved: &Moved, more: Value) -> Value {
 struct Task<'a> {
     test: TestRun<'a>,
     rig: Rig<'a>,
-    source: Source,
+    source: MessageBytes,
     single: SinglePair,
     /// Bytes of a message of the consuming test.
     size: usize,
@@ -179,7 +180,7 @@ impl Task<'_> {
 
     fn bulk(&mut self, send: Send, take: Take) -> Result<Moved, CliError> {
         let bulk = Bulk {
-            places: Places::new(&self.source, self.size),
+            places: MessageOffsets::new(&self.source, self.size),
             send,
             take,
             alone: false,
@@ -190,7 +191,7 @@ impl Task<'_> {
     }
 
     fn single_buffer(&mut self) -> Result<Moved, CliError> {
-        let (places, span) = (Places::new(&self.source, self.size), self.part());
+        let (places, span) = (MessageOffsets::new(&self.source, self.size), self.part());
         let interrupt = &self.test.globals.interrupt;
         self.single.run(&self.source, &places, span, interrupt)
     }

@@ -1,6 +1,6 @@
 //! A storage unit and a compute unit of a rack, connected. `demo` uses them, too.
 
-use super::source::{self, SOURCE_BYTES, Source};
+use super::source::{self, MessageBytes, SOURCE_BYTES};
 use crate::outcome::CliError;
 use core::time::Duration;
 use rackweave_base::NodeId;
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One unit's ends of the connection.
-pub struct Unit {
+pub struct ConnectionEnd {
     pub node: Node,
     pub sender: MessageSender,
     pub receiver: MessageReceiver,
@@ -24,15 +24,15 @@ pub struct Unit {
 /// The units of a rack.
 pub struct Rig<'a> {
     /// Sends bulk data.
-    pub storage: Unit,
+    pub storage: ConnectionEnd,
     /// Sends requests, and reads.
-    pub compute: Unit,
+    pub compute: ConnectionEnd,
     pub rack: &'a EmbeddedRack,
     /// The nodes of the storage unit and of the compute unit.
     pub places: [NodeId; 2],
 }
 
-impl Unit {
+impl ConnectionEnd {
     fn new(connection: MessageConnection) -> Result<Self, CliError> {
         let node = connection.node().clone();
         let (mut senders, mut receivers) = connection.split();
@@ -68,15 +68,15 @@ impl<'a> Rig<'a> {
         let compute = compute.map_err(CliError::run)?;
         let storage = listener.accept(PATIENCE).map_err(CliError::run)?;
         Ok(Self {
-            storage: Unit::new(storage)?,
-            compute: Unit::new(compute)?,
+            storage: ConnectionEnd::new(storage)?,
+            compute: ConnectionEnd::new(compute)?,
             rack,
             places,
         })
     }
 
     /// The data that the storage unit sends.
-    pub fn source(&mut self, seed: u64) -> Result<Source, CliError> {
+    pub fn source(&mut self, seed: u64) -> Result<MessageBytes, CliError> {
         let bytes = source::random(seed);
         let block = self.rack.memory().allocate(SOURCE_BYTES)?;
         block.write(0, &bytes);
@@ -85,6 +85,6 @@ impl<'a> Rig<'a> {
             .storage
             .node
             .with(|nic| nic.register(pd, block, Access::empty()))?;
-        Ok(Source::new(bytes, region))
+        Ok(MessageBytes::new(bytes, region))
     }
 }

@@ -2,10 +2,10 @@
 
 use super::bulk::{Moved, Received, Sent, both};
 use super::rig::Rig;
-use super::source::{Places, Source, sum};
+use super::source::{MessageBytes, MessageOffsets, sum};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
-use crate::perf::pair::{Pair, Shape, Side};
+use crate::verbs::pair::{Pair, Shape, Side};
 use rackweave_bench::baseline::single_buffer::{
     NOTICE_BYTES, PackageHeader, SEND_REQUESTS, SingleBuffer,
 };
@@ -34,7 +34,7 @@ struct End {
 
 /// State shared by both threads: one that fails ends the other.
 struct Run<'a> {
-    places: &'a Places,
+    places: &'a MessageOffsets,
     failed: AtomicBool,
 }
 
@@ -70,8 +70,8 @@ impl SinglePair {
     /// Sends for the span, at least one message.
     pub fn run(
         &mut self,
-        source: &Source,
-        places: &Places,
+        source: &MessageBytes,
+        places: &MessageOffsets,
         span: Duration,
         interrupt: &Interrupt,
     ) -> Result<Moved, CliError> {
@@ -128,7 +128,7 @@ impl Run<'_> {
     fn send(
         &self,
         end: &mut End,
-        source: &Source,
+        source: &MessageBytes,
         (span, interrupt): (Duration, &Interrupt),
     ) -> Result<Sent, CliError> {
         let (started, size) = (Instant::now(), self.places.size);

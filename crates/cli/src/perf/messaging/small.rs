@@ -1,11 +1,11 @@
 //! Messages of 64 bytes: as many as possible, and one at a time in a ping-pong.
 
 use super::bulk::{DATA, END, Moved, Received, both, end, finished, stream, take_pieces, tell};
-use super::rig::{Rig, Unit};
-use super::source::{Places, Source};
+use super::rig::{ConnectionEnd, Rig};
+use super::source::{MessageBytes, MessageOffsets};
 use crate::interrupt::Interrupt;
+use crate::latency::histogram;
 use crate::outcome::CliError;
-use crate::perf::report::histogram;
 use hdrhistogram::Histogram;
 use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::messaging::{Arrived, MessageSender};
@@ -41,12 +41,12 @@ pub enum Patience {
 /// Sends as many as possible from the storage to the compute unit, for a while.
 pub fn rate(
     rig: &mut Rig<'_>,
-    source: &Source,
+    source: &MessageBytes,
     span: Duration,
     interrupt: &Interrupt,
 ) -> Result<Moved, CliError> {
-    let places = &Places::new(source, SMALL_BYTES);
-    let Unit { node, sender, .. } = &mut rig.storage;
+    let places = &MessageOffsets::new(source, SMALL_BYTES);
+    let ConnectionEnd { node, sender, .. } = &mut rig.storage;
     let receiver = &mut rig.compute.receiver;
     let send = |sender: &mut MessageSender, number: u64| {
         push(node, sender, places.message(source, number))?;
@@ -80,11 +80,11 @@ fn push(node: &Node, sender: &mut MessageSender, message: &[u8]) -> Result<(), C
 /// round trip times, and whether everything arrived unchanged.
 pub fn ping_pong(
     rig: &mut Rig<'_>,
-    source: &Source,
+    source: &MessageBytes,
     patience: Patience,
     (span, interrupt): (Duration, &Interrupt),
 ) -> Result<(Histogram<u64>, bool), CliError> {
-    let places = &Places::new(source, SMALL_BYTES);
+    let places = &MessageOffsets::new(source, SMALL_BYTES);
     let (storage, compute) = (&mut rig.storage, &mut rig.compute);
     let ((round_trips, sound), echoed) = both(
         || ask(compute, source, (places, patience), (span, interrupt)),
@@ -95,9 +95,9 @@ pub fn ping_pong(
 }
 
 fn ask(
-    unit: &mut Unit,
-    source: &Source,
-    (places, patience): (&Places, Patience),
+    unit: &mut ConnectionEnd,
+    source: &MessageBytes,
+    (places, patience): (&MessageOffsets, Patience),
     (span, interrupt): (Duration, &Interrupt),
 ) -> Result<(Histogram<u64>, bool), CliError> {
     let mut round_trips = histogram();
@@ -124,9 +124,9 @@ fn ask(
 }
 
 fn echo(
-    unit: &mut Unit,
-    source: &Source,
-    places: &Places,
+    unit: &mut ConnectionEnd,
+    source: &MessageBytes,
+    places: &MessageOffsets,
     patience: Patience,
 ) -> Result<Received, CliError> {
     let (mut messages, mut sound) = (0, true);
@@ -150,7 +150,7 @@ fn echo(
     }
 }
 
-impl Unit {
+impl ConnectionEnd {
     /// Posts a message at once: no other message will be combined with it.
     fn post(&mut self, message: &[u8]) -> Result<(), CliError> {
         let Self { node, sender, .. } = self;

@@ -13,7 +13,7 @@ const GRANULE: usize = 64 << 10;
 const PLACES_MAX: usize = 4096;
 
 /// The bytes that messages are taken from, with their sums.
-pub struct Source {
+pub struct MessageBytes {
     pub bytes: Vec<u8>,
     /// The same bytes at the unit that sends them.
     pub region: Region,
@@ -22,7 +22,7 @@ pub struct Source {
 }
 
 /// The places that messages of one size are taken from.
-pub struct Places {
+pub struct MessageOffsets {
     /// Bytes of a message.
     pub size: usize,
     /// The sum of each place.
@@ -39,7 +39,7 @@ pub fn random(seed: u64) -> Vec<u8> {
     bytes
 }
 
-impl Source {
+impl MessageBytes {
     /// These bytes, which the region also holds.
     pub fn new(bytes: Vec<u8>, region: Region) -> Self {
         let granules = bytes.chunks(GRANULE).map(|granule| sum(granule, 0));
@@ -51,9 +51,9 @@ impl Source {
     }
 }
 
-impl Places {
+impl MessageOffsets {
     /// Places of messages of `size` bytes.
-    pub fn new(source: &Source, size: usize) -> Self {
+    pub fn new(source: &MessageBytes, size: usize) -> Self {
         let count = (source.bytes.len() / size).clamp(1, PLACES_MAX);
         let sum_of = |place: usize| match size.is_multiple_of(GRANULE) {
             true => {
@@ -77,7 +77,7 @@ impl Places {
     }
 
     /// Message `number`.
-    pub fn message<'a>(&self, source: &'a Source, number: u64) -> &'a [u8] {
+    pub fn message<'a>(&self, source: &'a MessageBytes, number: u64) -> &'a [u8] {
         let at = self.at(number);
         &source.bytes[at..at + self.size]
     }

@@ -5,7 +5,7 @@
 
 use super::bulk::{Bulk, Send, Take};
 use super::rig::Rig;
-use super::source::{Places, SOURCE_BYTES, Source};
+use super::source::{MessageBytes, MessageOffsets, SOURCE_BYTES};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const ROUNDS: u32 = 5;
 /// everything arrived unchanged.
 pub fn run(
     rig: &mut Rig<'_>,
-    source: &Source,
+    source: &MessageBytes,
     span: Duration,
     interrupt: &Interrupt,
     done: &mut dyn FnMut(f64),
@@ -39,7 +39,7 @@ pub fn run(
                     break 'rounds;
                 }
                 let bulk = Bulk {
-                    places: Places::new(source, size),
+                    places: MessageOffsets::new(source, size),
                     send: Send::Copied,
                     take: Take::InPlace,
                     alone: is_alone,

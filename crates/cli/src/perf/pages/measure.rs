@@ -10,7 +10,7 @@ use rackweave_endpoint::page_store::directory::{Answer, Mode, Op};
 use rackweave_rack::RackConfig;
 use rackweave_rack::services::BLOCK;
 use rackweave_target::{Backend, DoubleWrite, FileBackend, FileOptions, IoKind, MemoryBackend};
-use rackweave_wire::fabric::page::Source;
+use rackweave_wire::fabric::page::PageSource;
 use std::path::Path;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Bench<'_> {
     }
 
     /// Fetches random pages below `pages`.
-    fn fetch(&self, rig: &Rig, pages: u64, from: Source) -> Result<Rate, CliError> {
+    fn fetch(&self, rig: &Rig, pages: u64, from: PageSource) -> Result<Rate, CliError> {
         let mut reader = rig.reader(READER);
         let mut rng = Rng::new(7);
         let mut frames = vec![0; 256];
@@ -96,13 +96,13 @@ impl Bench<'_> {
         let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
         let rig = self.rig((page_size, indexed), self.depth, namespace)?;
         let held = rig.hold()?;
-        self.fetch(&rig, held, Source::Memory)
+        self.fetch(&rig, held, PageSource::Memory)
     }
 
     /// Rate of pages from a file, by the switch.
     pub fn rate_from_storage(&self, page_size: u32, file: File<'_>) -> Result<Rate, CliError> {
         let rig = self.rig((page_size, true), self.depth, file.open()?)?;
-        self.fetch(&rig, rig.pages, Source::Storage)
+        self.fetch(&rig, rig.pages, PageSource::Storage)
     }
 
     /// The same file by the same kernel queue, without a rack: pages per second that are read, or

@@ -50,7 +50,7 @@ impl Coordinator {
         for answer in answers {
             self.answered(now, at, answer.as_deref());
         }
-        if broken && !core::mem::replace(&mut self.told_gone[at], true) {
+        if broken && !core::mem::replace(&mut self.gone_reported[at], true) {
             let endpoint = EndpointId(at as u16);
             self.events.push_back(CoordinatorEvent::Gone(endpoint));
         }

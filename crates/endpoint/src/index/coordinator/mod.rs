@@ -117,7 +117,7 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     map: PartitionMap,
     links: Vec<Option<rpc::Client>>,
-    told_gone: Vec<bool>,
+    gone_reported: Vec<bool>,
     doing: Doing,
     /// Whether the next requests still have to be made.
     unasked: bool,
@@ -145,7 +145,7 @@ impl Coordinator {
                 .map(|config| Rebalancer::new(endpoints, config)),
             map,
             links: (0..count).map(|_| None).collect(),
-            told_gone: vec![false; count],
+            gone_reported: vec![false; count],
             doing: asking(count),
             unasked: true,
             asking: 1,
@@ -181,7 +181,7 @@ impl Coordinator {
         if let Some(former) = link.replace(client) {
             former.close(verbs);
         }
-        self.told_gone[endpoint.index()] = false;
+        self.gone_reported[endpoint.index()] = false;
         self.begin_anew();
         Ok(qpn)
     }

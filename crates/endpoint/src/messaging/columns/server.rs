@@ -69,7 +69,7 @@ pub struct ColumnServer {
     /// Whether the client has declared that no more requests follow.
     ended: bool,
     /// Whether the client has been told that everything is answered.
-    told: bool,
+    end_sent: bool,
     stopping: bool,
     malformed: Option<ColumnError>,
     counters: ServerCounters,
@@ -96,7 +96,7 @@ impl ColumnServer {
             sending: None,
             lent: Lendings::default(),
             ended: false,
-            told: false,
+            end_sent: false,
             stopping: false,
             malformed: None,
             counters: ServerCounters::default(),
@@ -251,8 +251,8 @@ impl ColumnServer {
         if happened {
             sender.flush();
         }
-        if self.ended && !self.told && self.waiting() == 0 {
-            self.told = true;
+        if self.ended && !self.end_sent && self.waiting() == 0 {
+            self.end_sent = true;
             happened = true;
             sender.finish().map_err(not_ours)?;
         }

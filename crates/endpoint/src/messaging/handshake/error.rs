@@ -142,7 +142,7 @@ impl HandshakeError {
     }
 
     /// The text sent to the peer.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn message_to_peer(&self) -> String {
         match self {
             Self::Terms { cause, .. } => cause.to_string(),
             Self::Keys { cause, .. } => cause.to_string(),

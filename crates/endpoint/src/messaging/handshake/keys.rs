@@ -4,7 +4,7 @@ use super::KeysError;
 use crate::messaging::{Agreed, UnitTerms};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
-use rackweave_wire::fabric::message::handshake::{Keys, Place, Terms};
+use rackweave_wire::fabric::message::handshake::{Keys, Terms, WriteTarget};
 use std::collections::BTreeSet;
 
 /// Converts terms for sending.
@@ -60,7 +60,7 @@ pub(super) fn check_keys(keys: &Keys, agreed: &Agreed) -> Result<(), KeysError> 
     check_place("receive buffers", keys.receive, receive_bytes)
 }
 
-fn check_place(what: &'static str, place: Place, bytes: u64) -> Result<(), KeysError> {
+fn check_place(what: &'static str, place: WriteTarget, bytes: u64) -> Result<(), KeysError> {
     let address = place.address;
     match address.checked_add(bytes) {
         Some(_) => Ok(()),

@@ -116,7 +116,7 @@ impl Talk {
     /// The dialogue has failed. The reason is sent to the peer if that is useful.
     pub fn fail(&mut self, error: &HandshakeError) {
         if !self.over && self.tells(error) {
-            let refusal = Refusal::new(error.code(), &error.told());
+            let refusal = Refusal::new(error.code(), &error.message_to_peer());
             self.send(&Message::refuse(refusal));
         }
         self.finish();

@@ -394,7 +394,7 @@ impl Channel {
 }
 
 impl Directory for Channel {
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         let free = match self.is_all_owed() {
             true => 1,
             false => self.free.len(),
@@ -403,7 +403,7 @@ impl Directory for Channel {
     }
 
     fn begin(&mut self, now: Instant, verbs: &mut dyn Verbs, op: Op) -> Option<Ticket> {
-        if self.room() == 0 {
+        if self.capacity() == 0 {
             return None;
         }
         self.tickets = self.tickets.wrapping_add(1);

@@ -8,7 +8,7 @@
 use super::{Answer, Mode, Op, Reply, Served, Ticket};
 use rackweave_base::Block;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{HEADER_LEN, LatchWord, PageHeader, PageId, Source};
+use rackweave_wire::fabric::page::{HEADER_LEN, LatchWord, PageHeader, PageId, PageSource};
 
 mod checks;
 
@@ -161,7 +161,7 @@ impl Bench<'_> {
     }
 
     /// Fetches the page, which must succeed, and checks its bytes. Returns version and source.
-    pub fn fetched(&mut self, node: usize, mode: Mode, frame: u32) -> (u64, Source) {
+    pub fn fetched(&mut self, node: usize, mode: Mode, frame: u32) -> (u64, PageSource) {
         let reply = self.fetch(node, mode, frame);
         let Answer::Fetched(Served { source, .. }) = reply.answer else {
             panic!("node {node}: {mode:?} fetch: {:?}", reply.answer);

@@ -13,7 +13,9 @@ use super::{Channel, ChannelParts, Directory, FallbackParts, Op, Reply, Ticket};
 use movement::Transfer;
 use rackweave_base::{Block, Instant, Lkey, Memory, Qpn, Rkey, Rng};
 use rackweave_verbs::{Completion, CompletionOpcode, CqId};
-use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, PageId, Place, Request, control};
+use rackweave_wire::fabric::page::{
+    FallbackLatch, LatchWord, PageId, PageLocation, Request, control,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -47,7 +49,7 @@ pub(super) struct Faults {
 pub(super) struct Entry {
     pub holder: Option<u16>,
     pub latch: LatchWord,
-    pub place: Place,
+    pub place: PageLocation,
 }
 
 /// A node in the model.
@@ -258,14 +260,14 @@ impl Model {
         }
     }
 
-    pub fn entry_words(&self, page: PageId) -> (FallbackLatch, Place) {
+    pub fn entry_words(&self, page: PageId) -> (FallbackLatch, PageLocation) {
         let mut bytes = [0; 16];
         self.server.read(16 * page.index() as usize, &mut bytes);
         let word = |at| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
-        (FallbackLatch(word(0)), Place(word(8)))
+        (FallbackLatch(word(0)), PageLocation(word(8)))
     }
 
-    pub fn set_entry_words(&self, page: PageId, latch: FallbackLatch, place: Place) {
+    pub fn set_entry_words(&self, page: PageId, latch: FallbackLatch, place: PageLocation) {
         let at = 16 * page.index() as usize;
         self.server.write(at, &latch.0.to_le_bytes());
         self.server.write(at + 8, &place.0.to_le_bytes());
@@ -283,7 +285,7 @@ impl Model {
             place,
         };
         self.entries.insert(page.number(), entry);
-        self.set_entry_words(page, FallbackLatch::INDEXED, Place(ELSEWHERE));
+        self.set_entry_words(page, FallbackLatch::INDEXED, PageLocation(ELSEWHERE));
     }
 
     /// The server's memory takes the entry over.

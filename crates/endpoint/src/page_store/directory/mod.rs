@@ -32,7 +32,7 @@ pub use parts::{ChannelParts, FallbackParts, Owed};
 
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::page::{LatchWord, PageId, Source};
+use rackweave_wire::fabric::page::{LatchWord, PageId, PageSource};
 
 /// The mode in which a page is fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -174,7 +174,7 @@ pub enum Answer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Served {
     /// The source.
-    pub source: Source,
+    pub source: PageSource,
     /// Whether the switch indexes the page; otherwise the entry was in the server's memory.
     pub indexed: bool,
 }
@@ -198,7 +198,7 @@ pub struct Reply {
 /// A page directory as one worker sees it. It is sans-IO: it acts only inside calls.
 pub trait Directory {
     /// Number of operations that can be started now.
-    fn room(&self) -> usize;
+    fn capacity(&self) -> usize;
 
     /// Starts an operation; `None` if no slot is free.
     fn begin(&mut self, now: Instant, verbs: &mut dyn Verbs, op: Op) -> Option<Ticket>;

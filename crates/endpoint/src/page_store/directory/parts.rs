@@ -6,7 +6,7 @@ use rackweave_verbs::{CqId, Operation, Segment, WorkRequest};
 use rackweave_wire::fabric::page::completion::COMPLETION_LEN;
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
 use rackweave_wire::fabric::page::{
-    Completion, FallbackLatch, PageId, Place, Request, Response, control,
+    Completion, FallbackLatch, PageId, PageLocation, Request, Response, control,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -223,9 +223,12 @@ impl ChannelParts {
     }
 
     /// The entry that was read into a slot's scratch area.
-    pub(super) fn entry(&self, slot: u16) -> (FallbackLatch, Place) {
+    pub(super) fn entry(&self, slot: u16) -> (FallbackLatch, PageLocation) {
         let at = self.scratch_at(slot);
-        (FallbackLatch(self.word(at)), Place(self.word(at + 8)))
+        (
+            FallbackLatch(self.word(at)),
+            PageLocation(self.word(at + 8)),
+        )
     }
 
     /// The value that a compare-and-swap found.
@@ -267,7 +270,7 @@ impl ChannelParts {
     ) -> WorkRequest {
         let address = match word {
             Word::Latch => entry,
-            Word::Place => entry + 8,
+            Word::PageLocation => entry + 8,
         };
         let operation = Operation::CompareSwap {
             address,

@@ -8,7 +8,7 @@ use super::conformance::{World, stamped};
 use super::fake::{FakeRack, Faults, PAGE, SLOTS, page};
 use super::{Answer, Directory, Mode, Op, Reply};
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, PageLocation};
 
 /// An operation ends within its patience of one second, plus the wait it is in at that time.
 const LIMIT: Duration = Duration::from_millis(1_100);
@@ -78,19 +78,19 @@ fn latches() -> Vec<FallbackLatch> {
     ]
 }
 
-fn places() -> Vec<Place> {
+fn places() -> Vec<PageLocation> {
     vec![
-        Place::HOME,
-        Place::HOME.lost(),
-        Place::clean(0, FRAME),
-        Place::dirty(0, FRAME),
-        Place::dirty(0, FRAME).writing(),
-        Place::dirty(0, FRAME + 1),
+        PageLocation::HOME,
+        PageLocation::HOME.lost(),
+        PageLocation::clean(0, FRAME),
+        PageLocation::dirty(0, FRAME),
+        PageLocation::dirty(0, FRAME).writing(),
+        PageLocation::dirty(0, FRAME + 1),
         // Buffer frames that hold other pages, or no page, or do not exist.
-        Place::clean(1, 0),
-        Place::dirty(1, 0).writing(),
-        Place::HOME.writing(),
-        Place(u64::MAX),
+        PageLocation::clean(1, 0),
+        PageLocation::dirty(1, 0).writing(),
+        PageLocation::HOME.writing(),
+        PageLocation(u64::MAX),
     ]
 }
 
@@ -174,7 +174,7 @@ fn others_go_on(world: &mut FakeRack) {
         let release = Op::Release { page: page(n) };
         assert_eq!(run(world, release, |_| {}).answer, Answer::Done);
     }
-    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    assert_eq!(world.channels[0].capacity(), usize::from(SLOTS));
 }
 
 #[test]
@@ -206,9 +206,9 @@ fn settle(world: &mut FakeRack) {
     world
         .model
         .borrow()
-        .set_entry_words(page(ATTACKED), honest, Place::HOME);
+        .set_entry_words(page(ATTACKED), honest, PageLocation::HOME);
     for _ in 0..10_000 {
-        if world.channels[0].room() == usize::from(SLOTS) {
+        if world.channels[0].capacity() == usize::from(SLOTS) {
             return;
         }
         world.step();
@@ -236,8 +236,8 @@ fn an_entry_that_changes_all_the_time_keeps_nobody_for_ever() {
                 _ => FallbackLatch::new(latch, None),
             };
             let place = match matches!(op, Op::Evict { .. }) {
-                true => Place(Place::dirty(0, FRAME).0 | rng.next_u64() << 44),
-                false => Place(Place::clean(0, FRAME).0 | rng.next_u64() << 44),
+                true => PageLocation(PageLocation::dirty(0, FRAME).0 | rng.next_u64() << 44),
+                false => PageLocation(PageLocation::clean(0, FRAME).0 | rng.next_u64() << 44),
             };
             let model = world.model.borrow();
             model.set_entry_words(page(ATTACKED), latch, place);
@@ -261,10 +261,10 @@ fn another_page_is_not_brought_for_the_one_that_was_asked_for() {
     let open = FallbackLatch::new(LatchWord::open(5), None);
     for (place, answer) in [
         // It may have been dropped there since: home has it.
-        (Place::clean(1, 0), None),
-        (Place::dirty(1, 0), Some(Answer::Gone)),
-        (Place::clean(NOWHERE, 0), Some(Answer::Gone)),
-        (Place::clean(1, 0xff_ffff), Some(Answer::Gone)),
+        (PageLocation::clean(1, 0), None),
+        (PageLocation::dirty(1, 0), Some(Answer::Gone)),
+        (PageLocation::clean(NOWHERE, 0), Some(Answer::Gone)),
+        (PageLocation::clean(1, 0xff_ffff), Some(Answer::Gone)),
     ] {
         void(&mut world);
         world

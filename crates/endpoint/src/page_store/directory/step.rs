@@ -6,7 +6,7 @@
 
 use super::{Answer, Op};
 use rackweave_wire::fabric::page::{
-    Completion, FallbackLatch, LatchWord, Operation, PageId, Place, Response,
+    Completion, FallbackLatch, LatchWord, Operation, PageId, PageLocation, Response,
 };
 
 /// How often an operation retries by itself after a source or target failed. Except in double
@@ -79,7 +79,7 @@ pub(super) enum Word {
     /// The first word.
     Latch,
     /// The second word.
-    Place,
+    PageLocation,
 }
 
 /// The next action of the channel for an operation.
@@ -114,7 +114,7 @@ pub(super) enum Event {
     /// Response and completion.
     Moved(Response, Completion),
     /// The entry.
-    Entry(FallbackLatch, Place),
+    Entry(FallbackLatch, PageLocation),
     /// The previous value of the word.
     Swapped(u64),
     /// The pause is over. `tired`: the operation has been tried for so long that it should end.

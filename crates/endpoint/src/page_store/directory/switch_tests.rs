@@ -1,7 +1,7 @@
 //! Tables of the switch's responses and completions and their effects.
 
 use super::*;
-use rackweave_wire::fabric::page::Source;
+use rackweave_wire::fabric::page::PageSource;
 
 const OPEN: LatchWord = LatchWord::open(300);
 const LOCKED: LatchWord = OPEN.locked();
@@ -54,7 +54,7 @@ fn moved(goal: Goal, asked: LatchWord, outcome: Outcome, latch: LatchWord) -> (S
     let response = response(Status::Moving, asked.is_locked(), asked);
     let completion = Completion {
         outcome,
-        source: Source::Memory,
+        source: PageSource::Memory,
         nvme_status: 0x4281,
         command: 9,
         latch,
@@ -145,7 +145,7 @@ fn a_gone_source_is_asked_for_again_but_not_for_ever() {
             asked += 1;
             let completion = Completion {
                 outcome,
-                source: Source::Storage,
+                source: PageSource::Storage,
                 nvme_status: 0,
                 command: 9,
                 latch: OPEN,

@@ -144,7 +144,7 @@ fn a_lost_switch_ends_everything() {
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
         assert!(world.channels[0].is_lost());
         // Latches may have been granted without the node's knowledge: their slots stay in use.
-        let held = usize::from(SLOTS) - world.channels[0].room();
+        let held = usize::from(SLOTS) - world.channels[0].capacity();
         assert!(held <= usize::from(SLOTS) / 2, "{held}");
     }
 }
@@ -230,7 +230,7 @@ fn what_a_node_found_out_is_told_to_no_other_directory() {
         assert_eq!(world.poll(0), None);
         world.model.borrow_mut().mend_qp(0, SWITCH_QP);
         assert_eq!(drain(&mut world, 1), [ends], "{op:?}");
-        assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+        assert_eq!(world.channels[0].capacity(), usize::from(SLOTS));
     }
 }
 
@@ -277,7 +277,7 @@ fn what_is_owed_is_asked_for_until_it_is_done() {
             assert_eq!(world.poll(0), None);
         }
         assert!(!world.model.borrow().entry(page(1)).latch.is_locked());
-        assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+        assert_eq!(world.channels[0].capacity(), usize::from(SLOTS));
     }
 }
 
@@ -311,7 +311,7 @@ fn a_lost_switch_answers_although_all_slots_are_owed() {
     world.model.borrow_mut().break_qp(0, SWITCH_QP);
     drain(&mut world, usize::from(SLOTS));
     for _ in 0..2 {
-        assert_eq!(world.channels[0].room(), 1);
+        assert_eq!(world.channels[0].capacity(), 1);
         world.begin(0, Op::Verify { page: page(7) }).unwrap();
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     }
@@ -321,7 +321,7 @@ fn a_lost_switch_answers_although_all_slots_are_owed() {
         world.step();
         while world.poll(0).is_some() {}
     }
-    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    assert_eq!(world.channels[0].capacity(), usize::from(SLOTS));
     let model = world.model.borrow();
     for n in 0..u64::from(SLOTS) {
         assert!(!model.entry(page(n)).latch.is_locked(), "page {n}");
@@ -336,5 +336,5 @@ fn nothing_is_owed_for_what_was_never_asked() {
         world.begin(0, fetch(n % 7, Mode::Exclusive)).unwrap();
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
     }
-    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    assert_eq!(world.channels[0].capacity(), usize::from(SLOTS));
 }

@@ -6,7 +6,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_base::checksum::{checksum, checksum_shared};
 use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytes};
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{PageHeader, PageId, Source};
+use rackweave_wire::fabric::page::{PageHeader, PageId, PageSource};
 use std::sync::atomic::Ordering;
 
 impl Pool {
@@ -62,12 +62,12 @@ impl Pool {
         write: &mut FrameWrite,
         page: PageId,
         version: u64,
-        source: Source,
+        source: PageSource,
         checked: bool,
     ) -> Result<(), FixError> {
         self.note_used(page.store());
         let mut header = self.header(write.frame());
-        let from_storage = source == Source::Storage;
+        let from_storage = source == PageSource::Storage;
         if !from_storage && header.page == VOID {
             // Its node dropped the page after the switch had read the header. It does not reuse the
             // buffer frame before the transfer is over, so the rest is complete.

@@ -19,7 +19,7 @@ const STORE: u8 = 1;
 
 /// The parameters of a history.
 #[derive(Clone, Copy)]
-struct Plan {
+struct HistoryPlan {
     nodes: usize,
     workers: usize,
     pages: u64,
@@ -32,7 +32,7 @@ struct Plan {
     closes: f64,
 }
 
-const CALM: Plan = Plan {
+const CALM: HistoryPlan = HistoryPlan {
     nodes: 2,
     workers: 2,
     pages: 40,
@@ -74,7 +74,7 @@ struct Sum {
 }
 
 struct World {
-    plan: Plan,
+    plan: HistoryPlan,
     rack: Rack,
     actors: Vec<Actor>,
     now: Instant,
@@ -89,7 +89,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, plan: Plan) -> Self {
+    fn new(seed: u64, plan: HistoryPlan) -> Self {
         let rack = Rack::new(seed, PAGE, plan.pages);
         let mut world = Self {
             plan,
@@ -195,6 +195,10 @@ impl World {
     }
 
     /// One actor continues its job, or starts another.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "an action of each kind is taken in its arm"
+    )]
     fn act(&mut self, at: usize) {
         let job = std::mem::replace(&mut self.actors[at].job, Job::Rests);
         let actor = &mut self.actors[at];
@@ -502,7 +506,7 @@ impl World {
     }
 }
 
-fn run(seed: u64, plan: Plan) -> Sum {
+fn run(seed: u64, plan: HistoryPlan) -> Sum {
     println!("seed {seed}");
     let mut world = World::new(seed, plan);
     for _ in 0..plan.steps {
@@ -519,7 +523,7 @@ fn run(seed: u64, plan: Plan) -> Sum {
     sum
 }
 
-fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Sum {
+fn check(seeds: std::ops::Range<u64>, plan: HistoryPlan) -> Sum {
     // For longer manual runs.
     let more = std::env::var("PAGE_STORE_SEEDS");
     let more: u64 = more.ok().and_then(|more| more.parse().ok()).unwrap_or(0);
@@ -541,7 +545,7 @@ fn without_crashes_nothing_is_leaked() {
 
 #[test]
 fn a_power_cut_takes_no_allocation_back() {
-    let plan = Plan {
+    let plan = HistoryPlan {
         power_cuts: 0.002,
         ..CALM
     };
@@ -550,7 +554,7 @@ fn a_power_cut_takes_no_allocation_back() {
 
 #[test]
 fn the_death_of_a_node_takes_no_allocation_back() {
-    let plan = Plan {
+    let plan = HistoryPlan {
         nodes: 3,
         power_cuts: 0.0005,
         deaths: 0.002,
@@ -561,7 +565,7 @@ fn the_death_of_a_node_takes_no_allocation_back() {
 
 #[test]
 fn a_node_that_was_taken_for_dead_hands_out_nothing_that_is_anothers() {
-    let plan = Plan {
+    let plan = HistoryPlan {
         nodes: 3,
         workers: 3,
         mistaken_deaths: 0.01,
@@ -572,7 +576,7 @@ fn a_node_that_was_taken_for_dead_hands_out_nothing_that_is_anothers() {
 
 #[test]
 fn storage_that_fails_for_a_while_is_not_the_end() {
-    let plan = Plan {
+    let plan = HistoryPlan {
         faults: 0.005,
         deaths: 0.0005,
         power_cuts: 0.0005,

@@ -5,7 +5,7 @@ use super::log::Log;
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::PoolConfig;
 use rackweave_base::Duration;
-use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Place, control};
+use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, PageLocation, control};
 
 const FRAMES: u32 = 8;
 /// The version of pages that a rebuilt directory does not know.
@@ -16,13 +16,13 @@ fn state_at(frame: u32) -> u64 {
 }
 
 /// One page that only node 0 has changed.
-struct Stage {
+struct Fixture {
     bench: Bench,
     page: PageId,
     frame: u32,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let mut bench = Bench::new(11, 0, 0, FRAMES, 200);
         bench.start(2, 1, |node| PoolConfig::new(node, PAGE as u32, FRAMES));
@@ -62,7 +62,7 @@ impl Stage {
         entry.latch = LatchWord::open(version).locked();
         entry.holder = Some(0);
         entry.is_doubted = true;
-        entry.place = Place::HOME.lost();
+        entry.place = PageLocation::HOME.lost();
         model.beginnings += 1;
     }
 
@@ -75,7 +75,7 @@ impl Stage {
         let entry = model.entries.get_mut(&self.page).unwrap();
         entry.latch = LatchWord::open(state.version());
         (entry.holder, entry.is_doubted) = (None, false);
-        entry.place = Place::dirty(0, self.frame);
+        entry.place = PageLocation::dirty(0, self.frame);
         model.beginnings += 1;
     }
 
@@ -117,7 +117,7 @@ impl Stage {
 #[test]
 fn a_latch_that_a_lost_directory_had_granted_does_not_count() {
     for number in [1, 2] {
-        let mut stage = Stage::new();
+        let mut stage = Fixture::new();
         let survey = control::survey_at(PAGE as u32, FRAMES);
         stage.bench.rack.model().set_control_word(0, survey, 1);
         let fix = stage.bench.workers[0].fix(page(number), Exclusive);
@@ -133,7 +133,7 @@ fn a_latch_that_a_lost_directory_had_granted_does_not_count() {
 
 #[test]
 fn who_has_the_newest_version_publishes_it_above_the_directorys() {
-    let mut stage = Stage::new();
+    let mut stage = Fixture::new();
     stage.doubt(FIRST);
     assert_eq!(stage.end(), LatchWord::open(FIRST + 1));
     assert_eq!(stage.state(), FrameState::dirty(FIRST + 1));
@@ -142,7 +142,7 @@ fn who_has_the_newest_version_publishes_it_above_the_directorys() {
 
 #[test]
 fn what_has_come_home_is_given_up() {
-    let mut stage = Stage::new();
+    let mut stage = Fixture::new();
     let mut model = stage.bench.rack.model();
     let home = model.bytes(0, stage.frame);
     model.homes.insert(stage.page, home);
@@ -158,7 +158,7 @@ fn what_has_come_home_is_given_up() {
 fn a_page_in_doubt_is_not_taken_for_old() {
     for mode in [Shared, Exclusive] {
         for steps in 0..80 {
-            let mut stage = Stage::new();
+            let mut stage = Fixture::new();
             stage.doubt(FIRST);
             stage.steps(steps);
             let guard = stage.bench.fix(0, 1, mode).unwrap();
@@ -173,7 +173,7 @@ fn a_page_in_doubt_is_not_taken_for_old() {
 #[test]
 fn what_has_a_damaged_home_is_given_up() {
     for header in [0x55, 0] {
-        let mut stage = Stage::new();
+        let mut stage = Fixture::new();
         let mut home = vec![1; PAGE];
         home[..512].fill(header);
         stage.bench.rack.model().homes.insert(stage.page, home);
@@ -189,7 +189,7 @@ fn what_has_a_damaged_home_is_given_up() {
 #[test]
 fn a_doubt_that_is_taken_back_gives_nothing_up() {
     for steps in 0..60 {
-        let mut stage = Stage::new();
+        let mut stage = Fixture::new();
         stage.doubt(FIRST);
         stage.steps(steps);
         stage.settle_on_node();
@@ -200,7 +200,7 @@ fn a_doubt_that_is_taken_back_gives_nothing_up() {
 #[test]
 fn a_doubt_in_place_of_another_is_found_out_about() {
     for steps in 0..60 {
-        let mut stage = Stage::new();
+        let mut stage = Fixture::new();
         stage.doubt(FIRST);
         stage.steps(steps);
         stage.doubt(2 * FIRST);
@@ -214,7 +214,7 @@ fn a_doubt_in_place_of_another_is_found_out_about() {
 #[test]
 fn a_change_whose_latch_is_on_its_way_back_is_published() {
     for steps in 0..60 {
-        let mut stage = Stage::new();
+        let mut stage = Fixture::new();
         let log = Log::up_to(steps % 2);
         stage.bench.pools[0].set_log(log.clone());
         stage.change(1);
@@ -232,7 +232,7 @@ fn a_change_whose_latch_is_on_its_way_back_is_published() {
 
 #[test]
 fn a_change_that_the_directory_of_before_had_taken_is_published_anew() {
-    let mut stage = Stage::new();
+    let mut stage = Fixture::new();
     stage.change(1);
     let said = stage.state();
     assert!(said.is_changed());

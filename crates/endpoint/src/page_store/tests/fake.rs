@@ -8,7 +8,9 @@ mod directory;
 use crate::page_store::directory::{Answer, Mode, Op, Served, Ticket};
 use rackweave_base::{Block, Duration, Instant, Rng};
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source, control};
+use rackweave_wire::fabric::page::{
+    LatchWord, PageHeader, PageId, PageLocation, PageSource, control,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -58,7 +60,7 @@ pub struct Entry {
     pub holder: Option<u16>,
     /// It must determine whether it has the newest version.
     pub is_doubted: bool,
-    pub place: Place,
+    pub place: PageLocation,
 }
 
 #[derive(Debug)]
@@ -250,6 +252,10 @@ impl Model {
         block.write(at + start, &bytes[start..start + half]);
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a request of each kind is answered in its arm"
+    )]
     fn ask(&mut self, me: u16, op: Op) -> Result<(Answer, LatchWord), Phase> {
         if self.is_gone {
             return Ok((Answer::Gone, LatchWord(0)));
@@ -456,10 +462,10 @@ impl Model {
             return (Answer::Locked, entry.latch);
         }
         let source = match from {
-            From::Home => Source::Storage,
-            From::Frame { .. } => Source::Memory,
+            From::Home => PageSource::Storage,
+            From::Frame { .. } => PageSource::Memory,
         };
-        if source == Source::Storage {
+        if source == PageSource::Storage {
             entry.place = entry.place.read(me, frame);
         }
         let indexed = page.number() % 2 == 0;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The parameters of a random history.
 #[derive(Clone, Copy)]
-struct Plan {
+struct HistoryPlan {
     nodes: usize,
     workers: usize,
     tasks: usize,
@@ -18,7 +18,7 @@ struct Plan {
     breaks: f64,
 }
 
-const SMALL: Plan = Plan {
+const SMALL: HistoryPlan = HistoryPlan {
     nodes: 3,
     workers: 2,
     tasks: 2,
@@ -46,7 +46,11 @@ enum Task {
 }
 
 /// Runs a history and flushes. Returns how often each page was changed.
-fn run(seed: u64, plan: Plan) -> (Bench, HashMap<u64, u64>) {
+#[expect(
+    clippy::too_many_lines,
+    reason = "what a random history does, in its order"
+)]
+fn run(seed: u64, plan: HistoryPlan) -> (Bench, HashMap<u64, u64>) {
     println!("seed {seed}");
     let mut bench = Bench::new(seed, plan.nodes, plan.workers, plan.frames, plan.pages);
     bench.rack.model().breaks = plan.breaks;
@@ -145,7 +149,7 @@ fn run(seed: u64, plan: Plan) -> (Bench, HashMap<u64, u64>) {
 }
 
 /// Only the homes remain, and they contain all changes.
-fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
+fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: HistoryPlan) {
     for node in 0..plan.nodes {
         bench.flush(node * plan.workers).unwrap();
     }
@@ -157,7 +161,7 @@ fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
     }
 }
 
-fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Statistics {
+fn check(seeds: std::ops::Range<u64>, plan: HistoryPlan) -> Statistics {
     let mut sum = Statistics::default();
     // For longer manual runs.
     let more = std::env::var("PAGE_STORE_SEEDS")
@@ -192,7 +196,7 @@ fn nothing_is_lost_or_torn_under_pressure() {
 
 #[test]
 fn nothing_is_lost_or_torn_where_all_want_the_same() {
-    let hot = Plan {
+    let hot = HistoryPlan {
         pages: 3,
         exclusive: 0.7,
         operations: 2000,
@@ -203,7 +207,7 @@ fn nothing_is_lost_or_torn_where_all_want_the_same() {
 
 #[test]
 fn nothing_is_lost_or_torn_when_movements_break_off() {
-    let broken = Plan {
+    let broken = HistoryPlan {
         breaks: 0.2,
         ..SMALL
     };
@@ -213,7 +217,7 @@ fn nothing_is_lost_or_torn_when_movements_break_off() {
 
 #[test]
 fn readers_of_everything_in_one_small_pool() {
-    let scan = Plan {
+    let scan = HistoryPlan {
         nodes: 1,
         workers: 3,
         tasks: 1,

@@ -409,7 +409,7 @@ impl<D: Directory> Worker<D> {
     }
 
     fn ask(&mut self, verbs: &mut dyn Verbs) -> bool {
-        if self.directory.room() == 0 {
+        if self.directory.capacity() == 0 {
             return false;
         }
         let Some(question) = self.pool.ask(self.now) else {

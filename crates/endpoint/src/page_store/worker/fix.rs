@@ -250,7 +250,7 @@ impl<D: Directory> Worker<D> {
                 return Step::Wait(State::Seek);
             }
         }
-        if self.directory.room() == 0 {
+        if self.directory.capacity() == 0 {
             // The version could not be verified. Latching the frame and releasing it again would
             // look like endless progress.
             return Step::Wait(State::Seek);

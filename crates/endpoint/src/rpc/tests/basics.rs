@@ -8,7 +8,7 @@ fn a_call_there_and_back() {
     let mut rig = Rig::pair(small_client(), small_server());
     assert_eq!(rig.call(ECHO, b"hello"), Ok(b"olleh".to_vec()));
     assert_eq!(rig.recorder.served, [(0, b"hello".to_vec())]);
-    assert_eq!(rig.seats[0].client.incarnation(), Some(0xabc));
+    assert_eq!(rig.clients[0].client.incarnation(), Some(0xabc));
     assert_eq!(
         rig.client_counters(),
         [
@@ -50,7 +50,7 @@ fn requests_and_replies_up_to_the_limit_pass_and_no_longer_ones() {
         max: 3000,
     };
     assert_eq!(rig.begin(ECHO, &[0; 3001]), Err(too_large));
-    assert_eq!(rig.seats[0].client.under_way(), 0);
+    assert_eq!(rig.clients[0].client.under_way(), 0);
 
     let sized = |length: u32| length.to_le_bytes();
     let whole = rig.call(SIZED, &sized(3000)).unwrap();
@@ -71,10 +71,10 @@ fn refusals_come_back_with_their_status_and_bytes() {
     assert_eq!(rig.call(SIZED, b"abc"), malformed);
     rig.begin(REFUSE, b"").unwrap();
     rig.settle();
-    let end = &rig.seats[0].ends[0];
+    let end = &rig.clients[0].ends[0];
     assert_eq!(end.result, Err(RpcError::Refused(REFUSAL)));
     assert_eq!(end.bytes, b"no");
-    assert_eq!(rig.seats[0].client.counters().refused, 3);
+    assert_eq!(rig.clients[0].client.counters().refused, 3);
     assert_eq!(rig.server().counters().unknown_methods, 1);
 }
 
@@ -82,12 +82,12 @@ fn refusals_come_back_with_their_status_and_bytes() {
 fn messages(requests: usize, client: ClientConfig, server: ServerConfig) -> (u64, u64) {
     let mut rig = Rig::pair(client, server);
     assert_eq!(rig.call(ECHO, b""), Ok(Vec::new()), "grants are known now");
-    let before = *rig.seats[0].client.counters();
+    let before = *rig.clients[0].client.counters();
     let tickets: Vec<_> = (0..requests)
         .map(|at| rig.begin(ECHO, &[at as u8; 10]).unwrap())
         .collect();
     rig.settle();
-    let ends = &rig.seats[0].ends;
+    let ends = &rig.clients[0].ends;
     assert_eq!(ends.len(), requests);
     for (at, (ticket, end)) in tickets.iter().zip(ends).enumerate() {
         assert_eq!(
@@ -97,7 +97,7 @@ fn messages(requests: usize, client: ClientConfig, server: ServerConfig) -> (u64
         assert_eq!(end.result, Ok(vec![at as u8; 10]));
     }
     assert_eq!(rig.nic_counter(SERVER, "out_of_buffer"), 0);
-    let after = rig.seats[0].client.counters();
+    let after = rig.clients[0].client.counters();
     (
         after.messages_sent - before.messages_sent,
         after.messages_received - before.messages_received,
@@ -137,7 +137,7 @@ fn one_doorbell_is_for_all_messages_of_a_round() {
         rig.begin(ECHO, b"").unwrap();
     }
     rig.settle();
-    let counters = rig.seats[0].client.counters();
+    let counters = rig.clients[0].client.counters();
     assert_eq!((counters.messages_sent, counters.doorbells), (8, 1));
 }
 
@@ -148,7 +148,7 @@ fn an_answer_that_outgrows_its_message_travels_alone() {
     rig.begin(SIZED, &2000u32.to_le_bytes()).unwrap();
     rig.begin(ECHO, b"other").unwrap();
     rig.settle();
-    let ends: Vec<_> = rig.seats[0]
+    let ends: Vec<_> = rig.clients[0]
         .ends
         .iter()
         .map(|end| end.result.as_ref().unwrap().len())
@@ -171,19 +171,19 @@ fn many_clients_share_a_server_and_get_their_own_answers() {
     let full = rig.server.as_mut().unwrap().accept(nic);
     assert_eq!(full, Err(RpcError::ClientsFull { max: 20 }));
     for round in 0..10u8 {
-        for (at, seat) in rig.seats.iter_mut().enumerate() {
+        for (at, client) in rig.clients.iter_mut().enumerate() {
             for number in 0..at % 7 {
                 let request = [at as u8, round, number as u8];
-                seat.client.begin_with(ECHO, &request).unwrap();
+                client.client.begin_with(ECHO, &request).unwrap();
             }
         }
         rig.step();
     }
     rig.settle();
-    for (at, seat) in rig.seats.iter().enumerate() {
+    for (at, client) in rig.clients.iter().enumerate() {
         let expect = (0..10)
             .flat_map(|round| (0..at % 7).map(move |number| vec![number as u8, round, at as u8]));
-        let found: Vec<_> = seat
+        let found: Vec<_> = client
             .ends
             .iter()
             .map(|end| end.result.clone().unwrap())

@@ -6,13 +6,13 @@ use rackweave_base::Duration;
 use rackweave_verbs::{CompletionStatus, QpModify, Verbs};
 
 fn all_disconnected(rig: &Rig, cause: Cause, count: usize) {
-    let seat = &rig.seats[0];
-    assert_eq!(seat.ends.len(), count);
+    let client = &rig.clients[0];
+    assert_eq!(client.ends.len(), count);
     let error = RpcError::Disconnected(cause);
-    assert!(seat.ends.iter().all(|end| end.result == Err(error)));
-    assert_eq!(seat.client.cause(), Some(cause));
-    assert_eq!(seat.client.counters().disconnected, count as u64);
-    assert_eq!(seat.client.under_way(), 0);
+    assert!(client.ends.iter().all(|end| end.result == Err(error)));
+    assert_eq!(client.client.cause(), Some(cause));
+    assert_eq!(client.client.counters().disconnected, count as u64);
+    assert_eq!(client.client.under_way(), 0);
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn a_restart_of_the_server_is_seen_by_its_clients() {
     assert_eq!(rig.begin(ECHO, b"x"), Err(RpcError::Disconnected(cause)));
 
     let nic = &mut rig.network.nics[1];
-    rig.seats.pop().unwrap().client.close(nic);
+    rig.clients.pop().unwrap().client.close(nic);
     rig.start(ServerConfig {
         incarnation: 0xdef,
         ..small_server()
     });
     rig.join(1, small_client());
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
-    assert_eq!(rig.seats[0].client.incarnation(), Some(0xdef));
+    assert_eq!(rig.clients[0].client.incarnation(), Some(0xdef));
 }
 
 /// The server's NIC has acknowledged everything: only a probe detects the failure.
@@ -56,13 +56,18 @@ fn a_server_that_dies_with_requests_taken_is_found_out() {
     rig.network.dead.push(SERVER);
     rig.run_for(Duration::from_micros(1200));
     let timed_out = Err(RpcError::TimedOut(Duration::from_millis(1)));
-    assert_eq!(rig.seats[0].ends.len(), 5);
-    assert!(rig.seats[0].ends.iter().all(|end| end.result == timed_out));
-    assert!(!rig.seats[0].client.is_broken());
+    assert_eq!(rig.clients[0].ends.len(), 5);
+    assert!(
+        rig.clients[0]
+            .ends
+            .iter()
+            .all(|end| end.result == timed_out)
+    );
+    assert!(!rig.clients[0].client.is_broken());
     rig.settle();
-    assert_eq!(rig.seats[0].client.cause(), Some(Cause::NoAnswer));
-    assert_eq!(rig.seats[0].ends.len(), 5, "each is told once");
-    assert_eq!(rig.seats[0].client.counters().probes, 1);
+    assert_eq!(rig.clients[0].client.cause(), Some(Cause::NoAnswer));
+    assert_eq!(rig.clients[0].ends.len(), 5, "each is told once");
+    assert_eq!(rig.clients[0].client.counters().probes, 1);
 }
 
 #[test]
@@ -70,18 +75,18 @@ fn answers_that_came_before_the_break_count() {
     let mut rig = Rig::pair(small_client(), small_server());
     rig.begin(ECHO, b"ab").unwrap();
     // The reply is at the client's NIC, and the client has not polled.
-    let seats = {
+    let clients = {
         let now = rig.network.now;
-        rig.seats[0].client.advance(now, &mut rig.network.nics[1]);
-        core::mem::take(&mut rig.seats)
+        rig.clients[0].client.advance(now, &mut rig.network.nics[1]);
+        core::mem::take(&mut rig.clients)
     };
     rig.settle();
-    rig.seats = seats;
-    let qpn = rig.seats[0].client.qpn();
+    rig.clients = clients;
+    let qpn = rig.clients[0].client.qpn();
     rig.network.nics[1].modify_qp(qpn, QpModify::Error).unwrap();
     rig.begin(ECHO, b"cd").unwrap();
     rig.poll_clients();
-    let results: Vec<_> = rig.seats[0]
+    let results: Vec<_> = rig.clients[0]
         .ends
         .iter()
         .map(|end| end.result.clone())
@@ -109,7 +114,7 @@ fn a_client_that_wants_one_incarnation_gets_no_other() {
 fn a_queue_pair_taken_away_breaks_the_client_when_it_sends() {
     let mut rig = Rig::pair(small_client(), small_server());
     rig.call(ECHO, b"x").unwrap();
-    let qpn = rig.seats[0].client.qpn();
+    let qpn = rig.clients[0].client.qpn();
     rig.network.nics[1].destroy_qp(qpn).unwrap();
     rig.begin(ECHO, b"x").unwrap();
     rig.settle();
@@ -140,12 +145,12 @@ fn a_client_that_dies_is_lost_and_its_place_is_given_to_another() {
     assert_eq!(rig.server().counters().lost, 1);
     rig.join(2, small_client());
     for at in [1, 2] {
-        let client = &mut rig.seats[at].client;
+        let client = &mut rig.clients[at].client;
         client.begin_with(ECHO, b"ab").unwrap();
     }
     rig.run_for(Duration::from_millis(1));
     for at in [1, 2] {
-        assert_eq!(rig.seats[at].ends[0].result, Ok(b"ba".to_vec()));
+        assert_eq!(rig.clients[at].ends[0].result, Ok(b"ba".to_vec()));
     }
 }
 
@@ -156,7 +161,7 @@ fn a_client_that_is_removed_sees_the_connection_break() {
     let pd = nic.create_pd();
     let client = crate::rpc::Client::new(nic, &rig.network.memory, pd, small_client()).unwrap();
     let far = rig.accept(1, client.qpn());
-    rig.seats.push(Seat {
+    rig.clients.push(TestClient {
         node: 1,
         client,
         ends: Vec::new(),
@@ -183,7 +188,7 @@ fn requests_begun_before_anybody_connects_wait() {
     let mut client = crate::rpc::Client::new(nic, &rig.network.memory, pd, small_client()).unwrap();
     client.begin_with(ECHO, b"ab").unwrap();
     let qpn = client.qpn();
-    rig.seats.push(Seat {
+    rig.clients.push(TestClient {
         node: 1,
         client,
         ends: Vec::new(),
@@ -196,5 +201,5 @@ fn requests_begun_before_anybody_connects_wait() {
     rig.settle();
     rig.connect((1, qpn), (SERVER, far));
     rig.settle();
-    assert_eq!(rig.seats[0].ends[0].result, Ok(b"ba".to_vec()));
+    assert_eq!(rig.clients[0].ends[0].result, Ok(b"ba".to_vec()));
 }

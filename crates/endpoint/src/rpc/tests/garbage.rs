@@ -130,7 +130,7 @@ fn client_of_a_liar(config: ClientConfig) -> (Rig, Raw) {
     let client = Client::new(nic, &rig.network.memory, pd, config).unwrap();
     rig.connect((NODE, client.qpn()), (SERVER, raw.qpn));
     raw.open(&mut rig);
-    rig.seats.push(Seat {
+    rig.clients.push(TestClient {
         node: NODE,
         client,
         ends: Vec::new(),
@@ -165,9 +165,9 @@ fn replies_to_nothing_are_counted_and_harm_nobody() {
     ];
     raw.send(&mut rig, &message(MessageKind::Reply, 7, &calls));
     rig.settle();
-    assert_eq!(rig.seats[0].ends.len(), 1);
-    assert_eq!(rig.seats[0].ends[0].result, Ok(b"ok".to_vec()));
-    assert_eq!(rig.seats[0].client.counters().unknown_replies, 7);
+    assert_eq!(rig.clients[0].ends.len(), 1);
+    assert_eq!(rig.clients[0].ends[0].result, Ok(b"ok".to_vec()));
+    assert_eq!(rig.clients[0].client.counters().unknown_replies, 7);
     // The slot is reused, with another generation.
     rig.begin(ECHO, b"y").unwrap();
     raw.send(
@@ -176,9 +176,9 @@ fn replies_to_nothing_are_counted_and_harm_nobody() {
     );
     raw.send(&mut rig, &message(MessageKind::Reply, 7, &[stranger(0, 1)]));
     rig.settle();
-    assert_eq!(rig.seats[0].ends.len(), 2);
-    assert_eq!(rig.seats[0].ends[1].result, Ok(b"??".to_vec()));
-    assert_eq!(rig.seats[0].client.counters().unknown_replies, 8);
+    assert_eq!(rig.clients[0].ends.len(), 2);
+    assert_eq!(rig.clients[0].ends[1].result, Ok(b"??".to_vec()));
+    assert_eq!(rig.clients[0].client.counters().unknown_replies, 8);
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn what_is_no_reply_breaks_the_connection() {
         let (mut rig, mut raw) = client_of_a_liar(small_client());
         raw.send(&mut rig, bytes);
         rig.settle();
-        let seat = &rig.seats[0];
-        assert_eq!(seat.client.cause(), Some(cause), "{bytes:02x?}");
-        let found = seat.ends.iter().filter(|end| end.result.is_ok()).count();
-        assert_eq!((seat.ends.len(), found), (1, answered), "{bytes:02x?}");
+        let client = &rig.clients[0];
+        assert_eq!(client.client.cause(), Some(cause), "{bytes:02x?}");
+        let found = client.ends.iter().filter(|end| end.result.is_ok()).count();
+        assert_eq!((client.ends.len(), found), (1, answered), "{bytes:02x?}");
     };
     check(&reply[..3], truncated, 0);
     check(
@@ -221,7 +221,7 @@ fn answers_of_another_incarnation_are_refused() {
     let (mut rig, mut raw) = client_of_a_liar(small_client());
     raw.send(&mut rig, &message(MessageKind::Reply, 7, &[]));
     rig.settle();
-    assert_eq!(rig.seats[0].client.incarnation(), Some(7));
+    assert_eq!(rig.clients[0].client.incarnation(), Some(7));
     raw.send(
         &mut rig,
         &message(MessageKind::Reply, 8, &[request(0, 0, b"ok")]),
@@ -231,10 +231,10 @@ fn answers_of_another_incarnation_are_refused() {
         expected: 7,
         found: 8,
     };
-    let seat = &rig.seats[0];
-    assert_eq!(seat.client.cause(), Some(cause));
-    assert_eq!(seat.client.counters().foreign_replies, 1);
-    assert!(seat.ends.len() == 1 && seat.ends[0].result.is_err());
+    let client = &rig.clients[0];
+    assert_eq!(client.client.cause(), Some(cause));
+    assert_eq!(client.client.counters().foreign_replies, 1);
+    assert!(client.ends.len() == 1 && client.ends[0].result.is_err());
 }
 
 /// Random bytes, or a valid message with some of its bytes changed.
@@ -280,7 +280,7 @@ proptest! {
             rig.settle();
             let answers = raw.messages(&mut rig);
             prop_assert!(answers.iter().all(|answer| rpc::parse(answer).is_ok()));
-            let end = rig.seats[0].ends.pop();
+            let end = rig.clients[0].ends.pop();
             prop_assert_eq!(end.unwrap().result, Ok(vec![1, round]));
         }
         prop_assert_eq!(rig.server().counters().lost, 0);
@@ -296,10 +296,10 @@ proptest! {
             rig.settle();
             raw.messages(&mut rig);
         }
-        let client = &rig.seats[0].client;
+        let client = &rig.clients[0].client;
         let counters = client.counters();
         let ended = counters.answered + counters.refused + counters.disconnected;
-        prop_assert_eq!(ended, rig.seats[0].ends.len() as u64);
+        prop_assert_eq!(ended, rig.clients[0].ends.len() as u64);
         prop_assert_eq!(ended + client.under_way() as u64, counters.requests);
     }
 }

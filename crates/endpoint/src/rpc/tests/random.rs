@@ -62,8 +62,8 @@ fn run(seed: u64, faults: Faults) {
     let mut model: Vec<HashMap<_, _>> = vec![HashMap::new(); 3];
     let mut served: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
     let check = |rig: &mut Rig, model: &mut Vec<HashMap<_, Expected>>| {
-        for (seat, model) in rig.seats.iter_mut().zip(model) {
-            for end in seat.ends.drain(..) {
+        for (client, model) in rig.clients.iter_mut().zip(model) {
+            for end in client.ends.drain(..) {
                 let (_, expected) = model.remove(&end.ticket).expect("it was under way");
                 assert_eq!(end.result, expected, "seed {seed}");
             }
@@ -72,7 +72,7 @@ fn run(seed: u64, faults: Faults) {
     for number in 0..300 {
         let at = rng.next_u32() as usize % 3;
         let (method, expected) = request(&mut rng, number);
-        match rig.seats[at].client.begin_with(method, &expected.0) {
+        match rig.clients[at].client.begin_with(method, &expected.0) {
             Ok(ticket) => {
                 served[at].push(expected.0.clone());
                 assert!(model[at].insert(ticket, expected).is_none());
@@ -102,7 +102,7 @@ fn run(seed: u64, faults: Faults) {
         assert_eq!(rig.nic_counter(node, "out_of_buffer"), 0, "seed {seed}");
     }
     let bad: u64 = rig
-        .seats
+        .clients
         .iter()
         .map(|s| s.client.counters().unknown_replies)
         .sum();
@@ -147,18 +147,18 @@ proptest! {
         }
         rig.awake = true;
         rig.settle();
-        let (seat, recorder) = (&rig.seats[0], &rig.recorder);
-        prop_assert_eq!(seat.ends.len() as u64, begun);
-        let counters = seat.client.counters();
+        let (client, recorder) = (&rig.clients[0], &rig.recorder);
+        prop_assert_eq!(client.ends.len() as u64, begun);
+        let counters = client.client.counters();
         let ended = counters.answered + counters.timed_out + counters.disconnected;
         prop_assert_eq!(ended, begun);
-        for end in &seat.ends {
+        for end in &client.ends {
             if let Ok(bytes) = &end.result {
                 let request: Vec<u8> = bytes.iter().rev().copied().collect();
                 let times = recorder.served.iter().filter(|(_, other)| *other == request).count();
                 prop_assert_eq!(times, 1);
             }
         }
-        prop_assert_eq!(seat.client.under_way(), 0);
+        prop_assert_eq!(client.client.under_way(), 0);
     }
 }

@@ -76,7 +76,7 @@ pub struct End {
 }
 
 /// A client and its results.
-pub struct Seat {
+pub struct TestClient {
     pub node: usize,
     pub client: Client,
     pub ends: Vec<End>,
@@ -86,7 +86,7 @@ pub struct Rig {
     pub network: Network,
     pub server: Option<Server>,
     pub recorder: Recorder,
-    pub seats: Vec<Seat>,
+    pub clients: Vec<TestClient>,
     /// Whether the server is polled.
     pub awake: bool,
 }
@@ -119,7 +119,7 @@ impl Rig {
             network: Network::new(nodes + 1, seed),
             server: None,
             recorder: Recorder::default(),
-            seats: Vec::new(),
+            clients: Vec::new(),
             awake: true,
         };
         rig.start(config);
@@ -149,14 +149,14 @@ impl Rig {
         let pd = nics[node].create_pd();
         let client = Client::new(&mut nics[node], memory, pd, config).unwrap();
         let qpn = client.qpn();
-        let seat = Seat {
+        let client = TestClient {
             node,
             client,
             ends: Vec::new(),
         };
-        self.seats.push(seat);
+        self.clients.push(client);
         self.accept(node, qpn);
-        self.seats.len() - 1
+        self.clients.len() - 1
     }
 
     /// Makes the server accept a connection from a queue pair. Returns the server's queue pair.
@@ -202,26 +202,26 @@ impl Rig {
 
     /// Begins a request of client 0.
     pub fn begin(&mut self, method: u16, request: &[u8]) -> Result<Ticket, RpcError> {
-        self.seats[0].client.begin_with(method, request)
+        self.clients[0].client.begin_with(method, request)
     }
 
     /// Begins a request of client 0 and waits for its result; no other may be pending.
     pub fn call(&mut self, method: u16, request: &[u8]) -> Result<Vec<u8>, RpcError> {
         let ticket = self.begin(method, request)?;
         self.settle();
-        let ends = core::mem::take(&mut self.seats[0].ends);
+        let ends = core::mem::take(&mut self.clients[0].ends);
         assert_eq!(ends.len(), 1);
         assert_eq!(ends[0].ticket, ticket);
         ends[0].result.clone()
     }
 
     pub fn poll_clients(&mut self) {
-        for seat in &mut self.seats {
-            let nic = &mut self.network.nics[seat.node];
-            while let Some(reply) = seat.client.poll(self.network.now, nic) {
+        for client in &mut self.clients {
+            let nic = &mut self.network.nics[client.node];
+            while let Some(reply) = client.client.poll(self.network.now, nic) {
                 let result = reply.result.map(<[u8]>::to_vec);
                 let (ticket, bytes) = (reply.ticket, reply.bytes.to_vec());
-                seat.ends.push(End {
+                client.ends.push(End {
                     ticket,
                     result,
                     bytes,
@@ -247,7 +247,10 @@ impl Rig {
     fn step_until(&mut self, limit: Instant) -> bool {
         self.poll_clients();
         self.poll_server();
-        let clients = self.seats.iter().map(|seat| seat.client.poll_timeout());
+        let clients = self
+            .clients
+            .iter()
+            .map(|client| client.client.poll_timeout());
         self.network.advance(limit, clients.flatten())
     }
 
@@ -279,7 +282,7 @@ impl Rig {
 
     /// The nonzero counters of client 0.
     pub fn client_counters(&self) -> Vec<(&'static str, u64)> {
-        let counters = self.seats[0].client.counters().list();
+        let counters = self.clients[0].client.counters().list();
         counters.filter(|&(_, count)| count > 0).collect()
     }
 

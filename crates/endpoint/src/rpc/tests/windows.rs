@@ -18,20 +18,20 @@ fn a_full_window_takes_no_more_until_ends_are_taken() {
     assert_eq!(rig.begin(ECHO, b"x"), full);
     // Replied, but the result is not taken.
     let now = rig.network.now;
-    let seat = &mut rig.seats[0];
-    seat.client.advance(now, &mut rig.network.nics[1]);
-    let seats = core::mem::take(&mut rig.seats);
+    let client = &mut rig.clients[0];
+    client.client.advance(now, &mut rig.network.nics[1]);
+    let clients = core::mem::take(&mut rig.clients);
     rig.settle();
-    rig.seats = seats;
+    rig.clients = clients;
     let now = rig.network.now;
-    assert!(rig.seats[0].client.advance(now, &mut rig.network.nics[1]));
+    assert!(rig.clients[0].client.advance(now, &mut rig.network.nics[1]));
     assert_eq!(rig.begin(ECHO, b"x"), full);
-    assert!(rig.seats[0].client.take().is_some());
+    assert!(rig.clients[0].client.take().is_some());
     assert!(rig.begin(ECHO, b"x").is_ok());
     assert_eq!(rig.begin(ECHO, b"x"), full);
     rig.settle();
-    assert_eq!(rig.seats[0].ends.len(), 5);
-    assert_eq!(rig.seats[0].client.free(), 5);
+    assert_eq!(rig.clients[0].ends.len(), 5);
+    assert_eq!(rig.clients[0].client.free(), 5);
 }
 
 /// No request meets a receiver that is not ready, whatever the sizes.
@@ -65,8 +65,8 @@ fn grants_keep_the_receiver_ready() {
         }
         rig.awake = true;
         rig.settle();
-        assert_eq!(rig.seats[0].ends.len(), begun);
-        assert!(rig.seats[0].ends.iter().all(|end| end.result.is_ok()));
+        assert_eq!(rig.clients[0].ends.len(), begun);
+        assert!(rig.clients[0].ends.iter().all(|end| end.result.is_ok()));
         for node in [SERVER, 1] {
             assert_eq!(rig.nic_counter(node, "out_of_buffer"), 0);
         }
@@ -90,7 +90,7 @@ fn messages_are_left_lying_while_replies_cannot_be_sent() {
     }
     rig.settle();
     assert!(rig.server().counters().messages_held > 0);
-    let ends = rig.seats[0]
+    let ends = rig.clients[0]
         .ends
         .iter()
         .map(|end| end.result.clone().unwrap());
@@ -115,10 +115,10 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     }
     let start = rig.network.now;
     rig.step();
-    let due = rig.seats[0].client.poll_timeout();
+    let due = rig.clients[0].client.poll_timeout();
     assert_eq!(due, Some(start + Duration::from_micros(50)));
     rig.run_for(Duration::from_micros(80));
-    let ends = core::mem::take(&mut rig.seats[0].ends);
+    let ends = core::mem::take(&mut rig.clients[0].ends);
     let timed_out = RpcError::TimedOut(Duration::from_micros(50));
     assert_eq!(ends.len(), 3);
     assert!(ends.iter().all(|end| end.result == Err(timed_out)));
@@ -127,7 +127,7 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
         rig.begin(ECHO, b"x"),
         Err(RpcError::WindowFull { window: 3 })
     );
-    let until = rig.seats[0].client.poll_timeout();
+    let until = rig.clients[0].client.poll_timeout();
     assert_eq!(
         until,
         Some(start + Duration::from_micros(100)),
@@ -135,10 +135,10 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     );
     rig.awake = true;
     rig.settle();
-    assert_eq!(rig.seats[0].ends, []);
+    assert_eq!(rig.clients[0].ends, []);
     assert_eq!(rig.recorder.served.len(), 3, "given up, but carried out");
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
-    let counters = rig.seats[0].client.counters();
+    let counters = rig.clients[0].client.counters();
     let found = (counters.timed_out, counters.late_replies, counters.probes);
     assert_eq!(found, (3, 3, 1));
     assert_eq!(rig.server().counters().probes, 1);
@@ -160,12 +160,12 @@ fn a_client_without_a_grant_still_asks() {
         rig.begin(ECHO, b"").unwrap();
     }
     rig.run_for(Duration::from_micros(80));
-    let counters = rig.seats[0].client.counters();
+    let counters = rig.clients[0].client.counters();
     assert_eq!((counters.messages_sent, counters.probes), (9, 1));
     assert!(counters.grant_waits > 0);
     rig.awake = true;
     rig.settle();
-    assert_eq!(rig.seats[0].client.free(), 40);
+    assert_eq!(rig.clients[0].client.free(), 40);
     assert_eq!(rig.nic_counter(SERVER, "out_of_buffer"), 0);
 }
 
@@ -177,7 +177,7 @@ fn a_server_that_does_not_even_say_that_it_is_alive_is_given_up() {
     rig.run_for(Duration::from_micros(80));
     rig.begin(ECHO, b"y").unwrap();
     rig.settle();
-    let results: Vec<_> = rig.seats[0]
+    let results: Vec<_> = rig.clients[0]
         .ends
         .iter()
         .map(|end| end.result.clone())
@@ -185,10 +185,10 @@ fn a_server_that_does_not_even_say_that_it_is_alive_is_given_up() {
     let timed_out = RpcError::TimedOut(Duration::from_micros(50));
     let gone = RpcError::Disconnected(Cause::NoAnswer);
     assert_eq!(results, [Err(timed_out), Err(gone)]);
-    assert_eq!(rig.seats[0].client.free(), 3);
-    assert_eq!(rig.seats[0].client.poll_timeout(), None);
+    assert_eq!(rig.clients[0].client.free(), 3);
+    assert_eq!(rig.clients[0].client.poll_timeout(), None);
     rig.awake = true;
     rig.settle();
-    assert_eq!(rig.seats[0].ends.len(), 2);
+    assert_eq!(rig.clients[0].ends.len(), 2);
     assert_eq!(rig.server().counters().lost, 1, "it can answer nobody");
 }

@@ -39,10 +39,10 @@ impl StoreConfig {
     fn check_room(&self, path: &Path) -> Result<(), StoreError> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         // A problem with the folder is reported when the file is created.
-        let Ok(told) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else {
+        let Ok(file_system) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else {
             return Ok(());
         };
-        let free = told.f_bavail.saturating_mul(told.f_frsize);
+        let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
         let bytes = self.file_bytes();
         if free >= bytes {
             return Ok(());

@@ -9,7 +9,7 @@ mod file;
 
 pub use error::StoreError;
 
-use crate::choices::{Choice, Kind};
+use crate::config::choices::{Choice, Kind};
 use rackweave_base::Rng;
 use rackweave_sim::SsdModel;
 use rackweave_target::{Backend, MemoryBackend};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::RackConfig;
 use rackweave_base::{Instant, Memory};
-use rackweave_target::{Io, IoKind, Place};
+use rackweave_target::{Io, IoKind, RegionRange};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ fn run(backend: &mut dyn Backend, kind: IoKind, byte: u8) -> Vec<u8> {
         kind,
         block: 1,
         blocks: 1,
-        buffer: Some(Place {
+        buffer: Some(RegionRange {
             block: memory.clone(),
             offset: 0,
         }),

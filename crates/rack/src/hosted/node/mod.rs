@@ -141,13 +141,13 @@ impl NodeProcess {
     }
 
     fn belong(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
-        let mut told = false;
+        let mut is_reported = false;
         let mut taken_since = None;
         while !stop.load(Ordering::Relaxed) {
             self.core.keep_house();
             match self.join() {
                 Ok((connection, channel)) => {
-                    (told, taken_since) = (false, None);
+                    (is_reported, taken_since) = (false, None);
                     let link = self.link_kind();
                     watch(NodeEvent::Joined { link });
                     let serving = serve::Serving::new(&self.core, channel);
@@ -161,11 +161,11 @@ impl NodeProcess {
                     if !may_pass(&error, &mut taken_since, self.config.hosted().dead_after()) {
                         return Err(error);
                     }
-                    if !told {
+                    if is_reported {
                         let why = error.to_string();
                         watch(NodeEvent::Waiting { why });
                     }
-                    told = true;
+                    is_reported = true;
                 }
             }
             if !stop.load(Ordering::Relaxed) {
@@ -188,7 +188,7 @@ impl NodeProcess {
     /// Connects, says hello, and makes this end of the link.
     fn join(&self) -> Result<(Connection, Option<UnixStream>), HostedError> {
         let pool = Pool::new(self.config.payload_buffers as usize);
-        let place = ports::NodePlace {
+        let place = ports::NodePlacement {
             config: &self.config,
             node: self.core.id,
             runtime: &self.runtime,

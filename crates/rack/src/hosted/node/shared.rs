@@ -7,8 +7,8 @@
 
 use super::jobs::{JobTable, Jobs};
 use crate::hosted::ports::Unplugged;
-use crate::hosted::pump::{Pump, Station};
-use crate::station::NodeStation;
+use crate::hosted::pump::{LinkedMachine, Pump};
+use crate::linked::LinkedNode;
 use core::sync::atomic::Ordering;
 use rackweave_base::memory::Origin;
 use rackweave_base::{Block, Instant, Memory, NodeId, Qpn, Rkey};
@@ -25,21 +25,21 @@ use std::time::Duration as Time;
 const ORPHAN_LIMIT: Time = Time::from_secs(20);
 
 /// A NIC and its link, once the node has joined.
-pub(in crate::hosted) struct NodeMachine(Option<NodeStation>);
+pub(in crate::hosted) struct NodeMachine(Option<LinkedNode>);
 
-impl Station for NodeMachine {
+impl LinkedMachine for NodeMachine {
     fn run(&mut self, now: Instant) -> u32 {
-        self.0.as_mut().map_or(0, |station| station.run(now))
+        self.0.as_mut().map_or(0, |linked| linked.run(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.0.as_ref().and_then(NodeStation::deadline)
+        self.0.as_ref().and_then(LinkedNode::deadline)
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
-        let stations = self.0.iter_mut();
-        stations
-            .map(|station| &mut *station.link as &mut dyn Link)
+        let linked_switches = self.0.iter_mut();
+        linked_switches
+            .map(|linked| &mut *linked.link as &mut dyn Link)
             .collect()
     }
 }
@@ -51,7 +51,7 @@ impl NodeMachine {
     }
 
     pub fn nic(&mut self) -> Option<&mut Nic> {
-        self.0.as_mut().map(|station| &mut station.nic)
+        self.0.as_mut().map(|linked| &mut linked.nic)
     }
 }
 
@@ -165,9 +165,9 @@ impl NodeCore {
     /// Connects the NIC, made on the first call, to a link.
     pub(super) fn plug(&self, link: Box<dyn Link>, nic: impl FnOnce() -> Nic) {
         self.pump.relink(|machine| match &mut machine.0 {
-            Some(station) => station.link = link,
+            Some(linked) => linked.link = link,
             None => {
-                machine.0 = Some(NodeStation {
+                machine.0 = Some(LinkedNode {
                     target: None,
                     nic: nic(),
                     link,
@@ -185,16 +185,16 @@ impl NodeCore {
             std::mem::take(&mut loans.cqs),
         );
         self.pump.relink(|machine| {
-            let Some(station) = &mut machine.0 else {
+            let Some(linked) = &mut machine.0 else {
                 return;
             };
-            station.link = Box::new(Unplugged);
+            linked.link = Box::new(Unplugged);
             // What is unknown by now need not be removed.
             for qpn in qps {
-                let _ = station.nic.destroy_qp(qpn);
+                let _ = linked.nic.destroy_qp(qpn);
             }
             for cq in cqs {
-                let _ = station.nic.destroy_cq(cq);
+                let _ = linked.nic.destroy_cq(cq);
             }
         });
         for origin in std::mem::take(&mut loans.imports) {
@@ -261,7 +261,7 @@ fn break_off(block: &Block, order: ByteOrder) {
     let said = SwitchWord::try_from(said).unwrap_or_default();
     if said.state != SwitchState::Ended {
         let state = SwitchState::Aborted;
-        let told = SwitchWord { state, ..said };
-        word.store(order.native(told.into()), Ordering::Release);
+        let new_word = SwitchWord { state, ..said };
+        word.store(order.native(new_word.into()), Ordering::Release);
     }
 }

@@ -7,7 +7,7 @@ use crate::config::LinkKind;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
 };
-use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
+use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlacement};
 use crate::hosted::{OPERATOR_NAME, abort_on_panic};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
@@ -245,7 +245,7 @@ impl Acceptor<'_> {
         let core = self.core;
         let name = core.config.node[usize::from(node.0)].name.clone();
         let from = pending.peer_addr();
-        let place = NodePlace {
+        let place = NodePlacement {
             config: &core.config,
             node,
             runtime: &core.runtime,
@@ -333,7 +333,7 @@ impl Acceptor<'_> {
     /// The switch's end of a node's link, as far as it can be made before the node knows of it.
     fn end_of(
         &self,
-        place: &NodePlace<'_>,
+        place: &NodePlacement<'_>,
         hello: &NodeHello,
         from: SocketAddr,
     ) -> Result<End<'_>, String> {
@@ -401,7 +401,7 @@ impl Acceptor<'_> {
     /// Takes a node's memory and hands over the node's end of the rings.
     fn share(
         &self,
-        place: &NodePlace<'_>,
+        place: &NodePlacement<'_>,
         token: &str,
         origin: Origin,
     ) -> Result<(Box<dyn Link>, Shared), String> {

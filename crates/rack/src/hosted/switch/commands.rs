@@ -292,7 +292,7 @@ impl SwitchCore {
             up_seconds: self.started.elapsed().as_secs_f64(),
             nodes: self.config.node.iter().enumerate().map(node).collect(),
             switch_counters: self.pump.peek(|machine| {
-                let all = machine.station.switch.counters().iter();
+                let all = machine.linked.switch.counters().iter();
                 all.filter(|&(_, count)| count > 0)
                     .map(|(name, count)| (name.into(), count))
                     .collect()

@@ -22,20 +22,20 @@ const THREADS_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct News {
     is_there: Mutex<bool>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl News {
     pub fn tell(&self) {
         *self.is_there.lock().expect("no holder panics") = true;
-        self.told.notify_one();
+        self.changed.notify_one();
     }
 
     /// Waits for news, up to a limit.
     fn wait(&self) {
         let is_there = self.is_there.lock().expect("no holder panics");
         let waited = self
-            .told
+            .changed
             .wait_timeout_while(is_there, LOOK_EVERY, |there| !*there);
         *waited.expect("no holder panics").0 = false;
     }

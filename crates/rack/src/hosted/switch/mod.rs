@@ -15,12 +15,12 @@ mod minder;
 mod site;
 
 use super::ports::Unplugged;
-use super::pump::{Pump, Station};
+use super::pump::{LinkedMachine, Pump};
 use super::runtime::{Runtime, SwitchLock};
 use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
-use crate::station::SwitchStation;
+use crate::linked::LinkedSwitch;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
@@ -82,25 +82,25 @@ pub enum SwitchEvent {
 
 /// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
 pub(super) struct SwitchMachine {
-    pub station: SwitchStation,
+    pub linked: LinkedSwitch,
     news: Arc<News>,
 }
 
-impl Station for SwitchMachine {
+impl LinkedMachine for SwitchMachine {
     fn run(&mut self, now: Instant) -> u32 {
-        let moved = self.station.run(now);
-        if moved > 0 && self.station.switch.has_digest() {
+        let moved = self.linked.run(now);
+        if moved > 0 && self.linked.switch.has_digest() {
             self.news.tell();
         }
         moved
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.station.deadline()
+        self.linked.deadline()
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
-        let links = self.station.links.iter_mut();
+        let links = self.linked.links.iter_mut();
         links.map(|link| &mut **link as &mut dyn Link).collect()
     }
 }
@@ -108,7 +108,7 @@ impl Station for SwitchMachine {
 impl SwitchMachine {
     pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
         let at = usize::from(port.0);
-        self.station.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
+        self.linked.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
     }
 }
 
@@ -230,7 +230,7 @@ impl SwitchProcess {
         let nodes = config.node.len();
         let news = Arc::new(News::default());
         let machine = SwitchMachine {
-            station: SwitchStation {
+            linked: LinkedSwitch {
                 switch,
                 links: (0..nodes)
                     .map(|_| Box::new(Unplugged) as Box<dyn Link>)
@@ -308,8 +308,7 @@ impl SwitchProcess {
     /// Shows every packet at the switch to `tap`.
     pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
         let core = &self.core;
-        core.pump
-            .with(|machine| machine.station.switch.set_tap(tap));
+        core.pump.with(|machine| machine.linked.switch.set_tap(tap));
     }
 
     /// The memory with the payloads of the switch's packets, for a capture.

@@ -78,7 +78,7 @@ impl Site for Asking<'_> {
         let now = self.0.pump.now();
         self.0
             .pump
-            .with(|machine| act(now, &mut machine.station.switch));
+            .with(|machine| act(now, &mut machine.linked.switch));
     }
 }
 

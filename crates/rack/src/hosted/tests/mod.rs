@@ -1,8 +1,8 @@
 //! A hosted rack on threads: each has its own memory, and they communicate only over links and
 //! control connections, as processes do.
 
-mod doors;
 mod flows;
+mod listeners;
 mod panics;
 mod proxy;
 mod slow;

@@ -149,7 +149,7 @@ fn who_says_nothing_is_told_that_time_is_over() {
 
 /// The first message of a unit of this rack.
 fn hello(rack: &EmbeddedRack) -> Vec<u8> {
-    let unit = Unit::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
+    let unit = LocalNode::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
     let now = unit.node.now();
     let (config, terms) = (unit.config.clone(), unit.terms);
     let deadline = now + AMPLE.into();

@@ -36,14 +36,14 @@ pub struct SequencerService(Arc<Made>);
 struct Made {
     rack: Rack,
     options: SequencerOptions,
-    source: Source,
+    source: NumberSource,
     /// Tells clients of this sequencer from those of others.
     number: u64,
 }
 
 /// The source of the numbers.
 #[derive(Debug)]
-enum Source {
+enum NumberSource {
     Switch(SequencerId),
     Memory(Node, Mutex<Option<SequencerWord>>),
     Server {
@@ -132,13 +132,13 @@ impl SequencerService {
         let source = match options.placement {
             SequencerPlacement::Switch => {
                 let spec = SequencerSpec { first, block };
-                Source::Switch(rack.ask(CreateSequencer { spec })?)
+                NumberSource::Switch(rack.ask(CreateSequencer { spec })?)
             }
             SequencerPlacement::Memory(node) => {
                 let word = on_node(rack, node, |verbs| {
                     Ok(SequencerWord::new(verbs, rack.memory(), first)?)
                 })?;
-                Source::Memory(rack.node_at(node), Mutex::new(Some(word)))
+                NumberSource::Memory(rack.node_at(node), Mutex::new(Some(word)))
             }
             SequencerPlacement::Server(spec) => serve(rack, &spec, first)?,
         };
@@ -171,7 +171,7 @@ impl SequencerService {
     ) -> Result<AttachedSequencer> {
         let (rack, node) = (self.rack(), node.into());
         let machine = match &self.0.source {
-            Source::Server { name, .. } => {
+            NumberSource::Server { name, .. } => {
                 let client = on_node(rack, node, |verbs| self.rpc_client(verbs))?;
                 Machine::Rpc(Box::new(RpcSequencer::new(client, *name, config)?))
             }
@@ -221,13 +221,13 @@ impl SequencerService {
         client.of = self.0.number;
         let (machine, config) = (&mut client.machine, client.config);
         on_node(rack, node, |verbs| match (machine, &self.0.source) {
-            (machine @ Machine::Rpc(_), Source::Server { name, .. }) => {
+            (machine @ Machine::Rpc(_), NumberSource::Server { name, .. }) => {
                 let made = RpcSequencer::new(self.rpc_client(verbs)?, *name, config)?;
                 core::mem::replace(machine, Machine::Rpc(Box::new(made))).close(verbs);
                 Ok(())
             }
             // The switch resets it.
-            (_, Source::Switch(_)) | (Machine::Rpc(_), _) => Ok(()),
+            (_, NumberSource::Switch(_)) | (Machine::Rpc(_), _) => Ok(()),
             (Machine::Atomic(client), _) => Ok(verbs.modify_qp(client.qpn(), QpModify::Reset)?),
         })?;
         self.join(client)
@@ -238,7 +238,7 @@ impl SequencerService {
         let (rack, attributes) = (self.rack(), self.0.options.attributes);
         let node = client.node;
         match (&mut client.machine, &self.0.source) {
-            (Machine::Atomic(machine), Source::Switch(id)) => {
+            (Machine::Atomic(machine), NumberSource::Switch(id)) => {
                 let place = rack.ask(AttachSequencer {
                     id: *id,
                     client: (node, machine.qpn()),
@@ -246,7 +246,7 @@ impl SequencerService {
                 })?;
                 machine.connected(place);
             }
-            (Machine::Atomic(machine), Source::Memory(home, word)) => {
+            (Machine::Atomic(machine), NumberSource::Memory(home, word)) => {
                 let (far, place) = on_node(rack, home.id(), |verbs| {
                     let mut word = locked(word);
                     let word = word.as_mut().expect(THERE);
@@ -258,7 +258,7 @@ impl SequencerService {
             }
             (
                 Machine::Rpc(machine),
-                Source::Server {
+                NumberSource::Server {
                     threads, clients, ..
                 },
             ) => {
@@ -281,7 +281,9 @@ impl SequencerService {
 
     /// Frees a client and its resources at the other end.
     pub fn release(&self, mut client: AttachedSequencer) {
-        if let (Machine::Atomic(machine), Source::Switch(_)) = (&client.machine, &self.0.source) {
+        if let (Machine::Atomic(machine), NumberSource::Switch(_)) =
+            (&client.machine, &self.0.source)
+        {
             let client = (client.node, machine.qpn());
             self.rack().ask(DetachSequencer { client });
         }
@@ -298,13 +300,13 @@ impl SequencerService {
             return;
         };
         match &self.0.source {
-            Source::Switch(_) => {}
-            Source::Memory(home, word) => {
+            NumberSource::Switch(_) => {}
+            NumberSource::Memory(home, word) => {
                 self.rack().on_node(home.id(), |verbs| {
                     locked(word).as_mut().expect(THERE).remove(verbs, qpn)
                 });
             }
-            Source::Server { threads, .. } => {
+            NumberSource::Server { threads, .. } => {
                 let (home, thread) = &threads[at];
                 self.rack().on_node(home.id(), |verbs| {
                     let mut thread = thread.lock();
@@ -328,7 +330,7 @@ impl SequencerService {
     /// The server's threads with their nodes, if there is a server. The caller polls them.
     pub fn servers(&self) -> &[(Node, CounterServer)] {
         match &self.0.source {
-            Source::Server { threads, .. } => threads,
+            NumberSource::Server { threads, .. } => threads,
             _ => &[],
         }
     }
@@ -337,9 +339,9 @@ impl SequencerService {
     /// ends and given to the next sequencer as its first. `None` if the sequencer has been removed.
     pub fn reserved(&self) -> Option<u64> {
         match &self.0.source {
-            Source::Switch(id) => self.rack().ask(SequencerReserved { id: *id }),
-            Source::Memory(_, word) => Some(locked(word).as_ref().expect(THERE).next()),
-            Source::Server { counters, name, .. } => counters.at(*name),
+            NumberSource::Switch(id) => self.rack().ask(SequencerReserved { id: *id }),
+            NumberSource::Memory(_, word) => Some(locked(word).as_ref().expect(THERE).next()),
+            NumberSource::Server { counters, name, .. } => counters.at(*name),
         }
     }
 
@@ -356,7 +358,7 @@ fn locked(word: &Mutex<Option<SequencerWord>>) -> MutexGuard<'_, Option<Sequence
 }
 
 /// Makes a server with a counter.
-fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<Source> {
+fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<NumberSource> {
     let (counters, name) = (Counters::new(), rack.random_number());
     counters.create(name, first)?;
     let mut threads: Vec<(Node, CounterServer)> = Vec::new();
@@ -382,7 +384,7 @@ fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<Source> {
             }
         }
     }
-    Ok(Source::Server {
+    Ok(NumberSource::Server {
         counters,
         name,
         threads,
@@ -412,14 +414,14 @@ impl CounterServer {
 impl Drop for Made {
     fn drop(&mut self) {
         match &mut self.source {
-            Source::Switch(id) => self.rack.ask(CloseSequencer { id: *id }),
-            Source::Memory(home, word) => {
+            NumberSource::Switch(id) => self.rack.ask(CloseSequencer { id: *id }),
+            NumberSource::Memory(home, word) => {
                 let word = word.get_mut().unwrap_or_else(PoisonError::into_inner);
                 if let Some(word) = word.take() {
                     self.rack.on_node(home.id(), |verbs| word.close(verbs));
                 }
             }
-            Source::Server { threads, .. } => stop(&self.rack, threads),
+            NumberSource::Server { threads, .. } => stop(&self.rack, threads),
         }
     }
 }

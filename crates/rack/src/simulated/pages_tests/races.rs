@@ -6,7 +6,7 @@ use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
 use rackweave_target::Target;
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::page::{FallbackLatch, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, PageLocation};
 
 const SERVER: NodeId = NodeId(3);
 
@@ -67,9 +67,12 @@ impl Site for Racing<'_> {
 }
 
 /// A page whose newest version is at node 1, unlatched, in the server's memory.
-fn at_dying_node() -> (FallbackLatch, Place) {
+fn at_dying_node() -> (FallbackLatch, PageLocation) {
     let latch = LatchWord::default().changed().released();
-    (FallbackLatch::new(latch, None), Place::HOME.moved(1, 2))
+    (
+        FallbackLatch::new(latch, None),
+        PageLocation::HOME.moved(1, 2),
+    )
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn what_a_living_node_publishes_while_another_dies_stays() {
             at: None,
         };
         controller.node_died(&mut site, NodeId(1));
-        assert_eq!(Place(site.word(PAGE_NUMBER * 16 + 8)), published);
+        assert_eq!(PageLocation(site.word(PAGE_NUMBER * 16 + 8)), published);
         let lost = controller.lost_pages().iter();
         assert!(lost.clone().all(|lost| lost.page.index() != PAGE_NUMBER));
     });
@@ -100,7 +103,7 @@ fn a_loss_is_not_accepted_over_a_latch_that_was_just_taken() {
     let taken = FallbackLatch::new(latch.latch().locked(), Some(0));
     bench.rack.control(|controller, site| {
         // The place first: a lost page.
-        let lost = Place::HOME.moved(1, 2).died(1);
+        let lost = PageLocation::HOME.moved(1, 2).died(1);
         assert!(lost.is_lost());
         let mut place = Racing {
             inner: site,

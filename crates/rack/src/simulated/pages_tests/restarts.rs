@@ -34,7 +34,7 @@ fn a_node_that_is_asked_publishes_its_page_above_all_versions_of_before() {
     let replies = bench.run(1, &[fetch]);
     assert_eq!(
         (replies[0].answer, replies[0].latch),
-        (served(Source::Memory, true), latch)
+        (served(PageSource::Memory, true), latch)
     );
 }
 
@@ -54,7 +54,7 @@ fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_s
     let replies = bench.run(1, &[fetch(5, Mode::Shared, 0)]);
     assert_eq!(
         (replies[0].answer, replies[0].latch.version()),
-        (served(Source::Memory, true), doubt.state.version())
+        (served(PageSource::Memory, true), doubt.state.version())
     );
 }
 
@@ -95,7 +95,7 @@ fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
     assert_eq!(replies[0].answer, Answer::Done);
     assert_eq!(
         (replies[1].answer, replies[1].latch),
-        (served(Source::Memory, true), LatchWord::open(version))
+        (served(PageSource::Memory, true), LatchWord::open(version))
     );
 }
 
@@ -128,7 +128,7 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
         let end = bench.rack.now() + Duration::from_millis(100);
         assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
         let answer = replies.lock().unwrap()[0].answer;
-        assert_eq!(answer, served(Source::Memory, true), "after {delay} ns");
+        assert_eq!(answer, served(PageSource::Memory, true), "after {delay} ns");
         bench.fill(1, 0, page(5), 0x77);
         bench.rack.run(bench.rack.now() + Duration::from_millis(1));
         assert_eq!(bench.byte(1, 0), 0x77, "after {delay} ns");
@@ -146,7 +146,7 @@ fn a_fetch_that_is_repeated_reads_the_home_once() {
         let mut bench = Bench::new(PAGES, 0.0);
         assert_eq!(
             bench.answers(0, &[fetch(5, Mode::Shared, 1)]),
-            [served(Source::Storage, true)]
+            [served(PageSource::Storage, true)]
         );
         bench.void(0, 1);
         bench.void(1, 0);
@@ -170,7 +170,11 @@ fn a_fetch_that_is_repeated_reads_the_home_once() {
         let end = bench.rack.now() + Duration::from_millis(100);
         assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
         let answer = replies.lock().unwrap()[0].answer;
-        assert_eq!(answer, served(Source::Storage, true), "after {delay} ns");
+        assert_eq!(
+            answer,
+            served(PageSource::Storage, true),
+            "after {delay} ns"
+        );
         refused += 1;
     }
     assert!(refused > 50, "{refused}");
@@ -215,7 +219,7 @@ fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     let end = bench.rack.now() + Duration::from_millis(100);
     assert_eq!(bench.rack.run(end), RunEnd::Done);
     let answer = replies.lock().unwrap()[0].answer;
-    assert_eq!(answer, served(Source::Memory, true));
+    assert_eq!(answer, served(PageSource::Memory, true));
 }
 
 /// The home may have been newer than the version that a node claims: that version must not be taken
@@ -247,7 +251,7 @@ fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
         );
         assert!(bench.rack.accept_loss(page(5)));
         let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
-        assert_eq!(answers, [served(Source::Storage, true)], "{zeroed}");
+        assert_eq!(answers, [served(PageSource::Storage, true)], "{zeroed}");
     }
 }
 
@@ -273,7 +277,7 @@ fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
     }
     assert!(bench.rack.accept_loss(page(5)));
     let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
-    assert_eq!(answers, [served(Source::Storage, true)]);
+    assert_eq!(answers, [served(PageSource::Storage, true)]);
 }
 
 /// A node had the latch when the newest version was lost with another node, and gave the page back
@@ -307,5 +311,5 @@ fn a_loss_that_was_undone_does_not_come_back_with_a_restart() {
     bench.rack.reconnect_target(NodeId(2)).unwrap();
     bench.void(1, 0);
     let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
-    assert_eq!(answers, [served(Source::Storage, true)]);
+    assert_eq!(answers, [served(PageSource::Storage, true)]);
 }

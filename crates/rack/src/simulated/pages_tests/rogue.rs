@@ -5,7 +5,7 @@ use super::*;
 use rackweave_base::Rkey;
 use rackweave_endpoint::page_store::directory::ChannelParts;
 use rackweave_verbs::{CompletionStatus, Operation, Segment, Verbs, WorkRequest};
-use rackweave_wire::fabric::page::{FallbackLatch, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, PageLocation};
 
 const SERVER: NodeId = NodeId(3);
 
@@ -79,10 +79,10 @@ impl Bench {
     fn forge(
         &mut self,
         key: Key,
-        entries: &[(u64, FallbackLatch, Place)],
+        entries: &[(u64, FallbackLatch, PageLocation)],
     ) -> Vec<CompletionStatus> {
         let ends = Arc::new(Mutex::new(Vec::new()));
-        let word = |&(index, latch, place): &(u64, FallbackLatch, Place)| {
+        let word = |&(index, latch, place): &(u64, FallbackLatch, PageLocation)| {
             [(16 * index, latch.0), (16 * index + 8, place.0)]
         };
         let forger = Forger {
@@ -111,7 +111,7 @@ impl Bench {
 }
 
 /// The words that a rogue writes, for consecutive pages beginning with the first.
-fn forgeries() -> Vec<(FallbackLatch, Place)> {
+fn forgeries() -> Vec<(FallbackLatch, PageLocation)> {
     let open = LatchWord::open(5);
     let nobody = 0x3ffe;
     let latches = [
@@ -125,11 +125,11 @@ fn forgeries() -> Vec<(FallbackLatch, Place)> {
         FallbackLatch(u64::MAX),
     ];
     let places = [
-        Place::dirty(0, 7),
-        Place::clean(1, 2),
-        Place::dirty(1, 2).writing(),
-        Place::dirty(u16::MAX, 0xff_ffff),
-        Place(u64::MAX),
+        PageLocation::dirty(0, 7),
+        PageLocation::clean(1, 2),
+        PageLocation::dirty(1, 2).writing(),
+        PageLocation::dirty(u16::MAX, 0xff_ffff),
+        PageLocation(u64::MAX),
     ];
     let with = |latch| places.map(|place| (latch, place));
     latches.into_iter().flat_map(with).collect()
@@ -159,7 +159,7 @@ fn another_page_goes_around(bench: &mut Bench) {
     bench.change(0, 5, 1);
     bench.void(0, 2);
     let op = fetch(5, Mode::Shared, 2);
-    assert_eq!(bench.answers(0, &[op]), [served(Source::Memory, false)]);
+    assert_eq!(bench.answers(0, &[op]), [served(PageSource::Memory, false)]);
     let (page, frame, keep) = (page(5), 1, false);
     let evict = Op::Evict { page, frame, keep };
     assert_eq!(bench.answers(0, &[evict]), [Answer::Done]);
@@ -212,15 +212,18 @@ fn forged_entries_do_not_stop_the_controller() {
     bench.rack.crash_node(NodeId(1));
     bench.void(0, 0);
     let answer = bench.ends(fetch(6, Mode::Exclusive, 0));
-    assert_eq!(answer, served(Source::Storage, false));
+    assert_eq!(answer, served(PageSource::Storage, false));
 }
 
 #[test]
 fn a_key_of_before_is_refused_when_the_store_is_closed() {
     let mut bench = Bench::new(0, 0.0);
-    let (old, forged) = (bench.key(1), (5, FallbackLatch::INDEXED, Place::HOME));
+    let (old, forged) = (
+        bench.key(1),
+        (5, FallbackLatch::INDEXED, PageLocation::HOME),
+    );
     let fetched = bench.answers(0, &[fetch(5, Mode::Exclusive, 1)]);
-    assert_eq!(fetched, [served(Source::Storage, false)]);
+    assert_eq!(fetched, [served(PageSource::Storage, false)]);
     assert!(bench.rack.open_store_to(0, &[NodeId(0)]));
     assert_eq!(bench.key(1), (control::NO_ENTRIES, Rkey(0)));
     assert_ne!(bench.key(0).1, old.1);
@@ -247,5 +250,5 @@ fn a_key_of_before_is_refused_when_the_store_is_closed() {
     );
     assert!(bench.rack.open_store_to(0, &[NodeId(0), NodeId(1)]));
     let answer = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
-    assert_eq!(answer, [served(Source::Storage, false)]);
+    assert_eq!(answer, [served(PageSource::Storage, false)]);
 }

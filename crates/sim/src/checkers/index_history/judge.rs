@@ -4,7 +4,7 @@ use super::*;
 
 /// The origin of a call.
 #[derive(Clone, Copy)]
-enum Source {
+enum CallSource {
     Point(usize),
     Scan(usize),
     Reset(usize),
@@ -52,14 +52,14 @@ impl IndexHistory {
         let states = in_words(&states);
         let before = self.before(&calls, &sources, call);
         Some(match (sources[call], calls[call].needs) {
-            (Source::Scan(_), Needs::Exactly(stamp)) => IndexViolation::ScannedWrong {
+            (CallSource::Scan(_), Needs::Exactly(stamp)) => IndexViolation::ScannedWrong {
                 key,
                 what,
                 stamp,
                 states,
                 before,
             },
-            (Source::Scan(_), _) => IndexViolation::LeftOut {
+            (CallSource::Scan(_), _) => IndexViolation::LeftOut {
                 key,
                 what,
                 states,
@@ -75,15 +75,16 @@ impl IndexHistory {
     }
 
     /// All calls that concern a key.
-    fn calls(&self, key: u64, points: &[usize]) -> (Vec<Call>, Vec<Source>) {
+    fn calls(&self, key: u64, points: &[usize]) -> (Vec<Call>, Vec<CallSource>) {
         let points = points.iter().filter_map(|&at| {
             let call = self.points[at].call()?;
-            Some((call, Source::Point(at)))
+            Some((call, CallSource::Point(at)))
         });
         let scans = self.scans.iter().enumerate();
-        let scans = scans.filter_map(|(at, scan)| Some((scan.call(key)?, Source::Scan(at))));
+        let scans = scans.filter_map(|(at, scan)| Some((scan.call(key)?, CallSource::Scan(at))));
         let resets = self.resets.iter().enumerate();
-        let resets = resets.filter_map(|(at, reset)| Some((reset.call(key)?, Source::Reset(at))));
+        let resets =
+            resets.filter_map(|(at, reset)| Some((reset.call(key)?, CallSource::Reset(at))));
         points.chain(scans).chain(resets).unzip()
     }
 
@@ -92,7 +93,7 @@ impl IndexHistory {
         &self,
         key: u64,
         calls: &[Call],
-        sources: &[Source],
+        sources: &[CallSource],
     ) -> Option<IndexViolation> {
         let made = calls.iter().filter_map(|call| call.makes.flatten());
         let written: HashSet<ValueStamp> = made.chain(self.loaded.get(&key).copied()).collect();
@@ -106,30 +107,30 @@ impl IndexHistory {
         Some(IndexViolation::NeverWritten { key, what, stamp })
     }
 
-    fn describe(&self, source: Source) -> String {
+    fn describe(&self, source: CallSource) -> String {
         match source {
-            Source::Point(at) => self.points[at].to_string(),
-            Source::Scan(at) => self.scans[at].to_string(),
-            Source::Reset(at) => self.resets[at].to_string(),
+            CallSource::Point(at) => self.points[at].to_string(),
+            CallSource::Scan(at) => self.scans[at].to_string(),
+            CallSource::Reset(at) => self.resets[at].to_string(),
         }
     }
 
     /// The last changes that had begun when a call ended.
-    fn before(&self, calls: &[Call], sources: &[Source], call: usize) -> String {
+    fn before(&self, calls: &[Call], sources: &[CallSource], call: usize) -> String {
         let ended = calls[call].ended.unwrap_or(u64::MAX);
         let mut others: Vec<usize> = (0..calls.len())
             .filter(|&at| at != call && calls[at].begun < ended && calls[at].makes.is_some())
             .collect();
         others.sort_unstable_by_key(|&at| calls[at].begun);
         let skipped = others.len().saturating_sub(BEFORE_MAX);
-        let told = others[skipped..]
+        let reported = others[skipped..]
             .iter()
             .map(|&at| self.describe(sources[at]));
-        let told: Vec<String> = told.collect();
-        if told.is_empty() {
+        let reported: Vec<String> = reported.collect();
+        if reported.is_empty() {
             return "nothing".into();
         }
-        told.join("; ")
+        reported.join("; ")
     }
 }
 

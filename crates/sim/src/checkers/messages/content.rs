@@ -1,7 +1,7 @@
 //! The bytes of messages.
 
 use super::super::stamp::scramble;
-use super::{ChannelName, Unit};
+use super::{ChannelName, Peer};
 
 /// The first wrong byte of a part of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ fn parts(
     len: usize,
     mut each: impl FnMut(usize, &[u8]),
 ) {
-    let way = u64::from(name.sender == Unit::Storage);
+    let way = u64::from(name.sender == Peer::Storage);
     let route = u64::from(name.connection) << 16 | way << 8 | u64::from(name.number);
     let key = scramble(scramble(seed ^ route) ^ u64::from(message));
     let mut done = 0;

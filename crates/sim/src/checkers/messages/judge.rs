@@ -2,7 +2,7 @@
 
 use super::{
     Channel, ChannelEnd, ChannelFault, ChannelName, Connection, Ended, MessageHistory,
-    MessageSummary, MessageViolation, Position, SeenPiece, Sent, Unit, check_message,
+    MessageSummary, MessageViolation, Peer, Position, SeenPiece, Sent, check_message,
 };
 use std::collections::BTreeMap;
 
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// Whether a unit has a cause for the end that it reports.
-    fn has_reason(&self, unit: Unit, how: Ended, broken: u16) -> bool {
+    fn has_reason(&self, unit: Peer, how: Ended, broken: u16) -> bool {
         let (mine, theirs) = (unit.at(), unit.peer().at());
         let peer_is_gone = !self.opened[theirs] || self.ended[theirs].is_some();
         match how {
@@ -217,7 +217,7 @@ impl MessageHistory {
         let mut summary = MessageSummary::default();
         let connections = core::mem::take(&mut self.connections);
         for (&connection, entry) in &connections {
-            for unit in [Unit::Compute, Unit::Storage] {
+            for unit in [Peer::Compute, Peer::Storage] {
                 let Some(how) = entry.ended[unit.at()] else {
                     continue;
                 };

@@ -33,14 +33,14 @@ use std::collections::BTreeMap;
 
 /// One of the two units of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Unit {
+pub enum Peer {
     /// The unit that dialled.
     Compute,
     /// The unit that listened.
     Storage,
 }
 
-impl Unit {
+impl Peer {
     /// The other one.
     pub const fn peer(self) -> Self {
         match self {
@@ -63,7 +63,7 @@ pub struct ChannelName {
     /// The connection.
     pub connection: u32,
     /// The sending unit.
-    pub sender: Unit,
+    pub sender: Peer,
     /// Its number among those of that unit.
     pub number: u8,
 }
@@ -71,8 +71,8 @@ pub struct ChannelName {
 impl fmt::Display for ChannelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = match self.sender {
-            Unit::Compute => "up",
-            Unit::Storage => "down",
+            Peer::Compute => "up",
+            Peer::Storage => "down",
         };
         write!(f, "connection {} {way} {}", self.connection, self.number)
     }
@@ -89,7 +89,7 @@ pub enum ChannelEnd {
 
 impl ChannelName {
     /// The receiving end.
-    pub const fn unit(self, end: ChannelEnd) -> Unit {
+    pub const fn unit(self, end: ChannelEnd) -> Peer {
         match end {
             ChannelEnd::Sending => self.sender,
             ChannelEnd::Receiving => self.sender.peer(),
@@ -239,7 +239,7 @@ impl MessageHistory {
     /// Records that a unit has opened its end of a connection, with these numbers of channels on
     /// which it sends and receives. `may_break`: something may be done to it, its peer or the
     /// network.
-    pub fn open(&mut self, connection: u32, unit: Unit, channels: (u8, u8), may_break: bool) {
+    pub fn open(&mut self, connection: u32, unit: Peer, channels: (u8, u8), may_break: bool) {
         let entry = self.connections.entry(connection).or_default();
         entry.opened[unit.at()] = true;
         entry.may_break |= may_break;
@@ -256,14 +256,14 @@ impl MessageHistory {
     }
 
     /// Records that a unit's program closes the connection for the reason with this number.
-    pub fn wants_close(&mut self, connection: u32, unit: Unit, reason: u16) {
+    pub fn wants_close(&mut self, connection: u32, unit: Peer, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
         entry.wanted[unit.at()].push(reason);
     }
 
     /// Records that a unit violates the protocol so that its peer must close the connection, with
     /// this reason.
-    pub fn lies(&mut self, connection: u32, unit: Unit, reason: u16) {
+    pub fn lies(&mut self, connection: u32, unit: Peer, reason: u16) {
         let entry = self.connections.entry(connection).or_default();
         entry.lies[unit.at()].push(reason);
     }
@@ -376,7 +376,7 @@ impl MessageHistory {
 
     /// Records that a unit of a connection has died, which ends everything there that had not
     /// ended.
-    pub fn died(&mut self, connection: u32, unit: Unit) {
+    pub fn died(&mut self, connection: u32, unit: Peer) {
         let names: Vec<_> = self.names(connection).collect();
         for name in names {
             for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {

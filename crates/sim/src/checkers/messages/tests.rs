@@ -6,12 +6,12 @@ const SEED: u64 = 7;
 const BROKEN: u16 = 9;
 const UP: ChannelName = ChannelName {
     connection: 1,
-    sender: Unit::Compute,
+    sender: Peer::Compute,
     number: 0,
 };
 const DOWN: ChannelName = ChannelName {
     connection: 1,
-    sender: Unit::Storage,
+    sender: Peer::Storage,
     number: 0,
 };
 
@@ -24,8 +24,8 @@ fn bytes(message: u32, offset: u64, len: usize) -> Vec<u8> {
 /// A connection with a channel each way, and a message of 100 bytes up.
 fn opened(may_break: bool) -> MessageHistory {
     let mut history = MessageHistory::new(SEED, BROKEN);
-    history.open(1, Unit::Compute, (1, 1), may_break);
-    history.open(1, Unit::Storage, (1, 1), may_break);
+    history.open(1, Peer::Compute, (1, 1), may_break);
+    history.open(1, Peer::Storage, (1, 1), may_break);
     history.begin(UP, 5, 100);
     history.wrote(UP, 100);
     history
@@ -63,8 +63,8 @@ fn end_all(history: &mut MessageHistory, compute: Ended, storage: Ended) {
     for name in [UP, DOWN] {
         for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {
             let how = match name.unit(end) {
-                Unit::Compute => compute,
-                Unit::Storage => storage,
+                Peer::Compute => compute,
+                Peer::Storage => storage,
             };
             history.ended(name, end, how);
         }
@@ -216,7 +216,7 @@ fn an_error_needs_a_reason() {
     end_all(&mut history, Ended::ClosedHere(4), Ended::ClosedThere(4));
     check_any(history, |v| matches!(v, MessageViolation::NoReason { .. }));
     let mut history = opened(true);
-    history.wants_close(1, Unit::Compute, 2);
+    history.wants_close(1, Peer::Compute, 2);
     end_all(&mut history, Ended::ClosedHere(2), Ended::ClosedThere(3));
     check_any(history, |v| matches!(v, MessageViolation::NoReason { .. }));
     // One reason, and then another.
@@ -229,24 +229,24 @@ fn an_error_needs_a_reason() {
 #[test]
 fn reasons_count() {
     let mut history = opened(false);
-    history.wants_close(1, Unit::Compute, 2);
+    history.wants_close(1, Peer::Compute, 2);
     end_all(&mut history, Ended::ClosedHere(2), Ended::ClosedThere(2));
     assert_eq!(history.finish().map(|summary| summary.closed), Ok(1));
 
     let mut history = opened(false);
-    history.lies(1, Unit::Compute, 4);
+    history.lies(1, Peer::Compute, 4);
     end_all(&mut history, Ended::ClosedThere(4), Ended::ClosedHere(4));
     assert_eq!(history.finish().map(|summary| summary.accused), Ok(1));
 
     let mut history = opened(true);
-    history.died(1, Unit::Storage);
+    history.died(1, Peer::Storage);
     history.ended(UP, ChannelEnd::Sending, Ended::Broken);
     history.ended(DOWN, ChannelEnd::Receiving, Ended::Broken);
     assert_eq!(history.finish().map(|summary| summary.broken), Ok(1));
 
     // The peer never opened its end.
     let mut history = MessageHistory::new(SEED, BROKEN);
-    history.open(1, Unit::Storage, (1, 1), false);
+    history.open(1, Peer::Storage, (1, 1), false);
     history.ended(DOWN, ChannelEnd::Sending, Ended::Broken);
     history.ended(UP, ChannelEnd::Receiving, Ended::Broken);
     assert_eq!(history.finish().map(|summary| summary.connections), Ok(0));

@@ -1,6 +1,6 @@
 //! Violations in message histories.
 
-use super::{ChannelEnd, ChannelName, Ended, Position, Unit, Wrong};
+use super::{ChannelEnd, ChannelName, Ended, Peer, Position, Wrong};
 
 /// A violation by messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum MessageViolation {
         /// The connection.
         connection: u32,
         /// The unit.
-        unit: Unit,
+        unit: Peer,
         /// What it reports.
         how: Ended,
         /// What the peer reports.

@@ -4,7 +4,7 @@ use super::{Asked, Call, Gap, Sequence, SequenceSummary, SequenceViolation};
 use core::ops::Range;
 
 /// Maximum violations of each kind and sequencer that are reported; further ones are redundant.
-const TOLD_MAX: usize = 3;
+const REPORTED_MAX: usize = 3;
 
 /// A call that returned numbers.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ impl Judge<'_> {
                 None
             }
         });
-        violations.extend(wrong.take(TOLD_MAX));
+        violations.extend(wrong.take(REPORTED_MAX));
     }
 
     /// A call that begins after another has ended gets higher numbers.
@@ -85,13 +85,13 @@ impl Judge<'_> {
         let mut ended: Vec<_> = given.to_vec();
         ended.sort_by_key(|given| given.ended);
         let mut ended = ended.iter().peekable();
-        let (mut high, mut told) = (0, 0);
+        let (mut high, mut reported) = (0, 0);
         for later in begun {
             while let Some(before) = ended.next_if(|before| before.ended < later.asked.begun) {
                 high = high.max(before.range.end);
             }
-            if later.range.start < high && told < TOLD_MAX {
-                told += 1;
+            if later.range.start < high && reported < REPORTED_MAX {
+                reported += 1;
                 violations.push(SequenceViolation::Order {
                     sequencer: self.name,
                     later: later.asked.clone(),
@@ -119,25 +119,28 @@ impl Judge<'_> {
             let lost = given
                 .iter()
                 .filter(|given| given.asked.begun > when && given.range.start < at);
-            violations.extend(lost.take(TOLD_MAX).map(|given| SequenceViolation::Lost {
-                sequencer,
-                asked: given.asked.clone(),
-                got: given.range.clone(),
-                at,
-            }));
+            violations.extend(
+                lost.take(REPORTED_MAX)
+                    .map(|given| SequenceViolation::Lost {
+                        sequencer,
+                        asked: given.asked.clone(),
+                        got: given.range.clone(),
+                        at,
+                    }),
+            );
         }
     }
 
     /// No number is in two ranges. `given` is in the order of numbers.
     fn twice(&self, given: &[Given<'_>], violations: &mut Vec<SequenceViolation>) {
-        let mut told = 0;
+        let mut reported = 0;
         let mut reaches: Option<Given<'_>> = None;
         for next in given.iter().copied().filter(|next| !next.range.is_empty()) {
             if let Some(before) = reaches
                 && before.range.end > next.range.start
-                && told < TOLD_MAX
+                && reported < REPORTED_MAX
             {
-                told += 1;
+                reported += 1;
                 violations.push(SequenceViolation::Twice {
                     sequencer: self.name,
                     number: next.range.start,

@@ -2,7 +2,7 @@
 
 use super::area::{Entry, Header};
 use super::{Bug, DoubleWrite, State, Work};
-use crate::backend::{Backend, Io, IoDone, IoError, IoKind, Place};
+use crate::backend::{Backend, Io, IoDone, IoError, IoKind, RegionRange};
 use rackweave_base::checksum::checksum_shared;
 
 /// Commands that share a half of the area and a flush.
@@ -27,7 +27,7 @@ impl Batch {
 }
 
 /// The checksum of the data of a write.
-fn sum(sequence: u64, place: &Place, len: usize) -> u64 {
+fn sum(sequence: u64, place: &RegionRange, len: usize) -> u64 {
     checksum_shared(sequence, place.block.bytes(place.offset, len))
 }
 
@@ -157,7 +157,7 @@ impl<B: Backend> DoubleWrite<B> {
             kind: IoKind::Write,
             block: self.area.header_block(half),
             blocks: 1,
-            buffer: Some(Place {
+            buffer: Some(RegionRange {
                 block: header.clone(),
                 offset: 0,
             }),

@@ -16,7 +16,7 @@
 use super::area::{DoubleWriteArea, Header};
 use super::batch::flush;
 use super::{Bug, DoubleWrite, State, Work};
-use crate::backend::{Backend, Io, IoError, IoKind, Place};
+use crate::backend::{Backend, Io, IoError, IoKind, RegionRange};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::checksum::checksum;
 use rackweave_base::{Block, Memory};
@@ -46,7 +46,7 @@ impl Recovery {
             kind: IoKind::Read,
             block: area.header_block(half),
             blocks: area.half_blocks,
-            buffer: Some(Place {
+            buffer: Some(RegionRange {
                 block: halves[half].clone(),
                 offset: 0,
             }),
@@ -175,7 +175,7 @@ fn homes(area: &DoubleWriteArea, header: &Header, half: &Block) -> Vec<Io> {
         };
         if entry.data.is_some() {
             io.kind = IoKind::Write;
-            io.buffer = Some(Place {
+            io.buffer = Some(RegionRange {
                 block: half.clone(),
                 offset,
             });

@@ -181,11 +181,11 @@ pub(super) fn open(
 /// device.
 fn direct_suits(file: impl std::os::fd::AsFd, block_size: u32) -> bool {
     let asked = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    let told = asked.ok().filter(|stat| {
+    let reported = asked.ok().filter(|stat| {
         let mask = StatxFlags::from_bits_retain(stat.stx_mask);
         mask.contains(StatxFlags::DIOALIGN)
     });
-    match told {
+    match reported {
         // Zeroes mean that the file does not support direct I/O.
         Some(stat) => {
             let (memory, offset) = (stat.stx_dio_mem_align, stat.stx_dio_offset_align);

@@ -1,7 +1,7 @@
 //! Parts of a request that both engines share: its location in the file, its buffer, the meaning of
 //! errors.
 
-use crate::{Io, IoError, Place};
+use crate::{Io, IoError, RegionRange};
 use rackweave_base::memory::{SharedBytes, SharedBytesMut};
 use rustix::io::Errno;
 
@@ -17,12 +17,12 @@ pub(super) fn range(io: &Io, block_size: u32) -> (u64, usize) {
 }
 
 /// A view of the `len` bytes at a place, to be filled.
-pub(super) fn filled(place: &Place, len: usize) -> SharedBytesMut<'_> {
+pub(super) fn filled(place: &RegionRange, len: usize) -> SharedBytesMut<'_> {
     place.block.bytes_mut(place.offset, len)
 }
 
 /// A view of the `len` bytes at a place, to be read.
-pub(super) fn given(place: &Place, len: usize) -> SharedBytes<'_> {
+pub(super) fn given(place: &RegionRange, len: usize) -> SharedBytes<'_> {
     place.block.bytes(place.offset, len)
 }
 

@@ -2,7 +2,7 @@
 
 use super::requests::error;
 use super::*;
-use crate::{IoError, IoKind, Place};
+use crate::{IoError, IoKind, RegionRange};
 use rackweave_base::{Block, Memory};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn block(bytes: usize) -> Block {
 }
 
 fn io(tag: u64, kind: IoKind, first: u64, blocks: u32, memory: &Block) -> Io {
-    let place = Place {
+    let place = RegionRange {
         block: memory.clone(),
         offset: 0,
     };

@@ -23,7 +23,7 @@ pub(super) struct Uring {
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
     /// Entries in the ring not yet submitted to the kernel.
-    untold: u32,
+    unsubmitted: u32,
 }
 
 /// A request in flight. It holds the buffer's memory block, so that the memory stays while the
@@ -58,7 +58,7 @@ impl Uring {
                 block_size,
                 flights: (0..depth).map(|_| None).collect(),
                 free: (0..depth).rev().collect(),
-                untold: 0,
+                unsubmitted: 0,
             }),
             Err(error) => Err((file, error)),
         }
@@ -91,10 +91,10 @@ impl Uring {
 
     /// Submits the entries in the ring to the kernel. If it is too busy, the next poll retries.
     fn tell(&mut self) {
-        if self.untold > 0
-            && let Ok(told) = self.ring.submit()
+        if self.unsubmitted > 0
+            && let Ok(reported) = self.ring.submit()
         {
-            self.untold = self.untold.saturating_sub(told as u32);
+            self.unsubmitted = self.unsubmitted.saturating_sub(reported as u32);
         }
     }
 
@@ -176,7 +176,7 @@ impl Uring {
             // There are as many entries as flights, but the kernel may not have consumed some.
             self.tell();
         }
-        self.untold += 1;
+        self.unsubmitted += 1;
     }
 }
 

@@ -1,7 +1,7 @@
 //! A medium under power loss.
 
 use super::*;
-use crate::Place;
+use crate::RegionRange;
 use rackweave_base::{Block, Memory};
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn io(kind: IoKind, block: u64, byte: u8) -> Io {
         kind,
         block,
         blocks: u32::from(kind != IoKind::Flush),
-        buffer: moves.then_some(Place {
+        buffer: moves.then_some(RegionRange {
             block: memory,
             offset: 0,
         }),

@@ -77,8 +77,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes, Unali
 
 pub use error::{FieldError, FirstBytes, MessageError};
 pub use fields::{
-    CHANNELS_MAX, Keys, Place, QUEUE_PAIRS_MAX, QueuePair, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN,
-    Terms,
+    CHANNELS_MAX, Keys, QUEUE_PAIRS_MAX, QueuePair, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN, Terms,
+    WriteTarget,
 };
 pub use refusal::{Refusal, RefusalCode, TEXT_MAX};
 

@@ -35,7 +35,7 @@ pub enum Outcome {
 /// The source or the target of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
-pub enum Source {
+pub enum PageSource {
     /// The memory of a node.
     Memory = 1,
     /// An SSD.
@@ -48,7 +48,7 @@ pub struct Completion {
     /// The result.
     pub outcome: Outcome,
     /// The source of the data.
-    pub source: Source,
+    pub source: PageSource,
     /// The status field of the NVMe completion without its phase bit (Base 2.0, 3.3.3.2), otherwise
     /// zero.
     pub nvme_status: u16,
@@ -71,7 +71,7 @@ impl Completion {
     /// The completion in these words; `None` if they are not a completion.
     pub fn parse(first: u64, second: u64) -> Option<Self> {
         let outcome = Outcome::try_read_from_bytes(&[first as u8]).ok()?;
-        let source = Source::try_read_from_bytes(&[(first >> 8) as u8]).ok()?;
+        let source = PageSource::try_read_from_bytes(&[(first >> 8) as u8]).ok()?;
         Some(Self {
             outcome,
             source,
@@ -99,7 +99,7 @@ mod tests {
             NotIndexed,
         ];
         for outcome in outcomes {
-            for source in [Source::Memory, Source::Storage] {
+            for source in [PageSource::Memory, PageSource::Storage] {
                 let completion = Completion {
                     outcome,
                     source,

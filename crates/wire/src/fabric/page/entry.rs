@@ -6,7 +6,7 @@
 //! version, and only then is the page's place determined.
 //!
 //! In the memory of a server, for pages that the switch does not index, it has two words that nodes
-//! change by READ, WRITE and compare-and-swap: [`FallbackLatch`] and [`Place`], at
+//! change by READ, WRITE and compare-and-swap: [`FallbackLatch`] and [`PageLocation`], at
 //! `16 × page index`.
 
 use super::request::FRAMES_MAX;
@@ -71,11 +71,11 @@ impl fmt::Display for LatchWord {
 /// fetch it again into the same buffer frame, and a read that began there before must not be
 /// trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Place(pub u64);
+pub struct PageLocation(pub u64);
 
-impl Place {
+impl PageLocation {
     /// The page is at home, and has never moved.
-    pub const HOME: Place = Place(0);
+    pub const HOME: PageLocation = PageLocation(0);
     const CACHED: u64 = 1 << 40;
     const DIRTY: u64 = 1 << 41;
     const WRITING: u64 = 1 << 42;
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_place_is_where_the_newest_version_is() {
-        let clean = Place::HOME.read(3, 9);
+        let clean = PageLocation::HOME.read(3, 9);
         assert_eq!(clean.cached(), Some((3, 9)));
         assert!(!clean.is_dirty());
         assert_eq!(clean.dropped(3, 8), clean, "another frame");
@@ -331,23 +331,26 @@ mod tests {
     #[test]
     fn a_write_under_way_outlives_the_death_of_who_is_not_known_to_write() {
         // Node 4 writes, node 5 changes the page and dies.
-        let overtaken = Place::dirty(4, 1).writing().moved(5, 2);
+        let overtaken = PageLocation::dirty(4, 1).writing().moved(5, 2);
         let lost = overtaken.died(5);
         assert!(lost.is_lost() && lost.is_writing());
         assert!(lost.accepted().is_home() && lost.accepted().is_writing());
         let after = lost.accepted().written(4, 1, true, false);
         assert!(after.is_home() && !after.is_writing());
-        let dead = Place::dirty(4, 1).writing().died(4);
+        let dead = PageLocation::dirty(4, 1).writing().died(4);
         assert!(dead.is_lost() && dead.is_writing());
         assert!(!dead.not_writing().is_writing() && dead.not_writing().is_lost());
     }
 
     #[test]
     fn a_write_that_was_overtaken_leaves_the_newer_place() {
-        let writing = Place::dirty(4, 1).writing();
+        let writing = PageLocation::dirty(4, 1).writing();
         assert!(writing.written(4, 1, true, false).is_home());
-        assert_eq!(writing.written(4, 1, true, true), Place::clean(4, 1));
-        assert_eq!(writing.written(4, 1, false, false), Place::dirty(4, 1));
+        assert_eq!(writing.written(4, 1, true, true), PageLocation::clean(4, 1));
+        assert_eq!(
+            writing.written(4, 1, false, false),
+            PageLocation::dirty(4, 1)
+        );
         let overtaken = writing.moved(5, 2);
         assert!(overtaken.is_writing(), "the next write must wait");
         let after = overtaken.written(4, 1, true, false);
@@ -356,7 +359,7 @@ mod tests {
 
     #[test]
     fn moves_are_counted_beside_everything_else() {
-        let mut place = Place::HOME;
+        let mut place = PageLocation::HOME;
         for moves in 0..(1 << 20) + 3u32 {
             assert_eq!(place.moves(), moves & 0xf_ffff);
             place = place.moved(0xffff, moves);

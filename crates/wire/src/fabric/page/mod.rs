@@ -17,9 +17,9 @@ pub mod entry;
 pub mod header;
 pub mod request;
 
-pub use completion::{Completion, Outcome, Source};
+pub use completion::{Completion, Outcome, PageSource};
 pub use control::FrameState;
-pub use entry::{FallbackLatch, LatchWord, Place};
+pub use entry::{FallbackLatch, LatchWord, PageLocation};
 pub use header::{HEADER_LEN, PageHeader};
 pub use request::{Operation, Request, Response, Status};
 use serde::{Deserialize, Serialize};

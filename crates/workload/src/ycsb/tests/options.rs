@@ -1,7 +1,8 @@
 //! Names and options: which ones are refused, and the messages.
 
 use super::super::{
-    Distribution, Generator, HeapError, HeapLayout, OptionsError, Place, Workload, YcsbOptions,
+    Distribution, Generator, HeapError, HeapLayout, OptionsError, RecordLocation, Workload,
+    YcsbOptions,
 };
 
 #[test]
@@ -122,7 +123,7 @@ fn records_fill_pages_without_overlap() {
         let layout = HeapLayout::new(page_size, header, record).unwrap();
         let per_page = u64::from(layout.records_per_page());
         assert_eq!(per_page, u64::from((page_size - header) / record));
-        let mut end = Place { page: 0, offset: 0 };
+        let mut end = RecordLocation { page: 0, offset: 0 };
         for number in 0..3 * per_page + 1 {
             let place = layout.place(number);
             assert!(place.offset >= header && place.offset + record <= page_size);
@@ -130,7 +131,7 @@ fn records_fill_pages_without_overlap() {
             assert!(number == 0 || place >= end, "record {number} overlaps");
             assert!(layout.records_of(place.page, u64::MAX).contains(&number));
             assert_eq!(layout.pages(number + 1), place.page + 1);
-            end = Place {
+            end = RecordLocation {
                 offset: place.offset + record,
                 ..place
             };

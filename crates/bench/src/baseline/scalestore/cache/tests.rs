@@ -25,7 +25,7 @@ fn bring(cache: &mut Cache, page: u64) -> u64 {
     let fetch = asked(cache.access(page, FIRST));
     cache.bytes.write(fetch.frame, page);
     cache.handle_loaded(fetch.frame, FIRST.worker).unwrap();
-    assert_eq!(cache.poll_done(0), Some((0, Source::Storage)));
+    assert_eq!(cache.poll_done(0), Some((0, PageSource::Storage)));
     fetch.id
 }
 
@@ -37,8 +37,8 @@ fn a_page_is_fetched_once_and_then_read_without_asking() {
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Waits));
     cache.bytes.write(fetch.frame, 7);
     cache.handle_loaded(fetch.frame, 0).unwrap();
-    assert_eq!(cache.poll_done(0), Some((0, Source::Storage)));
-    assert_eq!(cache.poll_done(1), Some((1, Source::Joined)));
+    assert_eq!(cache.poll_done(0), Some((0, PageSource::Storage)));
+    assert_eq!(cache.poll_done(1), Some((1, PageSource::Joined)));
     assert_eq!(cache.access(7, SECOND), Ok(Attempt::Hit));
     assert!(cache.handle_loaded(fetch.frame, 0).is_err(), "nobody asked");
     assert_eq!(cache.held(), [(7, fetch.frame, fetch.id)]);
@@ -61,7 +61,7 @@ fn a_redirection_that_came_too_late_is_asked_about_again() {
     cache.bytes.write(fetch.frame, 7);
     let next = cache.handle_read(fetch.frame, 0, [[7, 40], [7, 40]]);
     assert_eq!(next, Ok(None));
-    assert_eq!(cache.poll_done(0), Some((0, Source::Remote)));
+    assert_eq!(cache.poll_done(0), Some((0, PageSource::Remote)));
 }
 
 #[test]

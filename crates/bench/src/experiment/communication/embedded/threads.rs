@@ -107,12 +107,12 @@ pub fn send<O: Outlet>(
         times.begins.push(Instant::now());
         let mut at = part.start;
         while at < part.end {
-            let room = point.wait(node, || {
+            let free = point.wait(node, || {
                 let now = node.now();
                 node.poll(|nic| end.act(now, nic, false))?;
-                Ok(Some(end.room() as u64).filter(|&room| room > 0))
+                Ok(Some(end.free() as u64).filter(|&free| free > 0))
             })?;
-            let next = part.end.min(at + room);
+            let next = part.end.min(at + free);
             end.fill(&point.data, at..next, next == part.end);
             let now = node.now();
             node.with(|nic| end.act(now, nic, true))?;

@@ -19,7 +19,7 @@ pub(super) struct Entries {
     capacity: u64,
     entries: HashMap<Arc<str>, Entry>,
     /// All cached columns, in a ring; free seats are in `vacant`.
-    ring: Vec<Option<Seat>>,
+    ring: Vec<Option<CacheSlot>>,
     vacant: Vec<usize>,
     /// Where the search for space continues.
     hand: usize,
@@ -34,14 +34,14 @@ enum Entry {
     Coming(Arc<Flight>),
 }
 
-struct Seat {
+struct CacheSlot {
     name: Arc<str>,
     data: Arc<ColumnData>,
     /// It was requested since the hand last passed.
     asked: bool,
 }
 
-impl Seat {
+impl CacheSlot {
     fn bytes(&self) -> u64 {
         self.data.shape().bytes()
     }
@@ -85,9 +85,9 @@ impl Entries {
         match self.entries.get(name)? {
             Entry::Ready(at) => {
                 self.counters.hits += 1;
-                let seat = seat(&mut self.ring, *at);
-                seat.asked = true;
-                Some(State::Ready(seat.data.clone()))
+                let slot = slot(&mut self.ring, *at);
+                slot.asked = true;
+                Some(State::Ready(slot.data.clone()))
             }
             Entry::Coming(flight) => {
                 self.counters.joined += 1;
@@ -98,7 +98,7 @@ impl Entries {
 
     pub fn peek(&mut self, name: &str) -> Option<Arc<ColumnData>> {
         match self.entries.get(name)? {
-            Entry::Ready(at) => Some(seat(&mut self.ring, *at).data.clone()),
+            Entry::Ready(at) => Some(slot(&mut self.ring, *at).data.clone()),
             Entry::Coming(_) => None,
         }
     }
@@ -169,7 +169,7 @@ impl Entries {
             self.counters.bypassed += 1;
             return;
         }
-        let new = Seat {
+        let new = CacheSlot {
             name: name.clone(),
             data,
             asked: false,
@@ -192,8 +192,8 @@ impl Entries {
     /// Evicts columns until this many bytes are free. False, with nothing evicted, if the pinned
     /// ones leave too little.
     fn make_room(&mut self, bytes: u64) -> bool {
-        let pinned = self.ring.iter().flatten().filter(|seat| seat.is_pinned());
-        let pinned: u64 = pinned.map(Seat::bytes).sum();
+        let pinned = self.ring.iter().flatten().filter(|slot| slot.is_pinned());
+        let pinned: u64 = pinned.map(CacheSlot::bytes).sum();
         if pinned.saturating_add(bytes) > self.capacity {
             return false;
         }
@@ -202,18 +202,18 @@ impl Entries {
         while self.counters.bytes_held + bytes > self.capacity {
             let at = self.hand;
             self.hand = (self.hand + 1) % self.ring.len();
-            let Some(seat) = &mut self.ring[at] else {
+            let Some(slot) = &mut self.ring[at] else {
                 continue;
             };
-            if seat.is_pinned() {
+            if slot.is_pinned() {
                 continue;
             }
-            if core::mem::take(&mut seat.asked) {
+            if core::mem::take(&mut slot.asked) {
                 continue;
             }
             self.counters.evictions += 1;
-            self.counters.bytes_evicted += seat.bytes();
-            let name = seat.name.clone();
+            self.counters.bytes_evicted += slot.bytes();
+            let name = slot.name.clone();
             self.entries.remove(&name);
             self.vacate(at);
         }
@@ -222,14 +222,14 @@ impl Entries {
 
     /// Vacates a seat of the ring.
     fn vacate(&mut self, at: usize) {
-        let seat = self.ring[at].take().expect("what is here has a place");
+        let slot = self.ring[at].take().expect("what is here has a place");
         self.counters.columns_held -= 1;
-        self.counters.bytes_held -= seat.bytes();
-        self.gone.push(seat.data);
+        self.counters.bytes_held -= slot.bytes();
+        self.gone.push(slot.data);
         self.vacant.push(at);
     }
 }
 
-fn seat(ring: &mut [Option<Seat>], at: usize) -> &mut Seat {
+fn slot(ring: &mut [Option<CacheSlot>], at: usize) -> &mut CacheSlot {
     ring[at].as_mut().expect("what is here has a place")
 }

@@ -78,6 +78,10 @@ fn a_thread_that_panics_wakes_those_who_wait() {
 /// No thread sees a column that is older than the one served when it asked, or that is incomplete;
 /// the counters are consistent at the end.
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "the threads share what is around them"
+)]
 fn threads_get_what_they_ask_for() {
     // There is space for about a third of the columns.
     let cache = ColumnCache::new(10 * 64);

@@ -7,6 +7,10 @@ use crate::test_network::Faults;
 use rackweave_base::Rng;
 use std::collections::HashMap;
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "what a random history does, in its order"
+)]
 fn run(seed: u64) {
     let mut rng = Rng::new(seed);
     let config = MessagingConfig {

@@ -1,6 +1,6 @@
 //! Every reason to refuse; the refused unit receives it.
 
-use super::rig::{Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer};
+use super::rig::{Pair, RigNode, START, Side, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::handshake::{HandshakeError, RefusalCode};
 use crate::messaging::{Role, UnitTerms};
 use rackweave_base::{Memory, Qpn};
@@ -31,12 +31,13 @@ fn open() -> Vec<u8> {
 
 /// A storage unit with fewer resources.
 fn poor(nic: impl FnOnce(&mut rackweave_nic::NicConfig), bytes: usize, modifies: u32) -> Side {
-    let mut unit = Unit::shaped(Role::Storage, 2, |_| {}, nic, bytes);
+    let mut unit = RigNode::shaped(Role::Storage, 2, |_| {}, nic, bytes);
     unit.verbs.modifies_left = modifies;
     greeted(Side::new(unit))
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases, one for each code")]
 fn every_code_is_reached() {
     use RefusalCode as Code;
     let plenty = 1 << 20;
@@ -54,7 +55,7 @@ fn every_code_is_reached() {
     // The Offer is ready, and the Refuse is sent instead.
     let mut greedy = greeter();
     greedy.machine.handle_bytes(START, &hello(|_| {}));
-    let Unit {
+    let RigNode {
         verbs,
         memory,
         keys,
@@ -185,7 +186,7 @@ fn memory_comes_back() {
     let bytes = [&pair.compute.unit, &pair.storage.unit].map(|unit| unit.memory.bytes_held());
     pair.clear();
 
-    let mut unit = Unit::shaped(Role::Compute, 1, |_| {}, |_| {}, bytes[0]);
+    let mut unit = RigNode::shaped(Role::Compute, 1, |_| {}, |_| {}, bytes[0]);
     for _ in 0..5 {
         let mut compute = Side::new(unit);
         compute.act(START);
@@ -196,7 +197,7 @@ fn memory_comes_back() {
         assert!(matches!(compute.error(), HandshakeError::Ended { .. }));
         unit = compute.unit;
     }
-    let mut storage_unit = Unit::shaped(Role::Storage, 1, |_| {}, |_| {}, bytes[1]);
+    let mut storage_unit = RigNode::shaped(Role::Storage, 1, |_| {}, |_| {}, bytes[1]);
     for _ in 0..5 {
         storage_unit.verbs.modifies_left = 9;
         let mut storage = greeted(Side::new(storage_unit));
@@ -214,7 +215,7 @@ fn memory_comes_back() {
 #[test]
 fn terms_that_do_not_fit_are_refused_by_both() {
     // Three channels lead to a storage unit with two buffers: it reports that first.
-    let mut unit = Unit::shaped(
+    let mut unit = RigNode::shaped(
         Role::Storage,
         2,
         |config| (config.receive_buffers, config.channels_up) = (2, 2),
@@ -291,8 +292,8 @@ fn keys_that_cannot_be_are_refused_by_both() {
 /// Each side receives the other's reason as text.
 #[test]
 fn who_is_refused_hears_why() {
-    let poor = Unit::shaped(Role::Storage, 2, |_| {}, |nic| nic.qps_max = 1, 1 << 20);
-    let mut pair = Pair::of(Unit::new(Role::Compute, 1), poor);
+    let poor = RigNode::shaped(Role::Storage, 2, |_| {}, |nic| nic.qps_max = 1, 1 << 20);
+    let mut pair = Pair::of(RigNode::new(Role::Compute, 1), poor);
     pair.settle();
     assert_eq!(
         pair.compute.error().to_string(),
@@ -306,8 +307,8 @@ fn who_is_refused_hears_why() {
     );
     pair.clear();
 
-    let poor = Unit::shaped(Role::Compute, 1, |_| {}, |_| {}, 4096);
-    let mut pair = Pair::of(poor, Unit::new(Role::Storage, 2));
+    let poor = RigNode::shaped(Role::Compute, 1, |_| {}, |_| {}, 4096);
+    let mut pair = Pair::of(poor, RigNode::new(Role::Storage, 2));
     pair.settle();
     let error = pair.storage.error();
     assert!(matches!(
@@ -321,12 +322,12 @@ fn who_is_refused_hears_why() {
     assert_eq!(pair.compute.error().code(), RefusalCode::NoMemory);
     pair.clear();
 
-    let mut unit = Unit::new(Role::Storage, 2);
+    let mut unit = RigNode::new(Role::Storage, 2);
     unit.terms = UnitTerms {
         fabric: 1,
         ..unit.terms
     };
-    let mut pair = Pair::of(Unit::new(Role::Compute, 1), unit);
+    let mut pair = Pair::of(RigNode::new(Role::Compute, 1), unit);
     pair.settle();
     assert_eq!(pair.compute.error().code(), RefusalCode::ForeignRack);
     pair.clear();

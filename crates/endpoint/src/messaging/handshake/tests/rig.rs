@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 pub const START: Instant = Instant::from_nanos(1_000_000);
 
 /// A unit.
-pub struct Unit {
+pub struct RigNode {
     pub role: Role,
     pub verbs: Counting,
     pub memory: Memory,
@@ -42,7 +42,7 @@ pub fn config(role: Role) -> MessagingConfig {
     }
 }
 
-impl Unit {
+impl RigNode {
     pub fn new(role: Role, seed: u64) -> Self {
         Self::shaped(role, seed, |_| {}, |_| {}, 1 << 20)
     }
@@ -104,13 +104,13 @@ impl Unit {
 /// A machine, its unit, the bytes it has sent and its result.
 pub struct Side {
     pub machine: Handshake,
-    pub unit: Unit,
+    pub unit: RigNode,
     pub sent: VecDeque<u8>,
     pub end: Option<Result<Connection, HandshakeError>>,
 }
 
 impl Side {
-    pub fn new(unit: Unit) -> Self {
+    pub fn new(unit: RigNode) -> Self {
         Self {
             machine: unit.machine(),
             unit,
@@ -121,7 +121,7 @@ impl Side {
 
     /// Polls it once and takes what it sends.
     pub fn act(&mut self, now: Instant) {
-        let Unit {
+        let RigNode {
             verbs,
             memory,
             keys,
@@ -193,12 +193,12 @@ pub struct Pair {
 impl Pair {
     pub fn new(seed: u64) -> Self {
         Self::of(
-            Unit::new(Role::Compute, seed),
-            Unit::new(Role::Storage, seed + 1),
+            RigNode::new(Role::Compute, seed),
+            RigNode::new(Role::Storage, seed + 1),
         )
     }
 
-    pub fn of(compute: Unit, storage: Unit) -> Self {
+    pub fn of(compute: RigNode, storage: RigNode) -> Self {
         Self {
             compute: Side::new(compute),
             storage: Side::new(storage),
@@ -290,13 +290,13 @@ pub fn greeted(mut storage: Side) -> Side {
 
 /// A greeter at the start.
 pub fn greeter() -> Side {
-    let unit = Unit::new(Role::Storage, 2);
+    let unit = RigNode::new(Role::Storage, 2);
     Side::new(unit)
 }
 
 /// A dialer that has sent a Hello.
 pub fn dialer() -> Side {
-    let unit = Unit::new(Role::Compute, 1);
+    let unit = RigNode::new(Role::Compute, 1);
     let mut side = Side::new(unit);
     side.act(START);
     assert!(matches!(side.messages()[..], [Message::Hello { .. }]));
@@ -305,7 +305,7 @@ pub fn dialer() -> Side {
 
 /// The terms of a unit, changed.
 pub fn terms(role: Role, change: impl FnOnce(&mut Terms)) -> Terms {
-    let mut terms = super::super::keys::terms_to_wire(&Unit::new(role, 0).terms);
+    let mut terms = super::super::keys::terms_to_wire(&RigNode::new(role, 0).terms);
     change(&mut terms);
     terms
 }
@@ -323,8 +323,8 @@ pub fn offer(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
 /// Valid keys for five channels, changed.
 pub fn keys(change: impl FnOnce(&mut Keys)) -> Keys {
     use rackweave_base::{Psn, Rkey};
-    use rackweave_wire::fabric::message::handshake::{Place, QueuePair};
-    let place = |address| Place {
+    use rackweave_wire::fabric::message::handshake::{QueuePair, WriteTarget};
+    let place = |address| WriteTarget {
         address,
         rkey: Rkey(9),
     };

@@ -1,6 +1,6 @@
 //! Time limits: at every step, and for the whole.
 
-use super::rig::{PATIENCE, Pair, START, Unit, dialer, greeted, greeter, hello, keys, offer};
+use super::rig::{PATIENCE, Pair, RigNode, START, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::Role;
 use crate::messaging::handshake::{HandshakeError, Kind, RefusalCode};
 use rackweave_base::Duration;
@@ -90,7 +90,10 @@ fn a_slow_loris_is_cut_off() {
 /// A compute unit that gives up releases its resources, and the storage unit is notified.
 #[test]
 fn a_compute_unit_gives_up() {
-    let mut pair = Pair::of(Unit::new(Role::Compute, 1), Unit::new(Role::Storage, 2));
+    let mut pair = Pair::of(
+        RigNode::new(Role::Compute, 1),
+        RigNode::new(Role::Storage, 2),
+    );
     pair.act(START);
     let hello: Vec<u8> = pair.compute.sent.drain(..).collect();
     pair.storage.hear(START, &hello);
@@ -100,8 +103,8 @@ fn a_compute_unit_gives_up() {
     let compute = &mut pair.compute;
     compute.machine.abandon(&mut compute.unit.verbs);
     assert!(compute.unit.holds_nothing() && compute.machine.is_over());
-    let told = compute.machine.poll_send().expect("it says so");
-    pair.storage.hear(START, &told);
+    let reported = compute.machine.poll_send().expect("it says so");
+    pair.storage.hear(START, &reported);
     assert_eq!(
         pair.storage.error().to_string(),
         "the compute unit refused: the unit takes no more connections: the compute unit has given \

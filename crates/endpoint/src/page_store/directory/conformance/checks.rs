@@ -2,7 +2,7 @@
 
 use super::Bench;
 use crate::page_store::directory::{Answer, Mode, Op};
-use rackweave_wire::fabric::page::{LatchWord, Source};
+use rackweave_wire::fabric::page::{LatchWord, PageSource};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -63,7 +63,7 @@ fn shared_sees_the_newest(bench: &mut Bench<'_>) {
             let frame = (round % 2) as u32 + 6;
             let (seen, source) = bench.fetched(reader, Mode::Shared, frame);
             assert_eq!(seen, version, "round {round}");
-            assert_eq!(source, Source::Memory, "the home is behind");
+            assert_eq!(source, PageSource::Memory, "the home is behind");
         }
     }
 }
@@ -93,18 +93,18 @@ fn evicts(bench: &mut Bench<'_>) {
     bench.expect(A, evict(0, false), Answer::Superseded);
     bench.void(A, 0);
     let (seen, source) = bench.fetched(B, Mode::Shared, 1);
-    assert_eq!((seen, source), (version, Source::Storage));
+    assert_eq!((seen, source), (version, PageSource::Storage));
 
     bench.refresh_exclusive(B, 1, version);
     let version = bench.finish_change(B, 1, version);
     bench.expect(B, evict(1, true), Answer::Done);
     let (seen, source) = bench.fetched(C, Mode::Shared, 0);
-    assert_eq!((seen, source), (version, Source::Memory), "it was kept");
+    assert_eq!((seen, source), (version, PageSource::Memory), "it was kept");
     bench.void(B, 1);
     let (seen, source) = bench.fetched(A, Mode::Shared, 3);
     assert_eq!(seen, version);
     // From home, or from c, of which the directory may have learned.
-    assert!(matches!(source, Source::Storage | Source::Memory));
+    assert!(matches!(source, PageSource::Storage | PageSource::Memory));
     assert_eq!(bench.verify(A), LatchWord::open(version));
 }
 
@@ -131,7 +131,10 @@ fn superseded(bench: &mut Bench<'_>) {
         bench.expect(C, Op::Evict { page, frame, keep }, Answer::Superseded);
     }
     bench.void(A, 0);
-    assert_eq!(bench.fetched(C, Mode::Shared, 2), (version, Source::Memory));
+    assert_eq!(
+        bench.fetched(C, Mode::Shared, 2),
+        (version, PageSource::Memory)
+    );
     let frame = 2;
     let keep = false;
     bench.expect(B, Op::Evict { page, frame, keep }, Answer::Superseded);
@@ -154,7 +157,10 @@ fn not_holder(bench: &mut Bench<'_>) {
     assert_eq!(bench.verify(C), LatchWord::open(version).locked());
     let version = bench.finish_change(A, 0, version);
     bench.expect(A, Op::Release { page }, Answer::Superseded);
-    assert_eq!(bench.fetched(C, Mode::Shared, 2), (version, Source::Memory));
+    assert_eq!(
+        bench.fetched(C, Mode::Shared, 2),
+        (version, PageSource::Memory)
+    );
 }
 
 fn unchanged(bench: &mut Bench<'_>) {
@@ -192,7 +198,7 @@ fn voided(bench: &mut Bench<'_>) {
     bench.void(A, 0);
     assert_eq!(
         bench.fetched(B, Mode::Shared, 1),
-        (version, Source::Storage)
+        (version, PageSource::Storage)
     );
     assert_eq!(bench.fetched(C, Mode::Shared, 1).0, version);
     for frame in [1, 2] {
@@ -201,7 +207,11 @@ fn voided(bench: &mut Bench<'_>) {
         bench.void(C, frame);
         let (seen, source) = bench.fetched(A, Mode::Exclusive, 2 + frame);
         assert_eq!(seen, version);
-        assert_eq!(source, Source::Storage, "no buffer frame holds the page");
+        assert_eq!(
+            source,
+            PageSource::Storage,
+            "no buffer frame holds the page"
+        );
         bench.expect(A, Op::Release { page }, Answer::Done);
         bench.void(A, 2 + frame);
     }

@@ -138,7 +138,7 @@ impl Model {
         let nowhere = Entry {
             holder: None,
             latch: LatchWord(0),
-            place: rackweave_wire::fabric::page::Place::HOME,
+            place: rackweave_wire::fabric::page::PageLocation::HOME,
         };
         if kind == Kind::ReadFrame && !self.has_aim(node, request.slot) {
             return Status::Invalid;

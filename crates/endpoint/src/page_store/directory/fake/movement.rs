@@ -1,7 +1,7 @@
 //! Data movement of the fake rack, in pieces.
 
 use super::{Event, Model, PAGE};
-use rackweave_wire::fabric::page::{Completion, LatchWord, Outcome, PageId, Source};
+use rackweave_wire::fabric::page::{Completion, LatchWord, Outcome, PageId, PageSource};
 
 const PIECES: usize = 4;
 
@@ -137,8 +137,8 @@ impl Model {
         let mut completion = Completion {
             outcome,
             source: match transfer.source {
-                Some(_) if !transfer.kind.writes() => Source::Memory,
-                _ => Source::Storage,
+                Some(_) if !transfer.kind.writes() => PageSource::Memory,
+                _ => PageSource::Storage,
             },
             nvme_status: 0,
             command: transfer.command,

@@ -8,7 +8,7 @@ use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storag
 use super::{gone, is_overtaken_often};
 use crate::page_store::directory::Op;
 use rackweave_wire::fabric::page::{
-    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Status,
+    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, PageLocation, Status,
 };
 
 /// What the machine waits for.
@@ -47,7 +47,7 @@ pub(in super::super) struct Evict {
     unmark: bool,
     state: State,
     latch: LatchWord,
-    place: Place,
+    place: PageLocation,
     failures: u8,
     overtaken: u8,
 }
@@ -65,7 +65,7 @@ impl Evict {
             unmark: false,
             state: State::Reading,
             latch: NO_LATCH,
-            place: Place::HOME,
+            place: PageLocation::HOME,
             failures: 0,
             overtaken: 0,
         }
@@ -156,15 +156,15 @@ impl Evict {
         }
     }
 
-    fn swap(&self, to: Place) -> Step {
+    fn swap(&self, to: PageLocation) -> Step {
         Step::Swap {
-            word: Word::Place,
+            word: Word::PageLocation,
             compare: self.place.0,
             swap: to.0,
         }
     }
 
-    fn read(&mut self, latch: FallbackLatch, place: Place) -> Step {
+    fn read(&mut self, latch: FallbackLatch, place: PageLocation) -> Step {
         if latch.is_indexed() {
             return Step::Switch(Goal::Do(self.op()));
         }

@@ -9,8 +9,8 @@ use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storag
 use super::super::{Answer, Mode, Op, Served};
 use super::{gone, is_overtaken_often, released, taken};
 use rackweave_wire::fabric::page::{
-    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Request, Response,
-    Source, Status,
+    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, PageLocation, PageSource,
+    Request, Response, Status,
 };
 
 /// What the machine waits for.
@@ -31,7 +31,7 @@ enum State {
     /// The data from home.
     FromHome,
     /// The entry again, after a shared fetch of data.
-    Checking(Source),
+    Checking(PageSource),
     /// The latch is being taken in order to publish the place.
     EnlistLatch,
     /// The place is being published.
@@ -54,7 +54,7 @@ pub(in super::super) struct Fetch {
     /// The expected value of the first word.
     latch: FallbackLatch,
     /// The last known value of the second word.
-    place: Place,
+    place: PageLocation,
     /// Whether to publish this node's buffer frame.
     enlist: bool,
     failures: u8,
@@ -72,7 +72,7 @@ impl Fetch {
             have,
             state: State::Reading,
             latch: FallbackLatch::default(),
-            place: Place::HOME,
+            place: PageLocation::HOME,
             enlist: mode == Mode::Shared,
             failures: 0,
             overtaken: 0,
@@ -167,10 +167,10 @@ impl Fetch {
         }
     }
 
-    fn swap_place(&mut self, state: State, to: Place) -> Step {
+    fn swap_place(&mut self, state: State, to: PageLocation) -> Step {
         self.state = state;
         Step::Swap {
-            word: Word::Place,
+            word: Word::PageLocation,
             compare: self.place.0,
             swap: to.0,
         }
@@ -194,7 +194,7 @@ impl Fetch {
         Step::ReadEntry
     }
 
-    fn read(&mut self, latch: FallbackLatch, place: Place) -> Step {
+    fn read(&mut self, latch: FallbackLatch, place: PageLocation) -> Step {
         if latch.is_indexed() {
             return Step::Switch(self.goal());
         }
@@ -228,7 +228,7 @@ impl Fetch {
         }
     }
 
-    fn latched(&mut self, latch: FallbackLatch, place: Place) -> Step {
+    fn latched(&mut self, latch: FallbackLatch, place: PageLocation) -> Step {
         if latch.is_indexed() {
             return Step::Switch(self.goal());
         }
@@ -270,7 +270,7 @@ impl Fetch {
         }
     }
 
-    fn without_place(&self) -> Place {
+    fn without_place(&self) -> PageLocation {
         match self.place.cached() {
             Some((node, frame)) => self.place.dropped(node, frame),
             None => self.place,
@@ -324,7 +324,7 @@ impl Fetch {
         }
     }
 
-    fn arrived(&mut self, source: Source) -> Step {
+    fn arrived(&mut self, source: PageSource) -> Step {
         if self.mode == Mode::Exclusive && self.state == State::FromHome {
             return self.fetched(source);
         }
@@ -336,18 +336,18 @@ impl Fetch {
         Step::ReadEntry
     }
 
-    fn fetched(&self, source: Source) -> Step {
+    fn fetched(&self, source: PageSource) -> Step {
         Step::End(self.answer(source), self.latch.latch())
     }
 
-    fn answer(&self, source: Source) -> Answer {
+    fn answer(&self, source: PageSource) -> Answer {
         Answer::Fetched(Served {
             source,
             indexed: false,
         })
     }
 
-    fn checked(&mut self, source: Source, latch: FallbackLatch, place: Place) -> Step {
+    fn checked(&mut self, source: PageSource, latch: FallbackLatch, place: PageLocation) -> Step {
         if latch.is_indexed() {
             return Step::Switch(self.goal());
         }
@@ -355,7 +355,7 @@ impl Fetch {
             return Step::End(Answer::Locked, latch.latch());
         }
         // A buffer frame that was reassigned may have been refilled while it was read.
-        if source == Source::Memory && place.moves() != self.place.moves() {
+        if source == PageSource::Memory && place.moves() != self.place.moves() {
             return self.retry();
         }
         self.fetched(source)
@@ -376,11 +376,11 @@ impl Fetch {
             }
             State::EnlistOpen if before == expected.0 => {
                 self.latch = released(expected);
-                self.fetched(Source::Storage)
+                self.fetched(PageSource::Storage)
             }
             State::EnlistOpen if FallbackLatch(before).is_indexed() => Step::Switch(Goal::Undo {
                 page: self.page,
-                answer: self.answer(Source::Storage),
+                answer: self.answer(PageSource::Storage),
                 latch: released(expected).latch(),
             }),
             _ if FallbackLatch(before).is_indexed() => Step::Switch(self.goal()),

@@ -7,7 +7,7 @@
 use super::super::step::{Event, Goal, Step, Word};
 use super::super::{Answer, Op};
 use super::{gone, is_overtaken_often, released};
-use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
+use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, PageLocation};
 
 /// What the machine waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub(in super::super) struct Latch {
     goal: Goal,
     state: State,
     latch: FallbackLatch,
-    place: Place,
+    place: PageLocation,
     overtaken: u8,
 }
 
@@ -39,7 +39,7 @@ impl Latch {
             goal,
             state: State::Reading,
             latch: FallbackLatch::default(),
-            place: Place::HOME,
+            place: PageLocation::HOME,
             overtaken: 0,
         }
     }
@@ -104,10 +104,10 @@ impl Latch {
         }
     }
 
-    fn move_to(&mut self, to: Place) -> Step {
+    fn move_to(&mut self, to: PageLocation) -> Step {
         self.state = State::Placing;
         Step::Swap {
-            word: Word::Place,
+            word: Word::PageLocation,
             compare: self.place.0,
             swap: to.0,
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::page_store::directory::Mode;
 use crate::page_store::directory::step::Word;
 use rackweave_wire::fabric::page::{
-    Completion, LatchWord, Operation, Outcome, PageId, Place, Response, Source, Status,
+    Completion, LatchWord, Operation, Outcome, PageId, PageLocation, PageSource, Response, Status,
 };
 
 const ME: u16 = 1;
@@ -49,7 +49,7 @@ fn moved(outcome: Outcome) -> Event {
     };
     let completion = Completion {
         outcome,
-        source: Source::Storage,
+        source: PageSource::Storage,
         nvme_status: 0x81,
         command: 1,
         latch: LatchWord(0),
@@ -76,7 +76,7 @@ fn everything_goes_to_the_switch_with_the_entry() {
         Op::Unfix { page, frame },
         Op::Release { page },
     ] {
-        let step = start(op).next(Event::Entry(FallbackLatch::INDEXED, Place::HOME));
+        let step = start(op).next(Event::Entry(FallbackLatch::INDEXED, PageLocation::HOME));
         assert_eq!(step, Step::Switch(Goal::Do(op)));
     }
     assert!(FallbackWalk::start(ME, Goal::Do(Op::Quiesce)).is_none());
@@ -85,14 +85,17 @@ fn everything_goes_to_the_switch_with_the_entry() {
 #[test]
 fn a_place_is_made_known_under_the_latch() {
     let mut walk = start(fetch(Mode::Shared));
-    let step = walk.next(Event::Entry(OPEN, Place::HOME));
+    let step = walk.next(Event::Entry(OPEN, PageLocation::HOME));
     assert!(is_ask(step, Operation::ReadHome));
     let latch = walk.next(moved(Outcome::Done));
     assert_eq!(latch, swap(Word::Latch, OPEN.0, MINE.0));
     let place = walk.next(Event::Swapped(OPEN.0));
-    let clean = Place::HOME.read(ME, 3);
-    assert_eq!(place, swap(Word::Place, Place::HOME.0, clean.0));
-    let open = walk.next(Event::Swapped(Place::HOME.0));
+    let clean = PageLocation::HOME.read(ME, 3);
+    assert_eq!(
+        place,
+        swap(Word::PageLocation, PageLocation::HOME.0, clean.0)
+    );
+    let open = walk.next(Event::Swapped(PageLocation::HOME.0));
     assert_eq!(open, swap(Word::Latch, MINE.0, OPEN.0));
     let mut promoted = walk;
     let end = walk.next(Event::Swapped(MINE.0));
@@ -104,7 +107,7 @@ fn a_place_is_made_known_under_the_latch() {
 #[test]
 fn an_old_copy_is_not_made_known() {
     let mut walk = start(fetch(Mode::Shared));
-    walk.next(Event::Entry(OPEN, Place::HOME));
+    walk.next(Event::Entry(OPEN, PageLocation::HOME));
     walk.next(moved(Outcome::Done));
     let newer = FallbackLatch::new(LatchWord::open(6), None);
     let end = walk.next(Event::Swapped(newer.0));
@@ -114,10 +117,10 @@ fn an_old_copy_is_not_made_known() {
 #[test]
 fn a_failed_exclusive_fetch_gives_the_latch_back() {
     let mut walk = start(fetch(Mode::Exclusive));
-    let take = walk.next(Event::Entry(OPEN, Place::HOME));
+    let take = walk.next(Event::Entry(OPEN, PageLocation::HOME));
     assert_eq!(take, swap(Word::Latch, OPEN.0, MINE.0));
     assert_eq!(walk.next(Event::Swapped(OPEN.0)), Step::ReadEntry);
-    let step = walk.next(Event::Entry(MINE, Place::HOME));
+    let step = walk.next(Event::Entry(MINE, PageLocation::HOME));
     assert!(is_ask(step, Operation::ReadHome));
     for bad in [moved(Outcome::StorageError), Event::Lost] {
         let mut walk = walk;
@@ -133,15 +136,15 @@ fn a_failed_exclusive_fetch_gives_the_latch_back() {
 
 #[test]
 fn a_mark_of_a_write_does_not_outlive_the_write() {
-    let dirty = Place::dirty(ME, 3);
+    let dirty = PageLocation::dirty(ME, 3);
     let marked = dirty.writing();
     let mut walk = start(evict());
     let mark = walk.next(Event::Entry(OPEN, dirty));
-    assert_eq!(mark, swap(Word::Place, dirty.0, marked.0));
+    assert_eq!(mark, swap(Word::PageLocation, dirty.0, marked.0));
     assert_eq!(walk.next(Event::Swapped(dirty.0)), Step::ReadEntry);
     let mut promoted = walk;
-    let unmark = promoted.next(Event::Entry(FallbackLatch::INDEXED, Place(u64::MAX)));
-    assert_eq!(unmark, swap(Word::Place, marked.0, dirty.0));
+    let unmark = promoted.next(Event::Entry(FallbackLatch::INDEXED, PageLocation(u64::MAX)));
+    assert_eq!(unmark, swap(Word::PageLocation, marked.0, dirty.0));
     let elsewhere = promoted.next(Event::Swapped(u64::MAX));
     assert_eq!(elsewhere, Step::Switch(Goal::Do(evict())));
 
@@ -149,18 +152,18 @@ fn a_mark_of_a_write_does_not_outlive_the_write() {
     assert!(is_ask(write, Operation::WriteHome));
     let mut failed = walk;
     let unmark = failed.next(moved(Outcome::StorageError));
-    assert_eq!(unmark, swap(Word::Place, marked.0, dirty.0));
+    assert_eq!(unmark, swap(Word::PageLocation, marked.0, dirty.0));
     let end = failed.next(Event::Swapped(marked.0));
     assert_eq!(end, Step::End(Answer::Full, OPEN.latch()));
 
     let unmark = walk.next(moved(Outcome::Done));
     let home = marked.written(ME, 3, true, false);
-    assert_eq!(unmark, swap(Word::Place, marked.0, home.0));
+    assert_eq!(unmark, swap(Word::PageLocation, marked.0, home.0));
     let overtaken = marked.moved(2, 4);
     assert_eq!(walk.next(Event::Swapped(overtaken.0)), Step::ReadEntry);
     let unmark = walk.next(Event::Entry(OPEN, overtaken));
     let moved_on = overtaken.written(ME, 3, true, false);
-    assert_eq!(unmark, swap(Word::Place, overtaken.0, moved_on.0));
+    assert_eq!(unmark, swap(Word::PageLocation, overtaken.0, moved_on.0));
     let end = walk.next(Event::Swapped(overtaken.0));
     assert_eq!(end, Step::End(Answer::Superseded, OPEN.latch()));
 }
@@ -168,7 +171,7 @@ fn a_mark_of_a_write_does_not_outlive_the_write() {
 #[test]
 fn a_write_that_begins_anew_takes_no_other_nodes_mark_away() {
     let page = page();
-    let theirs = Place::dirty(2, 4).writing();
+    let theirs = PageLocation::dirty(2, 4).writing();
     let again = |sure| Goal::Rewrite {
         page,
         frame: 3,
@@ -185,7 +188,11 @@ fn a_write_that_begins_anew_takes_no_other_nodes_mark_away() {
         walk.next(Event::Entry(OPEN, place))
     };
     // A mark stays until the node that set it removes it, wherever the page is.
-    let cleared = swap(Word::Place, theirs.0, theirs.written(ME, 3, false, true).0);
+    let cleared = swap(
+        Word::PageLocation,
+        theirs.0,
+        theirs.written(ME, 3, false, true).0,
+    );
     for sure in [again(true), unmark(true)] {
         assert_eq!(first(sure, theirs), cleared);
     }
@@ -206,7 +213,7 @@ fn a_write_that_begins_anew_takes_no_other_nodes_mark_away() {
 
 #[test]
 fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
-    let dirty = Place::dirty(ME, 3);
+    let dirty = PageLocation::dirty(ME, 3);
     let mut walk = start(evict());
     walk.next(Event::Entry(OPEN, dirty));
     walk.next(Event::Swapped(dirty.0));
@@ -216,7 +223,7 @@ fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
     assert_eq!(walk.next(Event::Swapped(dirty.0)), Step::ReadEntry);
     let home = dirty.written(ME, 3, true, false);
     let entered = walk.next(Event::Entry(OPEN, dirty));
-    assert_eq!(entered, swap(Word::Place, dirty.0, home.0));
+    assert_eq!(entered, swap(Word::PageLocation, dirty.0, home.0));
     let end = walk.next(Event::Swapped(dirty.0));
     assert_eq!(end, Step::End(Answer::Done, OPEN.latch()));
 }
@@ -225,7 +232,7 @@ fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
 fn a_page_whose_newest_version_is_being_published_is_not_lost() {
     // The state after a rebuild: the latch is being released with a new version.
     let theirs = FallbackLatch::new(LatchWord::open(5).locked(), Some(2));
-    let unknown = Place::HOME.lost();
+    let unknown = PageLocation::HOME.lost();
     for (latch, answer) in [(theirs, Answer::Locked), (OPEN, Answer::Lost)] {
         let end = start(evict()).next(Event::Entry(latch, unknown));
         assert_eq!(end, Step::End(answer, latch.latch()));
@@ -235,7 +242,7 @@ fn a_page_whose_newest_version_is_being_published_is_not_lost() {
 #[test]
 fn a_changed_page_does_not_move_away_from_under_a_write() {
     let (page, frame) = (page(), 4);
-    let old = Place::dirty(2, 9);
+    let old = PageLocation::dirty(2, 9);
     let marked = old.writing();
     let mut walk = start(Op::Unfix { page, frame });
     assert_eq!(walk.next(Event::Entry(MINE, marked)), Step::Pause);
@@ -250,7 +257,7 @@ fn a_changed_page_does_not_move_away_from_under_a_write() {
         let mut walk = walk;
         let place_is = walk.next(Event::Entry(MINE, place));
         let moved = place.moved(ME, frame);
-        assert_eq!(place_is, swap(Word::Place, place.0, moved.0));
+        assert_eq!(place_is, swap(Word::PageLocation, place.0, moved.0));
     }
 }
 
@@ -260,7 +267,7 @@ fn nobody_else_gives_a_latch_back() {
     let other = FallbackLatch::new(LatchWord::open(5).locked(), Some(0));
     for op in [Op::Unfix { page, frame }, Op::Release { page }] {
         for latch in [OPEN, other] {
-            let end = start(op).next(Event::Entry(latch, Place::HOME));
+            let end = start(op).next(Event::Entry(latch, PageLocation::HOME));
             assert_eq!(end, Step::End(Answer::Superseded, latch.latch()));
         }
     }

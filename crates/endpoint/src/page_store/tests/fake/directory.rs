@@ -42,12 +42,12 @@ impl Drop for FakeDirectory {
 }
 
 impl Directory for FakeDirectory {
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.room - self.under_way.len()
     }
 
     fn begin(&mut self, now: Instant, _: &mut dyn Verbs, op: Op) -> Option<Ticket> {
-        if self.room() == 0 {
+        if self.capacity() == 0 {
             return None;
         }
         let mut model = self.rack.model();

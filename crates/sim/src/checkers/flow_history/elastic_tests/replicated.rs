@@ -124,7 +124,7 @@ fn a_joiner_is_there_before_anything_was_delivered() {
 
 #[test]
 fn what_is_pushed_after_joining_is_owed() {
-    let told = |popped: &[(u16, u64)]| {
+    let reported = |popped: &[(u16, u64)]| {
         let mut story = Story::new(Shape::Replicated, 1);
         story.push(&ORDER[..3]);
         story.0.join();
@@ -134,17 +134,17 @@ fn what_is_pushed_after_joining_is_owed() {
         story.pop(1, popped);
         story
     };
-    told(&ORDER[3..]).check(&[0, 1], &[]);
-    told(&ORDER[1..]).check(&[0, 1], &[]);
+    reported(&ORDER[3..]).check(&[0, 1], &[]);
+    reported(&ORDER[1..]).check(&[0, 1], &[]);
     let found = [early(1, 0, 1), lost(0, Some(1), 1, 1, 3)];
-    told(&ORDER[4..]).check(&[0, 1], &found);
+    reported(&ORDER[4..]).check(&[0, 1], &found);
     let found = [
         early(1, 0, 2),
         early(1, 1, 1),
         lost(0, Some(1), 1, 2, 3),
         lost(1, Some(1), 2, 1, 3),
     ];
-    told(&[]).check(&[0, 1], &found);
+    reported(&[]).check(&[0, 1], &found);
 }
 
 #[test]

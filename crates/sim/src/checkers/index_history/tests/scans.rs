@@ -16,8 +16,8 @@ fn scan(order: ScanOrder, entries: &[(u64, u32)], whole: bool) -> Result<IndexCo
     story.history.end_scan(now, id, Scanned { entries, whole });
     let judged = story.history.finish();
     judged.map_err(|violations| {
-        let told: Vec<_> = violations.iter().map(ToString::to_string).collect();
-        told.join("\n")
+        let reported: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        reported.join("\n")
     })
 }
 

@@ -4,7 +4,7 @@ mod power;
 
 use super::area::{Entry, Header};
 use super::*;
-use crate::{MemoryBackend, Place};
+use crate::{MemoryBackend, RegionRange};
 use rackweave_base::{Duration, Rng};
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ pub(super) fn io(memory: &Memory, tag: u64, kind: IoKind, block: u64, blocks: u3
         kind,
         block,
         blocks,
-        buffer: moves.then(|| Place {
+        buffer: moves.then(|| RegionRange {
             block: memory.allocate(len).expect("tests need little"),
             offset: 0,
         }),

@@ -53,14 +53,14 @@ pub struct QueuePair {
 
 /// A location where a peer may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct WriteTarget {
     /// The address of the first byte.
     pub address: u64,
     /// The key of its region.
     pub rkey: Rkey,
 }
 
-impl Place {
+impl WriteTarget {
     /// The location `offset` bytes after this one, with the same key.
     pub const fn at(self, offset: u64) -> Self {
         let Self { address, rkey } = self;
@@ -75,9 +75,9 @@ pub struct Keys {
     /// A queue pair for each channel, those from compute to storage unit first.
     pub queue_pairs: Vec<QueuePair>,
     /// Its buffer info.
-    pub buffer_info: Place,
+    pub buffer_info: WriteTarget,
     /// Its receive buffers, one after the other.
-    pub receive: Place,
+    pub receive: WriteTarget,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -260,13 +260,13 @@ impl Keys {
             return Err(MessageError::Reserved { kind });
         }
         let count = usize::from(head.queue_pairs);
-        let place = |address: U64, rkey: U32| Place {
+        let place = |address: U64, rkey: U32| WriteTarget {
             address: address.get(),
             rkey: Rkey(rkey.get()),
         };
         let buffer_info = place(head.info_address, head.info_rkey);
         let receive = place(head.receive_address, head.receive_rkey);
-        let address = |field, place: Place| {
+        let address = |field, place: WriteTarget| {
             (
                 field,
                 place.address,

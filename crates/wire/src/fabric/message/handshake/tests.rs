@@ -26,11 +26,11 @@ fn keys() -> Keys {
     };
     Keys {
         queue_pairs: vec![pair(0x01_0203, 0x04_0506), pair(0x11_1213, 0x14_1516)],
-        buffer_info: Place {
+        buffer_info: WriteTarget {
             address: 0x2122_2324_2526_2740,
             rkey: Rkey(0x3132_3334),
         },
-        receive: Place {
+        receive: WriteTarget {
             address: 0x4142_4344_4546_4780,
             rkey: Rkey(0x5152_5354),
         },
@@ -150,6 +150,7 @@ fn resized(message: &Message, len: usize) -> Vec<u8> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases, one for each field")]
 fn every_field_is_checked() {
     let hello = Message::hello(terms());
     let check = |at: usize, bytes: &[u8], code: RefusalCode, says: &str| {
@@ -376,7 +377,7 @@ fn any_keys() -> impl Strategy<Value = Keys> {
         psn: Psn::new(psn),
     });
     let place = || {
-        (0u64..1 << 58, any::<u32>()).prop_map(|(line, rkey)| Place {
+        (0u64..1 << 58, any::<u32>()).prop_map(|(line, rkey)| WriteTarget {
             address: line * 64,
             rkey: Rkey(rkey),
         })

@@ -28,7 +28,7 @@ const PORTS_TRIED: u32 = 200;
 const WORDS_MAX: usize = 40;
 
 /// A rack of running processes.
-pub struct Stage {
+pub struct HostedRackRun {
     pub config: RackConfig,
     folder: PathBuf,
     processes: Processes,
@@ -36,7 +36,7 @@ pub struct Stage {
     violations: Vec<String>,
 }
 
-impl Stage {
+impl HostedRackRun {
     /// Creates a folder for a rack of this configuration and starts its processes.
     ///
     /// # Errors
@@ -64,17 +64,17 @@ impl Stage {
         let path = folder.join("rack.toml");
         std::fs::write(&path, config.to_toml())
             .map_err(|error| failed(&path.display().to_string(), error))?;
-        let mut stage = Self {
+        let mut running = Self {
             processes: Processes::new(&config, Some(&path)),
             config,
             folder,
             last_words: VecDeque::new(),
             violations: Vec::new(),
         };
-        for at in stage.processes.all() {
-            stage.processes.start(at)?;
+        for at in running.processes.all() {
+            running.processes.start(at)?;
         }
-        Ok(stage)
+        Ok(running)
     }
 
     fn place(victim: Victim) -> usize {
@@ -202,7 +202,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for HostedRackRun {
     fn drop(&mut self) {
         // Processes first, because they may still create files.
         self.processes.all().for_each(|at| self.processes.kill(at));

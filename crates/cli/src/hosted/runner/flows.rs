@@ -1,13 +1,13 @@
 //! The flows of a crew: set up, their ends started as jobs, aborted.
 
-use super::{Crew, TaskId};
+use super::{JobRunner, TaskId};
+use crate::amount::Amount;
 use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, Contents, PRODUCE, ProduceArguments};
 use crate::outcome::CliError;
-use crate::perf::amount::Amount;
 use rackweave_base::NodeId;
 use rackweave_rack::hosted::{FlowStatus, HostedFlow};
 
-impl Crew {
+impl JobRunner {
     /// Sets up a flow, which errors call `what`.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Crew {
     /// not wait for its consumer. Returns the consumers' jobs, and the producers'.
     ///
     /// # Errors
-    /// As for [`Crew::create_flow`] and [`Crew::start`].
+    /// As for [`JobRunner::create_flow`] and [`JobRunner::start`].
     pub fn start_flow(
         &mut self,
         (producers, consumers): (&[NodeId], &[NodeId]),

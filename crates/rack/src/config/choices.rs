@@ -3,7 +3,7 @@
 //! Racks are built from the values; [`crate::paths`] reports the reasons, so the report always
 //! matches the rack. A reason is the rest of a sentence that begins with "because".
 
-use crate::config::{
+use super::{
     BudgetName, CheckPolicy, FaultSection, IcrcMethod, LinkKind, NodeConfig, RackConfig, Role,
     TopologyName,
 };

@@ -16,7 +16,7 @@ const BURST: usize = 64;
 const BURST_WORK: u32 = 512;
 
 /// A node's NIC and its end of the link.
-pub(crate) struct NodeStation {
+pub(crate) struct LinkedNode {
     pub nic: Nic,
     pub link: Box<dyn Link>,
     /// The NVMe target behind the NIC, if the node has one.
@@ -25,7 +25,7 @@ pub(crate) struct NodeStation {
 }
 
 /// A switch and its ends of all links, by port.
-pub(crate) struct SwitchStation {
+pub(crate) struct LinkedSwitch {
     pub switch: Switch<Pipeline>,
     pub links: Vec<Box<dyn Link>>,
     /// The port that leads to the parent switch, if there is one.
@@ -37,7 +37,7 @@ pub(crate) struct SwitchStation {
 }
 
 /// All switches, switch 0 first, each after its parent.
-pub(crate) struct SwitchStations(pub Vec<SwitchStation>);
+pub(crate) struct LinkedSwitches(pub Vec<LinkedSwitch>);
 
 /// How long a port that accepts nothing may block the others. After that it drops packets, as a
 /// port of any switch does.
@@ -55,7 +55,7 @@ fn work(packet: &Packet) -> u32 {
     1 + (packet.payload.len() >> 10) as u32
 }
 
-impl NodeStation {
+impl LinkedNode {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
@@ -86,7 +86,7 @@ impl NodeStation {
             // Reading the free capacity touches the other end's cache line, so it is done once a
             // burst.
             if room == BURST {
-                room = self.link.room().min(BURST - 1);
+                room = self.link.free().min(BURST - 1);
                 if room == 0 {
                     break;
                 }
@@ -113,7 +113,7 @@ impl NodeStation {
     }
 }
 
-impl SwitchStation {
+impl LinkedSwitch {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
@@ -163,7 +163,7 @@ impl SwitchStation {
             if waiting == 0 {
                 continue;
             }
-            for _ in 0..waiting.min(link.room()) {
+            for _ in 0..waiting.min(link.free()) {
                 let Some(packet) = self.switch.poll_transmit(port) else {
                     break;
                 };
@@ -186,23 +186,23 @@ impl SwitchStation {
     }
 }
 
-impl SwitchStations {
+impl LinkedSwitches {
     /// Moves what can be moved, and returns the work done. Runs the switches once bottom-up and
     /// once top-down, so that a packet passes all switches in one call.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
-        for station in self.0.iter_mut().rev() {
-            moved += station.run(now);
+        for linked in self.0.iter_mut().rev() {
+            moved += linked.run(now);
         }
-        for station in self.0.iter_mut().skip(1) {
-            moved += station.run(now);
+        for linked in self.0.iter_mut().skip(1) {
+            moved += linked.run(now);
         }
         moved
     }
 
     /// When the next timer expires.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.0.iter().map(SwitchStation::deadline);
+        let deadlines = self.0.iter().map(LinkedSwitch::deadline);
         deadlines.fold(None, earliest)
     }
 }

@@ -1,10 +1,10 @@
 //! The node that posts work, and the node that receives SENDs. They read no clock: the same code
 //! runs in real and in virtual time.
 
-use super::amount::Amount;
-use super::messages::NearFound;
+use super::NearFound;
 use super::pair::{Shape, Side};
-use super::report::{histogram, latency};
+use crate::amount::Amount;
+use crate::latency::{histogram, latency};
 use crate::outcome::CliError;
 use crate::programs::{Port, Program, Queue, Turn};
 use core::sync::atomic::Ordering;

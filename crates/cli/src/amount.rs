@@ -1,7 +1,6 @@
 //! The amount of a measurement: a number or a duration.
 
 use crate::outcome::CliError;
-use crate::perf::args::PerfArgs;
 use serde::{Deserialize, Serialize};
 
 /// The amount of a measurement.
@@ -19,8 +18,11 @@ impl Amount {
     ///
     /// # Errors
     /// If the user requested both.
-    pub fn of(args: &PerfArgs, default: Self) -> Result<Self, CliError> {
-        match (args.iterations, args.duration) {
+    pub fn of(
+        (count, seconds): (Option<u64>, Option<f64>),
+        default: Self,
+    ) -> Result<Self, CliError> {
+        match (count, seconds) {
             (Some(_), Some(_)) => Err(CliError::usage(
                 "-n and -D contradict each other: give a count or a duration, not both",
             )),

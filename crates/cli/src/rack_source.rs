@@ -1,16 +1,16 @@
 //! What `top` and `stat` observe: a command on this machine, or a hosted rack.
 
-pub use super::client::AskError;
-use super::client::{ask, choose};
-use super::snapshot::{SCHEMA, Snapshot};
 use crate::globals::Globals;
 use crate::globals::RackArgs;
+pub use crate::live::client::AskError;
+use crate::live::client::{ask, choose};
+use crate::live::snapshot::{SCHEMA, Snapshot};
 use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 use rackweave_rack::hosted::HostedRack;
 
 /// What to observe.
-pub enum Source {
+pub enum RackSource {
     /// A process of this user.
     Process {
         /// The requested one; otherwise the one that started last.
@@ -22,7 +22,7 @@ pub enum Source {
     Hosted(Box<RackConfig>, Option<Box<HostedRack>>),
 }
 
-impl Source {
+impl RackSource {
     /// The requested source.
     ///
     /// # Errors

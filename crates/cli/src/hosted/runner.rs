@@ -3,7 +3,7 @@
 
 mod flows;
 
-use super::jobs::meeting::{self, Told};
+use super::jobs::meeting::{self, Notice};
 use crate::globals::Globals;
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
@@ -55,7 +55,7 @@ impl Task {
 }
 
 /// A hosted rack and the command's jobs and flows on it, all of which end when this is dropped.
-pub struct Crew {
+pub struct JobRunner {
     rack: HostedRack,
     names: Vec<String>,
     /// The status of the rack at the start.
@@ -74,7 +74,7 @@ pub struct Crew {
     holds_on: bool,
 }
 
-impl Crew {
+impl JobRunner {
     /// Connects to the rack of `config` and waits for its nodes.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl Crew {
     /// Waits for a job and takes its result.
     ///
     /// # Errors
-    /// As for [`Crew::wait`], or if the result is malformed.
+    /// As for [`JobRunner::wait`], or if the result is malformed.
     pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
         self.wait(&[task], |_| {})?;
         let found = self.take(task)?;
@@ -294,7 +294,7 @@ impl Crew {
     /// Returns the next message of the job at `meeting` on `node`.
     ///
     /// # Errors
-    /// As for [`Crew::wait`].
+    /// As for [`JobRunner::wait`].
     pub fn ask<T: DeserializeOwned>(
         &mut self,
         node: NodeId,
@@ -309,7 +309,7 @@ impl Crew {
     /// Sends a message to the job at `meeting` on `node`.
     ///
     /// # Errors
-    /// As for [`Crew::wait`].
+    /// As for [`JobRunner::wait`].
     pub fn tell(
         &mut self,
         node: NodeId,
@@ -317,8 +317,8 @@ impl Crew {
         what: &impl Serialize,
     ) -> Result<(), CliError> {
         let what = serde_json::to_value(what).map_err(CliError::run)?;
-        let told = self.start(node, meeting::TELL, &Told { meeting, what })?;
-        self.result(told)
+        let reported = self.start(node, meeting::TELL, &Notice { meeting, what })?;
+        self.result(reported)
     }
 
     fn look(&mut self) -> Result<(), CliError> {

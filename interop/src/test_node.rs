@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 pub const BURST: usize = 32;
 
 /// A NIC, its neighbour table, and its link.
-pub struct Station<L> {
+pub struct TestNode<L> {
     /// The NIC.
     pub nic: Nic,
     /// Asks for Ethernet addresses, and answers requests for this one.
@@ -20,7 +20,7 @@ pub struct Station<L> {
     pub link: L,
 }
 
-impl<L: Link> Station<L> {
+impl<L: Link> TestNode<L> {
     /// A NIC at the end of `link`.
     pub fn new(ip: Ipv4Addr, mac: MacAddr, link: L, memory: &Memory, rng: Rng) -> Self {
         let pool = Pool::new(1024);
@@ -65,7 +65,7 @@ impl<L: Link> Station<L> {
 
     fn send(&mut self, now: Instant) -> bool {
         let mut moved = false;
-        for _ in 0..self.link.room().min(BURST) {
+        for _ in 0..self.link.free().min(BURST) {
             let arp = self.neighbours.poll_transmit(now);
             let Some(packet) = arp.or_else(|| self.nic.poll_transmit(now)) else {
                 break;
@@ -78,7 +78,7 @@ impl<L: Link> Station<L> {
     }
 }
 
-impl<L: Link + 'static> Machine for Station<L> {
+impl<L: Link + 'static> Machine for TestNode<L> {
     fn run(&mut self, now: Instant) -> bool {
         // All three, whatever the others did.
         self.receive(now) | self.pass_time(now) | self.send(now)
