@@ -96,7 +96,8 @@ impl Identity {
             detail: detail.to_string(),
             remedy: remedy.to_string(),
         };
-        let authority = CertificateDer::from_pem_slice(&key_files::read(&authority_path)?).map_err(|_| {
+        let authority = key_files::read(&authority_path)?;
+        let authority = CertificateDer::from_pem_slice(&authority).map_err(|_| {
             let remedy = "copy it again from where `rackweave keygen` made it, or remove all files \
                           there and make new ones for all";
             damaged(&authority_path, "holds no certificate", remedy)

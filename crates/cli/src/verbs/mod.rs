@@ -1,4 +1,5 @@
-//! Both ends of perftest's tests: queue pairs in pairs, who posts, who answers, and what each found.
+//! Both ends of perftest's tests: the pair of queue pairs, the posting and the answering node, and
+//! the results of each.
 //!
 //! Tests of this process and jobs of hosted nodes run them.
 

@@ -62,7 +62,7 @@ pub use entries::{
 pub use movement::cargo;
 pub use task::{Digests, End, PageDigest, PageTask, Tasks};
 
-/// PageSource lanes of a node: transfers out of its buffer frames at a time.
+/// Source lanes of a node: transfers out of its buffer frames at a time.
 pub const SOURCES: u8 = 31;
 
 /// The page directory.

@@ -64,7 +64,7 @@ constants! {
     #[listed("ports", Checked, &[Bluefield])]
     pub const CARD_PORTS: u16 = 2;
 
-    /// Minimum picoseconds between two packets of one direction, of the whole card. Citation:
+    /// Minimum picoseconds between two packets of one direction, of the whole card. Source:
     /// ConnectX-6 Dx brief, up to 215 million messages per second (unchecked).
     #[listed("ps", Unchecked, &[Bluefield])]
     pub const CARD_MESSAGE_INTERVAL_PICOS: u64 = 4_651;
@@ -144,7 +144,7 @@ constants! {
     #[listed("threads", Checked, &[Bluefield])]
     pub const COMPUTE_THREADS: u16 = 16;
 
-    /// Bytes per second of one socket of the storage node: eight channels of DDR4-3200. Citation:
+    /// Bytes per second of one socket of the storage node: eight channels of DDR4-3200. Source:
     /// bluefield, table 2, 16 DIMMs in two sockets; Intel ARK for the channels (unchecked).
     #[listed("B/s", Unchecked, &[Bluefield])]
     pub const STORAGE_MEMORY_BYTES_PER_SECOND: u64 = 204_800_000_000;
@@ -176,7 +176,7 @@ constants! {
     #[listed("B", Checked, &[Bluefield])]
     pub const DPU_CACHE_BYTES: [u64; 3] = [32 << 10, 1 << 20, 6 << 20];
 
-    /// Cycles of a load that hits the first and the second level. Citation of the first: ARM
+    /// Cycles of a load that hits the first and the second level. Source of the first: ARM
     /// Cortex-A72 software optimisation guide (unchecked); of the second: LX2160A, 6.2 ns beyond
     /// the first over 256 KiB, of which the first level has an eighth.
     #[listed("cycles", Unchecked, &[Bluefield])]

@@ -27,7 +27,7 @@ constants! {
     #[listed("ns", Assumed, &[Communication])]
     pub const CONNECTX_4_LATENCY: Duration = Duration::from_nanos(350);
 
-    /// Clock of the two hosts in hertz: the sending one, then the receiving one. Citation:
+    /// Clock of the two hosts in hertz: the sending one, then the receiving one. Source:
     /// communication-tier, section 4, peak frequencies. Which host sends is assumed: storage units
     /// compute less.
     #[listed("Hz", Assumed, &[Communication])]
@@ -43,7 +43,7 @@ constants! {
     #[listed("B", Unchecked, &[Communication])]
     pub const COMMUNICATION_CACHE_BYTES: [u64; 2] = [1 << 20, 22 << 20];
 
-    /// Bytes per second that one core reads from memory and writes to it, both together. Citation:
+    /// Bytes per second that one core reads from memory and writes to it, both together. Source:
     /// AnandTech 11544 (2017), STREAM triad with one thread on Skylake-SP with DDR4-2666, "only 12
     /// GB/s". A byte copied from memory to memory is read once and written once.
     #[listed("B/s", Checked, &[Communication])]
@@ -55,7 +55,7 @@ constants! {
     #[listed("B/cycle", Unchecked, &[Communication])]
     pub const SECOND_LEVEL_BYTES_PER_CYCLE: u64 = 48;
 
-    /// Bytes of the last level cache into which a device's writes may go, 2 of its 11 ways. Citation:
+    /// Bytes of the last level cache into which a device's writes may go, 2 of its 11 ways. Source:
     /// Farshin et al., Reexamining Direct Cache Access, USENIX ATC 2020, section 2 (unchecked).
     /// Earlier device writes are in memory.
     #[listed("B", Unchecked, &[Communication])]

@@ -140,7 +140,7 @@ impl<T: Listed, const N: usize> Listed for [T; N] {
 }
 
 /// Defines constants and, in `LIST`, what is known about each. The documentation comment is also
-/// the text of the list: it begins with what the constant is and continues with "Citation" or
+/// the text of the list: it begins with what the constant is and continues with "Source" or
 /// "Assumed".
 macro_rules! constants {
     ($(

@@ -85,7 +85,7 @@ constants! {
     #[listed("ps", Unchecked, &[ZeroSided, Seamless, Bluefield, FatBtreeRdma])]
     pub const NIC_MESSAGE_INTERVAL_PICOS: u64 = 5_000;
 
-    /// From the doorbell to the first bit of a packet whose bytes are in the doorbell. Citation:
+    /// From the doorbell to the first bit of a packet whose bytes are in the doorbell. Source:
     /// ConnectX-5 EN brief, "sub-600 ns latency" one way; the even split over both ends is assumed.
     #[listed("ns", Assumed, &[ZeroSided, Seamless, Bluefield, FatBtreeRdma])]
     pub const NIC_TRANSMIT_LATENCY: Duration = Duration::from_nanos(300);

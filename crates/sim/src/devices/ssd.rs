@@ -32,7 +32,7 @@ constants! {
     #[listed("B", Assumed, &[Seamless])]
     pub const SSD_UNIT_BYTES: u32 = 16 * 1024;
 
-    /// Latency of a read in nanoseconds, by rank in ten-thousandths. Citation of the median:
+    /// Latency of a read in nanoseconds, by rank in ten-thousandths. Source of the median:
     /// seamless, section 1 (70 us). The spread is assumed: 99 % within one and a half, all within
     /// six times the median.
     #[listed("ns", Assumed, &[Seamless])]
