@@ -12,6 +12,7 @@ pub const SOURCES: [&str; 18] = [
     "wait.rs",
     "status.rs",
     "error.rs",
+    "detail.rs",
     "rack.rs",
     "region.rs",
     "flow.rs",

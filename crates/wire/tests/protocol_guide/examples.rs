@@ -100,6 +100,7 @@ fn rings() -> Vec<Example> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of examples")]
 fn pages() -> Vec<Example> {
     let page = PageId::new(1, 0x0203).expect("a small number");
     let request = Request {
