@@ -377,7 +377,7 @@ fn what_a_dead_consumer_had_is_reported() {
     for steps in 0..40 {
         for is_reported in [true, false] {
             let mut run = with_a_dead_consumer(LossPolicy::Report, steps, is_reported);
-            let what = format!("after {steps} steps, is_reported {is_reported}");
+            let what = format!("after {steps} steps, reported {is_reported}");
             if run.controller.flow_state(run.id) == Some(FlowState::Ended) {
                 continue;
             }
@@ -400,7 +400,7 @@ fn what_a_dead_consumer_had_goes_to_the_others() {
     for steps in 0..40 {
         for is_reported in [true, false] {
             let mut run = with_a_dead_consumer(LossPolicy::Redeliver, steps, is_reported);
-            let what = format!("after {steps} steps, is_reported {is_reported}");
+            let what = format!("after {steps} steps, reported {is_reported}");
             run.finish(60, &what);
             let all = run.ends.pushed.iter().sum::<u64>();
             assert_eq!(run.ends.counts().len() as u64, all, "{what}: all there");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The sources of the header, in its order.
-pub const SOURCES: [&str; 18] = [
+pub const SOURCES: [&str; 19] = [
     "version.rs",
     "wait.rs",
     "status.rs",

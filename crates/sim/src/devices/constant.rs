@@ -91,7 +91,7 @@ impl Constant {
 
     /// Offset in the text at which the source begins.
     fn split(&self) -> usize {
-        let starts = ["Citation", "Assumed"].map(|word| self.text.find(word));
+        let starts = ["Source", "Assumed"].map(|word| self.text.find(word));
         let first = starts.into_iter().flatten().min();
         first.unwrap_or(self.text.len())
     }
