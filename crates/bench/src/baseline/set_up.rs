@@ -150,7 +150,7 @@ pub fn connect(
     rack: &mut SimulatedRack,
     a: &NodeEnd,
     b: &NodeEnd,
-    room: (u32, u32),
+    depths: (u32, u32),
 ) -> Result<(Qpn, Qpn), SetUpError> {
     let attributes = PairAttributes {
         timeout: TIMEOUT,
@@ -158,7 +158,7 @@ pub fn connect(
         rnr_retries: 7,
         ..PairAttributes::default()
     };
-    connect_with(rack, a, b, room, &attributes)
+    connect_with(rack, a, b, depths, &attributes)
 }
 
 /// The same for a connection with these attributes.

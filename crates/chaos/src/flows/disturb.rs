@@ -15,7 +15,7 @@ pub(super) enum Disturbance {
         long: bool,
     },
     MendCable(NodeId),
-    /// `told`: whether the controller is notified at once or must detect the crash.
+    /// `is_reported`: whether the controller is notified at once or must detect the crash.
     Crash {
         node: NodeId,
         is_reported: bool,

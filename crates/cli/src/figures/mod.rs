@@ -1,5 +1,5 @@
 //! The command `figures`: runs the papers' experiments, draws them, and compares the papers' claims
-//! with our results. `crew` runs several at a time, `files` writes, `report` is what is printed.
+//! with our results. `jobs` runs several at a time, `files` writes, `report` is what is printed.
 
 pub mod args;
 mod bars;

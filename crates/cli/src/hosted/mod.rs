@@ -4,7 +4,7 @@
 //! `switch` and `node` are the processes, `up` starts them and keeps them running (`supervisor`,
 //! `processes`, `child`), `keygen` creates their keys, `event` has their events.
 //!
-//! `jobs` has what a node runs for a command, `crew` the command's side.
+//! `jobs` has what a node runs for a command, `runner` the command's side.
 
 pub mod args;
 pub mod child;

@@ -25,9 +25,9 @@ const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// How long to wait for a new switch process: less than nodes keep rings.
-const TAKEOVER_LIMIT: Duration = Duration::from_secs(12);
+const TAKEOVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// A job of a crew.
+/// A job of a runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskId(usize);
 
@@ -196,8 +196,9 @@ impl JobRunner {
         self.tasks[task.0].done
     }
 
-    /// Waits until all jobs of `awaited` have ended; meanwhile no job of the crew may fail. `watch`
-    /// is called periodically. If the user wants to stop, all jobs are stopped that are not spared.
+    /// Waits until all jobs of `awaited` have ended; meanwhile no job of the runner may fail.
+    /// `watch` is called periodically. If the user wants to stop, all jobs are stopped that are not
+    /// spared.
     ///
     /// # Errors
     /// The cause: a job failed, a node died, a flow was aborted, the switch is gone, the limit is
@@ -285,7 +286,7 @@ impl JobRunner {
         }
     }
 
-    /// A new number for meetings with a job of this crew.
+    /// A new number for meetings with a job of this runner.
     pub fn meeting() -> u64 {
         // Keys of new hash maps are random, which suffices here.
         RandomState::new().build_hasher().finish()

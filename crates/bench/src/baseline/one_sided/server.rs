@@ -122,9 +122,9 @@ impl Server {
         let (id, scratch) = (self.turn as u64, &self.node_end.region);
         let link = &mut self.links[self.turn];
         let ready = counter(&link.ring, UNIT_WORD).wrapping_sub(link.sent);
-        let room = slots - link.sent.wrapping_sub(link.tail_seen);
+        let free = slots - link.sent.wrapping_sub(link.tail_seen);
         let both = (link.sent, slots);
-        let items = run_length(ready, room, both, both, self.batch);
+        let items = run_length(ready, free, both, both, self.batch);
         if items > 0 && link.under_way.len() < self.window as usize {
             let size = u64::from(self.layout.item_size);
             let at = ITEMS + u64::from(link.sent % slots) * size;
@@ -139,8 +139,8 @@ impl Server {
             let head = link.remote.write(id, SWITCH_WORD, scratch.segment(word, 8));
             post(context, link.remote.qpn, head)?;
         }
-        let room = slots - link.sent.wrapping_sub(link.tail_seen);
-        if room <= slots / 2 && !link.reading {
+        let free = slots - link.sent.wrapping_sub(link.tail_seen);
+        if free <= slots / 2 && !link.reading {
             link.reading = true;
             let segment = scratch.segment(link.scratch, 8);
             let read = link.remote.read(id, UNIT_WORD, &[segment]);

@@ -47,7 +47,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel with this many tags over `qpn` of `station`, with a receive posted for each. Its
+    /// A channel with this many tags over `qpn` of `node_end`, with a receive posted for each. Its
     /// completions bear `number`.
     ///
     /// # Errors

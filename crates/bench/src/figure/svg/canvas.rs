@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 /// Okabe and Ito's palette without its yellow, which is hard to see on white, and a grey. The
-/// colours can be told apart with every kind of colour vision.
+/// colours can be distinguished with every kind of colour vision.
 const PALETTE: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#444444",
 ];

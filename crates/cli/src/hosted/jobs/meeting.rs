@@ -39,7 +39,7 @@ struct Mailbox {
     to_job: Sender<Value>,
 }
 
-/// A job's seat at a meeting, which ends when this is dropped.
+/// A job's inbox at a meeting, which closes when this is dropped.
 pub struct Inbox<'a> {
     meetings: &'a Meetings,
     number: u64,

@@ -1,4 +1,4 @@
-//! The flows of a crew: set up, their ends started as jobs, aborted.
+//! The flows of a runner: set up, their ends started as jobs, aborted.
 
 use super::{JobRunner, TaskId};
 use crate::amount::Amount;

@@ -18,7 +18,7 @@ pub(super) enum State {
 pub(super) struct Entries {
     capacity: u64,
     entries: HashMap<Arc<str>, Entry>,
-    /// All cached columns, in a ring; free seats are in `vacant`.
+    /// All cached columns, in a ring; free slots are in `vacant`.
     ring: Vec<Option<CacheSlot>>,
     vacant: Vec<usize>,
     /// Where the search for space continues.
@@ -29,7 +29,7 @@ pub(super) struct Entries {
 }
 
 enum Entry {
-    /// Its seat in the ring.
+    /// Its slot in the ring.
     Ready(usize),
     Coming(Arc<Flight>),
 }
@@ -220,7 +220,7 @@ impl Entries {
         true
     }
 
-    /// Vacates a seat of the ring.
+    /// Vacates a slot of the ring.
     fn vacate(&mut self, at: usize) {
         let slot = self.ring[at].take().expect("what is here has a place");
         self.counters.columns_held -= 1;
