@@ -1,6 +1,6 @@
 //! Connections from node to node, through the forwarding switch.
 
-use crate::{Controller, LaneError, Site};
+use crate::{Fabric, LaneError, Site};
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl Default for PairAttributes {
     }
 }
 
-impl Controller {
+impl Fabric {
     /// Connects two queue pairs that are in state Reset; afterwards both are ready to send.
     ///
     /// # Errors

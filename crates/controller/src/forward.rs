@@ -8,7 +8,7 @@
 //! another address or at another port, leaves nothing behind. No two nodes, and no node and the
 //! switch, may share an address: the first to be entered keeps it.
 
-use crate::{Controller, NodeAddress, Site, SwitchAddress, Topology};
+use crate::{Controller, Fabric, NodeAddress, Site, SwitchAddress, Topology};
 use rackweave_base::{MacAddr, NodeId, PortId};
 use rackweave_programs::Pipeline;
 use rackweave_programs::forward::NextHop;
@@ -43,11 +43,11 @@ struct Host {
     guarded: bool,
 }
 
-impl Controller {
+impl Fabric {
     /// Sets whether the switch drops packets that a node sends with another's source address
     /// (`programs::guard`); by default it does not. It applies to nodes that are entered from now
     /// on. Each then needs a port of its own.
-    pub fn guard_sources(&mut self, on: bool) {
+    pub fn guard_sources(&self, on: bool) {
         self.hosts().guard = on;
     }
 
@@ -70,35 +70,6 @@ impl Controller {
         (0..site.switches()).fold(result, |result, at| {
             result.and(self.enter_cables(site, &topology, at))
         })
-    }
-
-    /// Restores the entries of a switch other than switch 0 that has restarted with empty tables.
-    /// For switch 0 call [`Controller::switch_restarted`].
-    ///
-    /// # Errors
-    /// If the switch's tables are too small for the nodes, which the first start rules out.
-    pub fn edge_switch_restarted(
-        &mut self,
-        site: &mut dyn Site,
-        at: usize,
-    ) -> Result<(), TableError> {
-        let topology = site.topology();
-        let hosts: Vec<_> = {
-            let registry = self.hosts();
-            let entered = registry.entered.iter();
-            entered
-                .filter_map(|(&node, entered)| registry.host(&topology, at, node, entered))
-                .collect()
-        };
-        let mut result = Ok(());
-        site.switch_at(at, &mut |_, switch| {
-            let pipeline = switch.program_mut();
-            for host in &hosts {
-                result = result.and(enter(pipeline, host));
-            }
-        });
-        result.and(self.enter_cables(site, &topology, at))?;
-        self.index.switch_restarted(site, at)
     }
 
     /// Enters one node at its current place: it has joined, or returned. A node that the site does
@@ -210,6 +181,37 @@ impl Controller {
             }
         });
         result
+    }
+}
+
+impl Controller {
+    /// Restores the entries of a switch other than switch 0 that has restarted with empty tables.
+    /// For switch 0 call [`Controller::switch_restarted`].
+    ///
+    /// # Errors
+    /// If the switch's tables are too small for the nodes, which the first start rules out.
+    pub fn edge_switch_restarted(
+        &mut self,
+        site: &mut dyn Site,
+        at: usize,
+    ) -> Result<(), TableError> {
+        let topology = site.topology();
+        let hosts: Vec<_> = {
+            let registry = self.hosts();
+            let entered = registry.entered.iter();
+            entered
+                .filter_map(|(&node, entered)| registry.host(&topology, at, node, entered))
+                .collect()
+        };
+        let mut result = Ok(());
+        site.switch_at(at, &mut |_, switch| {
+            let pipeline = switch.program_mut();
+            for host in &hosts {
+                result = result.and(enter(pipeline, host));
+            }
+        });
+        result.and(self.enter_cables(site, &topology, at))?;
+        self.index.switch_restarted(site, at)
     }
 }
 

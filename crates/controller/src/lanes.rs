@@ -5,7 +5,7 @@
 //! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
 //! forward their packets.
 
-use crate::{Controller, NodeAddress, Site};
+use crate::{Fabric, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
@@ -200,7 +200,7 @@ impl LaneNumbers {
     }
 }
 
-impl Controller {
+impl Fabric {
     /// The protection domain of a node's rings, and the completion queue of its lanes.
     pub(crate) fn home(
         &self,

@@ -22,12 +22,13 @@ pub mod sequencer;
 mod site;
 pub mod topology;
 
+use core::ops::Deref;
 use flows::FlowRegistry;
 use forward::HostRegistry;
 use lanes::LaneRegistry;
 use rackweave_base::KeyRng;
 use sequencer::SequencerRegistry;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use flows::{
     AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState,
@@ -36,7 +37,7 @@ pub use flows::{
 pub use lanes::LaneError;
 pub use pages::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
-    first_in_turn,
+    TargetReply, TargetRequest, first_in_turn,
 };
 pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName};
@@ -44,17 +45,25 @@ pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerS
 pub use site::{NodeAddress, Site, SwitchAddress};
 pub use topology::Topology;
 
-/// The controller of one rack. `switch` is switch 0, at which all lanes end.
+/// The part of the controller that connects nodes: hosts, pairs, lanes and flows.
 ///
-/// Operations that a rack with remote nodes needs take `&self`: flows, hosts, pairs. Such a rack
-/// calls them from many threads, and while a node is asked, no lock is held that other nodes need
-/// ([`flows`] lists the locks). Pages, sequencers and indexes take `&mut self`.
-pub struct Controller {
+/// A rack with remote nodes calls it from many threads. While a node is asked, no lock is held that
+/// other nodes need ([`flows`] lists the locks).
+pub struct Fabric {
+    /// The address of switch 0, at which all lanes end.
     switch: SwitchAddress,
     keys: Mutex<KeyRng>,
     hosts: Mutex<HostRegistry>,
     lanes: LaneRegistry,
     flows: FlowRegistry,
+}
+
+/// The controller of one rack: the fabric, and the services in the switches.
+///
+/// Operations on services take `&mut self`, one after the other; those on the fabric do not wait
+/// for them.
+pub struct Controller {
+    fabric: Arc<Fabric>,
     pages: Option<pages::PageRegistry>,
     sequencers: SequencerRegistry,
     index: index::IndexRegistry,
@@ -71,17 +80,34 @@ impl Controller {
         keys: KeyRng,
     ) -> Self {
         Self {
-            switch,
-            keys: Mutex::new(keys),
-            hosts: Mutex::default(),
-            lanes: LaneRegistry::new(lanes),
-            flows: FlowRegistry::new(threads, producers),
+            fabric: Arc::new(Fabric {
+                switch,
+                keys: Mutex::new(keys),
+                hosts: Mutex::default(),
+                lanes: LaneRegistry::new(lanes),
+                flows: FlowRegistry::new(threads, producers),
+            }),
             pages: None,
             sequencers: SequencerRegistry::default(),
             index: index::IndexRegistry::default(),
         }
     }
 
+    /// The fabric, for threads that do not wait for operations on services.
+    pub fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+}
+
+impl Deref for Controller {
+    type Target = Fabric;
+
+    fn deref(&self) -> &Fabric {
+        &self.fabric
+    }
+}
+
+impl Fabric {
     pub(crate) fn keys(&self) -> MutexGuard<'_, KeyRng> {
         self.keys.lock().expect("no holder panics")
     }

@@ -1,11 +1,12 @@
 //! The interface of a rack to the controller.
 
+use crate::pages::{TargetReply, TargetRequest};
 use crate::regions::{LocalRegions, RegionError, RegionName};
 use crate::topology::Topology;
 use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
-use rackweave_target::Target;
+use rackweave_target::TargetError;
 use rackweave_verbs::{Access, PdId, Verbs};
 use std::net::Ipv4Addr;
 
@@ -110,10 +111,13 @@ pub trait Site {
         }
         Some(word)
     }
-    /// Calls `act` with the NVMe target of a node and its NIC. Returns false if there is none; then
-    /// `act` is not called.
-    fn target(&mut self, _node: NodeId, _act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
-        false
+    /// Asks the NVMe target of a node. `None` if it has none, or is dead.
+    fn target(
+        &mut self,
+        _node: NodeId,
+        _request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
+        None
     }
     /// The number of switches.
     fn switches(&self) -> usize {

@@ -169,7 +169,7 @@ fn the_guard_is_there_again_after_a_restart_of_the_switch() {
 
 #[test]
 fn a_node_that_leaves_leaves_nothing_behind() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     controller.guard_sources(true);
     controller.install_hosts(&mut site).unwrap();
     let gone = address(1, 1);
@@ -187,7 +187,7 @@ fn a_node_that_leaves_leaves_nothing_behind() {
 
 #[test]
 fn a_node_that_comes_back_elsewhere_is_found_there_only() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     controller.guard_sources(true);
     controller.install_hosts(&mut site).unwrap();
     let (old, new) = (address(1, 1), address(40, 9));
@@ -209,7 +209,7 @@ fn a_node_that_comes_back_elsewhere_is_found_there_only() {
 
 #[test]
 fn nodes_may_change_places_with_each_other() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     controller.guard_sources(true);
     controller.install_hosts(&mut site).unwrap();
     site.nodes = vec![
@@ -225,7 +225,7 @@ fn nodes_may_change_places_with_each_other() {
 
 #[test]
 fn an_address_that_is_taken_stays_with_its_owner() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     controller.guard_sources(true);
     controller.install_hosts(&mut site).unwrap();
     let owner = address(1, 1);
@@ -272,7 +272,7 @@ fn an_address_that_is_taken_stays_with_its_owner() {
 
 #[test]
 fn a_node_for_which_there_is_no_room_has_no_entries_and_the_others_have_theirs() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     let nodes = (0..17).map(|node| (NodeId(node), address(node as u8, node % 16)));
     site.nodes = nodes.collect();
     let error = controller.install_hosts(&mut site).unwrap_err();

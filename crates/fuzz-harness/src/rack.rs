@@ -6,13 +6,15 @@ use crate::packets::{self, RequestTarget, Way};
 use rackweave_base::{
     Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rng,
 };
-use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, SwitchAddress};
+use rackweave_controller::{
+    Controller, LocalRegions, NodeAddress, Site, SwitchAddress, TargetReply, TargetRequest,
+};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
-use rackweave_target::Target;
+use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{Access, Region, Service, Verbs};
 use rackweave_wire::{Headers, Rewrite};
 use std::collections::VecDeque;
@@ -366,13 +368,16 @@ impl Site for Rack {
         true
     }
 
-    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+    fn target(
+        &mut self,
+        node: NodeId,
+        request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
         match &mut self.target {
             Some((at, target)) if *at == usize::from(node.0) => {
-                act(target, &mut self.nics[*at]);
-                true
+                Some(request.answer(target, &mut self.nics[*at]))
             }
-            _ => false,
+            _ => None,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Counters of a target.
 
 use rackweave_wire::nvme::Status;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Counters of a target since its creation.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Counters {
     /// Read commands received.
     pub reads: u64,

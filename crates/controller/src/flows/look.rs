@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::{FlowId, FlowShape, FlowState, Ring};
-use crate::{Controller, Site};
+use crate::{Fabric, Site};
 use rackweave_base::NodeId;
 
 /// The progress of a flow.
@@ -91,7 +91,7 @@ fn unit(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
     ring.unit(site).map(|word| word.counter)
 }
 
-impl Controller {
+impl Fabric {
     /// The progress of all running flows, and of the `ended_max` others that were set up last. For
     /// a flow that has ended it is the progress at its end.
     pub fn look_at_flows(&self, site: &mut dyn Site, ended_max: usize) -> Vec<FlowLook> {

@@ -8,7 +8,7 @@
 use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::set_up::{End, forget_ring};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
-use crate::{Controller, Site};
+use crate::{Fabric, Site};
 use rackweave_base::NodeId;
 use rackweave_base::text::Text;
 use rackweave_programs::flows::{REPLICAS_MAX, ThreadId};
@@ -40,7 +40,7 @@ fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
     })
 }
 
-impl Controller {
+impl Fabric {
     /// Lost members of a flow so far.
     pub fn losses(&self, id: FlowId) -> Vec<Loss> {
         let losses = self.flows.with(id, |flow| flow.losses.clone());

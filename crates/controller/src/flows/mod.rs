@@ -22,7 +22,7 @@ mod spec;
 mod tables;
 mod weights;
 
-use crate::{Controller, LaneError, RegionError, Site};
+use crate::{Controller, Fabric, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
 use rackweave_base::text::Text;
 use rackweave_programs::Digest;
@@ -193,7 +193,7 @@ pub enum FlowError {
     Lane(#[from] LaneError),
 }
 
-impl Controller {
+impl Fabric {
     /// Sets the byte order of the words of rings made on `node` from now on.
     pub fn set_byte_order(&self, node: NodeId, order: ByteOrder) {
         self.flows.set_order(node, order);
@@ -203,34 +203,6 @@ impl Controller {
     /// changing the flow.
     pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
         self.flows.with(id, |flow| flow.state)
-    }
-
-    /// Handles all reports of the switch.
-    pub fn handle_digests(&mut self, site: &mut dyn Site) {
-        while let Some((digest, flow)) = self.poll_digest(site) {
-            self.handle_digest_of(site, flow, digest);
-        }
-    }
-
-    /// Handles one report of the switch.
-    pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
-        let flow = match digest {
-            Digest::Flow(digest) => self.flows.owner(digest),
-            Digest::Page(_) | Digest::Sequencer(_) => None,
-        };
-        self.handle_digest_of(site, flow, digest);
-    }
-
-    fn handle_digest_of(&mut self, site: &mut dyn Site, flow: Option<FlowId>, digest: Digest) {
-        match digest {
-            Digest::Page(digest) => self.handle_page_digest(site, digest),
-            Digest::Sequencer(digest) => self.handle_sequencer_digest(site, digest),
-            Digest::Flow(digest) => {
-                if let Some(flow) = flow {
-                    self.handle_flow_digest(site, flow, digest);
-                }
-            }
-        }
     }
 
     /// The switch's next report, and the flow that it is about, if that flow exists. No node is
@@ -302,16 +274,6 @@ impl Controller {
         let _ = self.flows.with_running(id, close);
     }
 
-    /// Handles the death of a node: flows with it continue without it or are aborted, according to
-    /// their policies.
-    pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
-        self.page_node_died(site, node);
-        self.sequencer_node_died(site, node);
-        for id in self.flows_losing(node) {
-            self.flow_node_died(site, id, node);
-        }
-    }
-
     /// Handles the death of a node: forgets what was made on it, and returns the flows that may
     /// have members there. Call [`Self::flow_node_died`] for each of them before a node of this
     /// name is admitted again. No node is asked.
@@ -348,6 +310,46 @@ impl Controller {
         flow.rings_left().for_each(|ring| forget_ring(site, ring));
         self.flows.retire(flow);
         self.share_out(site);
+    }
+}
+
+impl Controller {
+    /// Handles all reports of the switch.
+    pub fn handle_digests(&mut self, site: &mut dyn Site) {
+        while let Some((digest, flow)) = self.poll_digest(site) {
+            self.handle_digest_of(site, flow, digest);
+        }
+    }
+
+    /// Handles one report of the switch.
+    pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
+        let flow = match digest {
+            Digest::Flow(digest) => self.flows.owner(digest),
+            Digest::Page(_) | Digest::Sequencer(_) => None,
+        };
+        self.handle_digest_of(site, flow, digest);
+    }
+
+    fn handle_digest_of(&mut self, site: &mut dyn Site, flow: Option<FlowId>, digest: Digest) {
+        match digest {
+            Digest::Page(digest) => self.handle_page_digest(site, digest),
+            Digest::Sequencer(digest) => self.handle_sequencer_digest(site, digest),
+            Digest::Flow(digest) => {
+                if let Some(flow) = flow {
+                    self.handle_flow_digest(site, flow, digest);
+                }
+            }
+        }
+    }
+
+    /// Handles the death of a node: flows with it continue without it or are aborted, according to
+    /// their policies.
+    pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        self.page_node_died(site, node);
+        self.sequencer_node_died(site, node);
+        for id in self.flows_losing(node) {
+            self.flow_node_died(site, id, node);
+        }
     }
 }
 

@@ -16,11 +16,11 @@
 use super::flow::Flow;
 use super::set_up::forget_ring;
 use super::{AbortReason, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring};
-use crate::{Controller, Site};
+use crate::{Controller, Fabric, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::ring::SwitchState;
 
-impl Controller {
+impl Fabric {
     /// Takes over a flow that another controller has set up and lost: its rings are still on their
     /// nodes, and the switch has no state of it. The rings contain everything that is needed.
     ///
@@ -72,30 +72,6 @@ impl Controller {
         Ok(flow.id)
     }
 
-    /// Handles a restart of the switch with empty tables: enters all nodes and sets up all running
-    /// flows again. A flow whose node has died meanwhile is aborted.
-    ///
-    /// # Errors
-    /// If the switch's tables are too small for the nodes.
-    pub fn switch_restarted(
-        &mut self,
-        site: &mut dyn Site,
-    ) -> Result<(), rackweave_switch::table::TableError> {
-        self.install_hosts(site)?;
-        self.sequencers_restarted(site)?;
-        self.pages_restarted(site);
-        self.index.switch_restarted(site, 0)?;
-        for id in self.flows.left() {
-            let set_up_again = |flow: &mut Flow| {
-                self.detach(site, flow);
-                // A flow that cannot be set up again is aborted, and its state says so.
-                let _ = self.attach(site, flow);
-            };
-            let _ = self.flows.with_running(id, set_up_again);
-        }
-        Ok(())
-    }
-
     /// Removes a flow from the switch and makes its rings consistent, so that they contain its
     /// complete state.
     pub(super) fn detach(&self, site: &mut dyn Site, flow: &mut Flow) {
@@ -135,6 +111,32 @@ impl Controller {
             let reason = AbortReason::NotRecovered(error);
             self.take_down(site, flow, FlowState::Aborted(reason));
             return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+impl Controller {
+    /// Handles a restart of the switch with empty tables: enters all nodes and sets up all running
+    /// flows again. A flow whose node has died meanwhile is aborted.
+    ///
+    /// # Errors
+    /// If the switch's tables are too small for the nodes.
+    pub fn switch_restarted(
+        &mut self,
+        site: &mut dyn Site,
+    ) -> Result<(), rackweave_switch::table::TableError> {
+        self.install_hosts(site)?;
+        self.sequencers_restarted(site)?;
+        self.pages_restarted(site);
+        self.index.switch_restarted(site, 0)?;
+        for id in self.flows.left() {
+            let set_up_again = |flow: &mut Flow| {
+                self.detach(site, flow);
+                // A flow that cannot be set up again is aborted, and its state says so.
+                let _ = self.attach(site, flow);
+            };
+            let _ = self.flows.with_running(id, set_up_again);
         }
         Ok(())
     }

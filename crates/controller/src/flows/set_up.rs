@@ -5,7 +5,7 @@ use super::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };
 use crate::lanes::{PASSIVE_TIMEOUT, Wanted, destroy_qp};
-use crate::{Controller, LaneError, NodeAddress, Site};
+use crate::{Fabric, LaneError, NodeAddress, Site};
 use rackweave_base::{NodeId, Psn};
 use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, RingPlace, ThreadId};
 use rackweave_programs::pipeline::Task;
@@ -40,7 +40,7 @@ pub(super) struct RingPlacements {
     pub psns: [Psn; LANES_MAX],
 }
 
-impl Controller {
+impl Fabric {
     /// Sets up a flow and starts it. Each node allocates its rings.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::flow::Flow;
 use super::set_up::RingPlacements;
 use super::{FlowError, FlowShape, LossPolicy, Ring};
-use crate::{Controller, LaneError, Site};
+use crate::{Fabric, LaneError, Site};
 use rackweave_base::Rkey;
 use rackweave_programs::flows::{
     ConsumerEntry, ConsumerId, Counters, FlowTask, Flows, ProducerEntry, ProducerId, RingPlace,
@@ -42,7 +42,7 @@ fn next<T: Copy>(all: &[T], at: usize) -> T {
     all[(at + 1) % all.len()]
 }
 
-impl Controller {
+impl Fabric {
     /// Enters a flow whose rings are connected.
     pub(super) fn fill_tables(
         &self,
@@ -80,7 +80,7 @@ impl Controller {
     }
 }
 
-impl Controller {
+impl Fabric {
     /// Enters the newest consumer of a balanced flow, with a thread of its own, into the circle of
     /// active threads, and starts it.
     pub(super) fn enter_balanced(

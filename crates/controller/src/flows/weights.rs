@@ -8,7 +8,7 @@ use super::flow::Flow;
 use super::registry::Entry;
 use super::spec::check_weight;
 use super::{FlowError, FlowId};
-use crate::{Controller, Site};
+use crate::{Fabric, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{FlowTask, ThreadId, Weight};
 use rackweave_programs::pipeline::Task;
@@ -44,7 +44,7 @@ impl Share {
     }
 }
 
-impl Controller {
+impl Fabric {
     /// Changes the weight of a running flow: from now on it gets this share, or its share is not
     /// regulated.
     ///

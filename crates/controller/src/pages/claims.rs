@@ -224,10 +224,8 @@ impl Controller {
         let store = registry.spec.stores[usize::from(page.store())];
         let blocks = u64::from(registry.spec.page_size / store.block_size);
         let first = page.index() * blocks;
-        let mut peek = |block: u64| {
-            let mut bytes = vec![0; store.block_size as usize];
-            nvme::peek(site, store.target, (store.nsid, block), &mut bytes).then_some(bytes)
-        };
+        let mut peek =
+            |block: u64| nvme::peek(site, store.target, (store.nsid, block), store.block_size);
         let Some(header) = peek(first).and_then(|bytes| PageHeader::parse(&bytes)) else {
             return Home::Unseen;
         };

@@ -26,6 +26,7 @@ mod stores;
 use crate::{Controller, Site};
 use rackweave_programs::pages::PageDigest;
 
+pub use nvme::{TargetReply, TargetRequest};
 pub(crate) use registry::PageRegistry;
 pub use set_up::first_in_turn;
 pub use spec::{

@@ -5,11 +5,12 @@
 use super::PageSetUpError;
 use crate::Site;
 use rackweave_base::{NodeId, Qpn};
-use rackweave_target::{Target, TargetError};
+use rackweave_target::{Counters, Target, TargetConfig, TargetError};
 use rackweave_verbs::Verbs;
 use rackweave_wire::nvme::fabrics::{CONTROLLER_ANY, Connect};
 use rackweave_wire::nvme::property::Configuration;
 use rackweave_wire::nvme::{ConnectData, Cqe, FabricsCommand, Property, Sgl};
+use serde::{Deserialize, Serialize};
 
 /// The switch's host identifier.
 const HOST_ID: [u8; 16] = *b"rackweave switch";
@@ -21,20 +22,120 @@ const IO_QUEUE_SIZE: u16 = 1;
 /// Entries of an admin queue, counted from zero (Fabrics 3.3: at least 32, if the target has them).
 const ADMIN_QUEUE_SIZE: u16 = 31;
 
-fn with_target<R>(
+/// What the controller asks of the NVMe target of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TargetRequest {
+    /// Make a queue pair for a queue of the switch, in state Reset.
+    OpenQueue,
+    /// Make an enabled NVMe controller with an admin queue.
+    MakeController,
+    /// Make a queue pair, which can already receive, an I/O queue of a controller.
+    ConnectQueue {
+        /// The queue pair.
+        qpn: Qpn,
+        /// The queue's number in the controller.
+        queue_id: u16,
+        /// The controller's number.
+        controller: u16,
+    },
+    /// End a queue.
+    CloseQueue {
+        /// Its queue pair.
+        qpn: Qpn,
+    },
+    /// Read the first bytes of a block, whatever is pending.
+    Peek {
+        /// The namespace.
+        nsid: u32,
+        /// The block.
+        block: u64,
+        /// The number of bytes.
+        len: u32,
+    },
+    /// Report the target's counters.
+    Counters,
+}
+
+/// The target's reply to the request of a similar name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TargetReply {
+    /// The queue pair of a new queue.
+    Queue(Qpn),
+    /// The admin queue of a controller, and the responses to Connect and to its enabling.
+    Controller(Qpn, [Cqe; 2]),
+    /// The response to Connect.
+    Connected(Cqe),
+    /// The queue has ended.
+    Closed,
+    /// The bytes of a block; `None` if the target cannot tell.
+    Bytes(Option<Vec<u8>>),
+    /// The target's counters since its creation.
+    Counters(Box<Counters>),
+}
+
+impl TargetRequest {
+    /// Executes the request at the node.
+    ///
+    /// # Errors
+    /// The target's.
+    pub fn answer(
+        self,
+        target: &mut Target,
+        verbs: &mut dyn Verbs,
+    ) -> Result<TargetReply, TargetError> {
+        Ok(match self {
+            Self::OpenQueue => TargetReply::Queue(target.open_queue(verbs)?),
+            Self::MakeController => {
+                let qpn = target.open_queue(verbs)?;
+                let TargetConfig {
+                    nqn, queue_entries, ..
+                } = target.config();
+                let size = ADMIN_QUEUE_SIZE.min(queue_entries - 1);
+                let connect = connect_capsule(0, size, CONTROLLER_ANY, nqn);
+                let enable = FabricsCommand::PropertySet {
+                    wide: false,
+                    offset: Property::Configuration.offset(),
+                    value: u64::from(Configuration::ENABLE.emit()),
+                };
+                let connected = target.admit(qpn, &connect);
+                let enabled = target.admit(qpn, &enable.emit(1).emit());
+                TargetReply::Controller(qpn, [connected, enabled])
+            }
+            Self::ConnectQueue {
+                qpn,
+                queue_id,
+                controller,
+            } => {
+                target.queue_connected(verbs, qpn)?;
+                let nqn = &target.config().nqn;
+                let connect = connect_capsule(queue_id, IO_QUEUE_SIZE, controller, nqn);
+                TargetReply::Connected(target.admit(qpn, &connect))
+            }
+            Self::CloseQueue { qpn } => {
+                target.close_queue(verbs, qpn)?;
+                TargetReply::Closed
+            }
+            Self::Peek { nsid, block, len } => {
+                let mut bytes = vec![0; len as usize];
+                let peeked = target.peek(nsid, block, &mut bytes);
+                TargetReply::Bytes(peeked.then_some(bytes))
+            }
+            Self::Counters => TargetReply::Counters(Box::new(target.counters().clone())),
+        })
+    }
+}
+
+/// Asks a target. A reply to another request counts as none: the node is of another release.
+fn ask<R>(
     site: &mut dyn Site,
     node: NodeId,
-    act: impl FnOnce(&mut Target, &mut dyn Verbs) -> Result<R, TargetError>,
+    request: TargetRequest,
+    expected: impl FnOnce(TargetReply) -> Option<R>,
 ) -> Result<R, PageSetUpError> {
-    let (mut act, mut result) = (Some(act), None);
-    site.target(node, &mut |target, verbs| {
-        if let Some(act) = act.take() {
-            result = Some(act(target, verbs));
-        }
-    });
-    result
-        .ok_or(PageSetUpError::NoTarget(node))?
-        .map_err(|error| PageSetUpError::Target { node, error })
+    let reply = site.target(node, request);
+    let reply = reply.ok_or(PageSetUpError::NoTarget(node))?;
+    let reply = reply.map_err(|error| PageSetUpError::Target { node, error })?;
+    expected(reply).ok_or(PageSetUpError::NoTarget(node))
 }
 
 fn checked(node: NodeId, response: Cqe) -> Result<Cqe, PageSetUpError> {
@@ -73,25 +174,19 @@ fn connect_capsule(queue_id: u16, queue_size: u16, controller_id: u16, subsystem
 
 /// Makes a queue pair for a queue of the switch.
 pub(super) fn open(site: &mut dyn Site, node: NodeId) -> Result<Qpn, PageSetUpError> {
-    with_target(site, node, |target, verbs| target.open_queue(verbs))
+    ask(site, node, TargetRequest::OpenQueue, |reply| match reply {
+        TargetReply::Queue(qpn) => Some(qpn),
+        _ => None,
+    })
 }
 
 /// Makes an enabled controller at the target; returns its admin queue and its number. The admin
 /// queue's queue pair stays unconnected: it sends nothing over the wire.
 pub(super) fn admin(site: &mut dyn Site, node: NodeId) -> Result<(Qpn, u16), PageSetUpError> {
-    let qpn = open(site, node)?;
-    let enable = FabricsCommand::PropertySet {
-        wide: false,
-        offset: Property::Configuration.offset(),
-        value: u64::from(Configuration::ENABLE.emit()),
-    };
-    let (connected, enabled) = with_target(site, node, |target, _| {
-        let subsystem = target.config().nqn.clone();
-        let size = ADMIN_QUEUE_SIZE.min(target.config().queue_entries - 1);
-        let capsule = connect_capsule(0, size, CONTROLLER_ANY, &subsystem);
-        let connected = target.admit(qpn, &capsule);
-        let enabled = target.admit(qpn, &enable.emit(1).emit());
-        Ok((connected, enabled))
+    let request = TargetRequest::MakeController;
+    let (qpn, [connected, enabled]) = ask(site, node, request, |reply| match reply {
+        TargetReply::Controller(qpn, responses) => Some((qpn, responses)),
+        _ => None,
     })?;
     let controller = checked(node, connected)?.result as u16;
     checked(node, enabled)?;
@@ -105,11 +200,14 @@ pub(super) fn connect(
     qpn: Qpn,
     (queue_id, controller): (u16, u16),
 ) -> Result<(), PageSetUpError> {
-    let response = with_target(site, node, |target, verbs| {
-        target.queue_connected(verbs, qpn)?;
-        let subsystem = target.config().nqn.clone();
-        let capsule = connect_capsule(queue_id, IO_QUEUE_SIZE, controller, &subsystem);
-        Ok(target.admit(qpn, &capsule))
+    let request = TargetRequest::ConnectQueue {
+        qpn,
+        queue_id,
+        controller,
+    };
+    let response = ask(site, node, request, |reply| match reply {
+        TargetReply::Connected(response) => Some(response),
+        _ => None,
     })?;
     checked(node, response)?;
     Ok(())
@@ -117,17 +215,21 @@ pub(super) fn connect(
 
 /// Ends a queue. A target that has been removed needs no action.
 pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
-    let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
+    let _gone = site.target(node, TargetRequest::CloseQueue { qpn });
 }
 
-/// Reads a block or the beginning of one, whatever is pending. Returns false if the target is
-/// missing, or cannot tell.
+/// The first bytes of a block, whatever is pending. `None` if the target is missing, or cannot
+/// tell.
 pub(super) fn peek(
     site: &mut dyn Site,
     node: NodeId,
     (nsid, block): (u32, u64),
-    bytes: &mut [u8],
-) -> bool {
-    let peeked = with_target(site, node, |target, _| Ok(target.peek(nsid, block, bytes)));
-    peeked.unwrap_or(false)
+    len: u32,
+) -> Option<Vec<u8>> {
+    let request = TargetRequest::Peek { nsid, block, len };
+    let peeked = ask(site, node, request, |reply| match reply {
+        TargetReply::Bytes(bytes) => Some(bytes),
+        _ => None,
+    });
+    peeked.ok()?
 }

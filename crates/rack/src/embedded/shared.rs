@@ -14,7 +14,9 @@ use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
-use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, Topology};
+use rackweave_controller::{
+    Controller, LocalRegions, NodeAddress, Site, TargetReply, TargetRequest, Topology,
+};
 use rackweave_link::{Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
@@ -443,20 +445,19 @@ impl Site for &Shared {
         self.topology.clone()
     }
 
-    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
-        let Some(place) = self.nodes.get(usize::from(node.0)) else {
-            return false;
-        };
+    fn target(
+        &mut self,
+        node: NodeId,
+        request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
+        let place = self.nodes.get(usize::from(node.0))?;
         let mut linked = place.lock();
         let LinkedNode {
             nic, target, dead, ..
         } = &mut *linked;
         match target {
-            Some(target) if !*dead => {
-                act(target, nic);
-                true
-            }
-            _ => false,
+            Some(target) if !*dead => Some(request.answer(target, nic)),
+            _ => None,
         }
     }
 }

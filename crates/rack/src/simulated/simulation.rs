@@ -8,13 +8,15 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, Memory, NodeId, PortId, Rng};
 use rackweave_controller::ask::{Reply, Request};
-use rackweave_controller::{Controller, LocalRegions, NodeAddress, Site, Topology};
+use rackweave_controller::{
+    Controller, LocalRegions, NodeAddress, Site, TargetReply, TargetRequest, Topology,
+};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{CableModel, NodeModel, Stop, SwitchPort, World, WorldConfig};
 use rackweave_switch::Switch;
-use rackweave_target::Target;
+use rackweave_target::TargetError;
 use rackweave_verbs::Verbs;
 use std::sync::Arc;
 
@@ -90,15 +92,19 @@ impl Site for WorldSite<'_> {
         self.topology.clone()
     }
 
-    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+    fn target(
+        &mut self,
+        node: NodeId,
+        request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
         let target = self.targets.get(usize::from(node.0));
         let target = target.and_then(Option::as_ref);
         match (target, self.world.nic_mut(node)) {
             (Some(target), Some(nic)) => {
                 let mut target = target.lock();
-                target.as_mut().map(|target| act(target, nic)).is_some()
+                Some(request.answer(target.as_mut()?, nic))
             }
-            _ => false,
+            _ => None,
         }
     }
 }

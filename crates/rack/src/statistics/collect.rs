@@ -8,7 +8,7 @@ use super::{
 };
 use crate::RackConfig;
 use rackweave_base::NodeId;
-use rackweave_controller::{Controller, Site, Topology};
+use rackweave_controller::{Controller, Site, TargetReply, TargetRequest, Topology};
 use rackweave_programs::index::IndexCounters;
 use rackweave_programs::pages::PageCounters;
 use rackweave_switch as switch;
@@ -130,8 +130,10 @@ fn node_statistics(
     counters: rackweave_nic::Counters,
     (name, role): &(String, &'static str),
 ) -> NodeStatistics {
-    let mut target = None;
-    site.target(node, &mut |it, _| target = Some(it.counters().clone()));
+    let target = match site.target(node, TargetRequest::Counters) {
+        Some(Ok(TargetReply::Counters(counters))) => Some(counters),
+        _ => None,
+    };
     let dead = !site.node(node, &mut |_| {});
     let (drops, rest) = split_nic(by_name(counters.iter()));
     NodeStatistics {

@@ -6,6 +6,7 @@
 use super::error::first;
 use super::{NvmeError, Status};
 use core::fmt;
+use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -13,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const LEN: usize = 16;
 
 /// A completion queue entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Cqe {
     /// Dwords 0 and 1, depending on the command: a property's value, a controller's id.
     pub result: u64,

@@ -225,7 +225,7 @@ impl SwitchProcess {
         let (instance, first_job) = (keys.next_u64(), keys.next_u64() >> 1);
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
-        let mut controller = build::build_controller(&config, keys);
+        let controller = build::build_controller(&config, keys);
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());

@@ -1,10 +1,10 @@
 //! Words of the server's memory that nodes and the controller change concurrently.
 
 use super::*;
-use rackweave_controller::{LocalRegions, NodeAddress, Site};
+use rackweave_controller::{LocalRegions, NodeAddress, Site, TargetReply, TargetRequest};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
-use rackweave_target::Target;
+use rackweave_target::TargetError;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FallbackLatch, PageLocation};
 
@@ -57,8 +57,12 @@ impl Site for Racing<'_> {
         self.inner.node(node, act)
     }
 
-    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
-        self.inner.target(node, act)
+    fn target(
+        &mut self,
+        node: NodeId,
+        request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
+        self.inner.target(node, request)
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
