@@ -5,26 +5,82 @@
 //! So no request holds a closure, a reference or a machine, and none refers to a clock: times are
 //! relative, since the clocks of two processes differ.
 //!
-//! Each row of the table below is one request: its fields, its answer, and its implementation.
+//! Each row of the table below is one request: its fields, its answer, which part of the controller
+//! executes it, and how.
 
 use crate::connect::PairAttributes;
 use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
 use crate::{
-    Controller, FlowError, FlowId, FlowRings, FlowSpec, FlowState, LaneError, Loss, LostPage,
-    PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId, SequencerPlace,
+    Controller, Fabric, FlowError, FlowId, FlowRings, FlowSpec, FlowState, LaneError, Loss,
+    LostPage, PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId, SequencerPlace,
     SequencerSetUpError, SequencerSpec, Site,
 };
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
+use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::page::PageId;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+/// Why a request got no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum AskError {
+    /// The controller's process has ended, or cannot be reached. The request may or may not have
+    /// been executed.
+    #[error("the controller does not answer; `rackweave info` shows which processes run")]
+    NoAnswer,
+    /// A process asked for a node that is not its own.
+    #[error("the controller refuses it: a process may act for its own nodes only")]
+    Forbidden,
+}
+
+/// Answers that can say that there is none.
+pub trait Answer: Sized {
+    /// The answer to a request that the controller has not answered: an error, or nothing.
+    fn unanswered(why: AskError) -> Self;
+}
+
+impl<T, E: From<AskError>> Answer for Result<T, E> {
+    fn unanswered(why: AskError) -> Self {
+        Err(why.into())
+    }
+}
+
+macro_rules! nothing {
+    ($($type:ty),*) => {
+        $(impl Answer for $type {
+            fn unanswered(_: AskError) -> Self {
+                Self::default()
+            }
+        })*
+    };
+}
+
+nothing!((), bool, Vec<Loss>, KeyWeights, IndexCounters);
+
+impl<T> Answer for Option<T> {
+    fn unanswered(_: AskError) -> Self {
+        None
+    }
+}
+
+macro_rules! through_lane {
+    ($($type:ty),*) => {
+        $(impl From<AskError> for $type {
+            fn from(error: AskError) -> Self {
+                LaneError::Controller(error).into()
+            }
+        })*
+    };
+}
+
+through_lane!(FlowError, PageSetUpError, SequencerSetUpError);
+
 /// One kind of request.
 pub trait Ask: Sized {
     /// The type of the answer.
-    type Answer;
+    type Answer: Answer;
 
     /// Converts it to the form that is sent.
     fn into_request(self) -> Request;
@@ -33,16 +89,36 @@ pub trait Ask: Sized {
     fn answer_of(reply: Reply) -> Option<Self::Answer>;
 }
 
+/// What executes a request: the fabric, or the controller with the services.
+macro_rules! part {
+    (type fabric) => {
+        &Fabric
+    };
+    (type services) => {
+        &mut Controller
+    };
+    (answer fabric, $name:ident, $asked:ident, $fabric:ident, $site:ident) => {
+        Ok(Reply::$name($asked.answer($fabric, $site)))
+    };
+    (answer services, $name:ident, $asked:ident, $fabric:ident, $site:ident) => {
+        Err(Request::$name($asked))
+    };
+}
+
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }
-        -> $answer:ty = |$controller:ident, $site:ident| $act:expr;)*) => {
+        -> $answer:ty = |$part:ident: $controller:ident, $site:ident| $act:expr;)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, Serialize, Deserialize)]
             pub struct $name { $($(#[$about])* pub $field: $type,)* }
 
             impl $name {
-                fn answer(self, $controller: &mut Controller, $site: &mut dyn Site) -> $answer {
+                fn answer(
+                    self,
+                    $controller: part!(type $part),
+                    $site: &mut dyn Site,
+                ) -> $answer {
                     let Self { $($field,)* } = self;
                     $act
                 }
@@ -81,6 +157,20 @@ macro_rules! requests {
                     $(Request::$name(asked) => Reply::$name(asked.answer(controller, site)),)*
                 }
             }
+
+            /// Executes the request if it is one to the fabric.
+            ///
+            /// # Errors
+            /// The request, if it is for a service.
+            pub fn answer_by_fabric(
+                self,
+                fabric: &Fabric,
+                site: &mut dyn Site,
+            ) -> Result<Reply, Request> {
+                match self {
+                    $(Request::$name(asked) => part!(answer $part, $name, asked, fabric, site),)*
+                }
+            }
         }
     };
 }
@@ -94,16 +184,16 @@ requests! {
         b: (NodeId, Qpn),
         /// The attributes of the connection.
         attributes: PairAttributes,
-    } -> Result<(), LaneError> = |controller, site| {
-        controller.connect_pair(site, a, b, &attributes)
+    } -> Result<(), LaneError> = |fabric: fabric, site| {
+        fabric.connect_pair(site, a, b, &attributes)
     };
 
     /// Sets up a flow.
     CreateFlow {
         /// Its specification.
         spec: FlowSpec,
-    } -> Result<(FlowId, FlowRings), FlowError> = |controller, site| {
-        controller.create_flow(site, spec)
+    } -> Result<(FlowId, FlowRings), FlowError> = |fabric: fabric, site| {
+        fabric.create_flow(site, spec)
     };
 
     /// Adds a consumer to a balanced or replicated flow; returns its number and ring.
@@ -112,8 +202,8 @@ requests! {
         flow: FlowId,
         /// The consumer's node.
         node: NodeId,
-    } -> Result<(usize, Ring), FlowError> = |controller, site| {
-        controller.add_consumer(site, flow, node)
+    } -> Result<(usize, Ring), FlowError> = |fabric: fabric, site| {
+        fabric.add_consumer(site, flow, node)
     };
 
     /// Removes a consumer; its stream ends after the items that it has been shown.
@@ -122,8 +212,8 @@ requests! {
         flow: FlowId,
         /// The consumer's number.
         index: usize,
-    } -> Result<(), FlowError> = |controller, site| {
-        controller.remove_consumer(site, flow, index)
+    } -> Result<(), FlowError> = |fabric: fabric, site| {
+        fabric.remove_consumer(site, flow, index)
     };
 
     /// Adds a producer; returns its number and rings.
@@ -132,8 +222,8 @@ requests! {
         flow: FlowId,
         /// The producer's node.
         node: NodeId,
-    } -> Result<(usize, Vec<Ring>), FlowError> = |controller, site| {
-        controller.add_producer(site, flow, node)
+    } -> Result<(usize, Vec<Ring>), FlowError> = |fabric: fabric, site| {
+        fabric.add_producer(site, flow, node)
     };
 
     /// Removes a producer that has finished.
@@ -142,8 +232,8 @@ requests! {
         flow: FlowId,
         /// The producer's number.
         index: usize,
-    } -> Result<(), FlowError> = |controller, site| {
-        controller.remove_producer(site, flow, index)
+    } -> Result<(), FlowError> = |fabric: fabric, site| {
+        fabric.remove_producer(site, flow, index)
     };
 
     /// Changes the weight of a running flow.
@@ -152,39 +242,39 @@ requests! {
         flow: FlowId,
         /// Its share among flows with weights; without one, its share is not regulated.
         weight: Option<u32>,
-    } -> Result<(), FlowError> = |controller, site| {
-        controller.set_weight(site, flow, weight)
+    } -> Result<(), FlowError> = |fabric: fabric, site| {
+        fabric.set_weight(site, flow, weight)
     };
 
     /// Members of a flow that were lost.
     FlowLosses {
         /// The flow.
         flow: FlowId,
-    } -> Vec<Loss> = |controller, _site| controller.losses(flow);
+    } -> Vec<Loss> = |fabric: fabric, _site| fabric.losses(flow);
 
     /// The state of a flow; `None` if there is no such flow.
     FlowStateOf {
         /// The flow.
         flow: FlowId,
-    } -> Option<FlowState> = |controller, _site| controller.flow_state(flow);
+    } -> Option<FlowState> = |fabric: fabric, _site| fabric.flow_state(flow);
 
     /// Aborts a flow.
     CloseFlow {
         /// The flow.
         flow: FlowId,
-    } -> () = |controller, site| controller.close_flow(site, flow);
+    } -> () = |fabric: fabric, site| fabric.close_flow(site, flow);
 
     /// Sets up a page directory.
     CreatePages {
         /// Its specification.
         spec: PageSpec,
-    } -> Result<(), PageSetUpError> = |controller, site| controller.create_pages(site, spec);
+    } -> Result<(), PageSetUpError> = |services: controller, site| controller.create_pages(site, spec);
 
     /// A node's buffer frames and channels; `None` if it has none or is dead.
     PageNodeOf {
         /// The node.
         node: NodeId,
-    } -> Option<(PagePool, Vec<PageChannel>)> = |controller, _site| {
+    } -> Option<(PagePool, Vec<PageChannel>)> = |services: controller, _site| {
         controller.page_node(node).map(|(pool, channels)| (pool, channels.to_vec()))
     };
 
@@ -192,7 +282,7 @@ requests! {
     RejoinPages {
         /// The node.
         node: NodeId,
-    } -> Result<(), PageSetUpError> = |controller, site| {
+    } -> Result<(), PageSetUpError> = |services: controller, site| {
         controller.page_node_returned(site, node)
     };
 
@@ -203,40 +293,42 @@ requests! {
         store: u8,
         /// Its members from now on.
         nodes: Vec<NodeId>,
-    } -> bool = |controller, site| controller.open_store_to(site, store, &nodes);
+    } -> bool = |services: controller, site| controller.open_store_to(site, store, &nodes);
 
     /// Pages whose newest version was lost with a node.
-    LostPages {} -> Vec<LostPage> = |controller, _site| controller.lost_pages().to_vec();
+    LostPages {} -> Result<Vec<LostPage>, AskError> = |services: controller, _site| {
+        Ok(controller.lost_pages().to_vec())
+    };
 
     /// Reverts a lost page to its version in storage. Returns false if that is not possible.
     AcceptLoss {
         /// The page.
         page: PageId,
-    } -> bool = |controller, site| controller.accept_loss(site, page);
+    } -> bool = |services: controller, site| controller.accept_loss(site, page);
 
     /// Moves the entry of a page to the switch.
     PromotePage {
         /// The page.
         page: PageId,
-    } -> bool = |controller, site| controller.promote(site, page);
+    } -> bool = |services: controller, site| controller.promote(site, page);
 
     /// Moves the entry of a page to the memory server.
     DemotePage {
         /// The page.
         page: PageId,
-    } -> bool = |controller, site| controller.demote(site, page);
+    } -> bool = |services: controller, site| controller.demote(site, page);
 
     /// Declares a node dead, whether or not it is.
     DeclareDead {
         /// The node.
         node: NodeId,
-    } -> () = |controller, site| controller.node_died(site, node);
+    } -> () = |services: controller, site| controller.node_died(site, node);
 
     /// Sets up a sequencer in the switch.
     CreateSequencer {
         /// Its specification.
         spec: SequencerSpec,
-    } -> Result<SequencerId, SequencerSetUpError> = |controller, site| {
+    } -> Result<SequencerId, SequencerSetUpError> = |services: controller, site| {
         controller.create_sequencer(site, spec)
     };
 
@@ -248,7 +340,7 @@ requests! {
         client: (NodeId, Qpn),
         /// The attributes of the connection.
         attributes: PairAttributes,
-    } -> Result<SequencerPlace, SequencerSetUpError> = |controller, site| {
+    } -> Result<SequencerPlace, SequencerSetUpError> = |services: controller, site| {
         controller.attach_sequencer(site, id, client, &attributes)
     };
 
@@ -256,26 +348,26 @@ requests! {
     DetachSequencer {
         /// The client's end.
         client: (NodeId, Qpn),
-    } -> () = |controller, site| controller.detach_sequencer(site, client);
+    } -> () = |services: controller, site| controller.detach_sequencer(site, client);
 
     /// Removes a sequencer.
     CloseSequencer {
         /// The sequencer.
         id: SequencerId,
-    } -> () = |controller, site| controller.close_sequencer(site, id);
+    } -> () = |services: controller, site| controller.close_sequencer(site, id);
 
     /// The number of which, and of all above it, none was ever handed out by a sequencer.
     SequencerReserved {
         /// The sequencer.
         id: SequencerId,
-    } -> Option<u64> = |controller, _site| controller.sequencer_reserved(id);
+    } -> Option<u64> = |services: controller, _site| controller.sequencer_reserved(id);
 
     /// Sets the maximum lifetime of a packet in the network; returns the capacity of the switches,
     /// or `None` if no switch leads queries.
     OpenIndexNetwork {
         /// The maximum lifetime.
         grace: Duration,
-    } -> Option<PlanLimits> = |controller, site| {
+    } -> Option<PlanLimits> = |services: controller, site| {
         controller.index_mut().set_grace(grace);
         capacity_of(site)
     };
@@ -292,7 +384,7 @@ requests! {
         address: u64,
         /// The size of tree nodes.
         node_shift: u8,
-    } -> Result<Option<Ipv4Addr>, IndexLoadError> = |controller, site| {
+    } -> Result<Option<Ipv4Addr>, IndexLoadError> = |services: controller, site| {
         set_server(controller, site, number, node, (address, node_shift))
     };
 
@@ -304,7 +396,7 @@ requests! {
         ip: Ipv4Addr,
         /// Its ends of clients' queue pairs.
         pairs: Vec<Qpn>,
-    } -> Result<(), IndexLoadError> = |controller, site| {
+    } -> Result<(), IndexLoadError> = |services: controller, site| {
         let registry = controller.index_mut();
         let mut pairs = pairs.iter();
         pairs
@@ -319,7 +411,7 @@ requests! {
         at: (Ipv4Addr, Qpn),
         /// Where they are led.
         entry: Option<QueryEntry>,
-    } -> Result<(), IndexLoadError> = |controller, site| {
+    } -> Result<(), IndexLoadError> = |services: controller, site| {
         controller.index_mut().set_query(site, at, entry)
     };
 
@@ -327,7 +419,7 @@ requests! {
     BeginIndexLoad {
         /// The plan, whose targets are pinned.
         plan: Box<IndexPlan>,
-    } -> Result<(), IndexLoadError> = |controller, site| {
+    } -> Result<(), IndexLoadError> = |services: controller, site| {
         controller.index_mut().begin_load(site, Arc::from(plan))
     };
 
@@ -335,7 +427,7 @@ requests! {
     LoadIndex {
         /// Maximum tree nodes written to each switch.
         budget: usize,
-    } -> Result<IndexLoading, IndexLoadError> = |controller, site| {
+    } -> Result<IndexLoading, IndexLoadError> = |services: controller, site| {
         let step = controller.index_mut().load_step(site, budget);
         step.map(|step| match step {
             LoadStep::Wait { until } => IndexLoading::Wait(until.since(site.now())),
@@ -346,16 +438,16 @@ requests! {
 
     /// Makes the loaded plan the active one. Returns how long queries may still be led by the
     /// previous plan.
-    ActivateIndex {} -> Result<Duration, IndexLoadError> = |controller, site| {
+    ActivateIndex {} -> Result<Duration, IndexLoadError> = |services: controller, site| {
         let done = controller.index_mut().activate(site);
         done.map(|()| controller.index().free_from().since(site.now()))
     };
 
     /// How often keys were asked for since the last call, by the switches' hit counters.
-    TakeIndexHits {} -> KeyWeights = |controller, site| controller.index().take_hits(site);
+    TakeIndexHits {} -> KeyWeights = |services: controller, site| controller.index().take_hits(site);
 
     /// All switches' counters of queries since they started.
-    IndexCountersOf {} -> IndexCounters = |_controller, site| {
+    IndexCountersOf {} -> IndexCounters = |services: _controller, site| {
         let mut all = IndexCounters::default();
         for at in 0..site.switches() {
             site.switch_at(at, &mut |_, switch| all += &switch.program().index.counters());
@@ -418,6 +510,52 @@ fn capacity_of(site: &mut dyn Site) -> Option<PlanLimits> {
 }
 
 impl Request {
+    /// Whether a process that is this node may send it. Services are set up and removed by any node
+    /// of the rack; what belongs to a node is up to the node itself.
+    pub fn may_be_sent_by(&self, own: NodeId) -> bool {
+        match self {
+            Request::ConnectPair(pair) => pair.a.0 == own || pair.b.0 == own,
+            Request::AddConsumer(AddConsumer { node, .. })
+            | Request::AddProducer(AddProducer { node, .. })
+            | Request::RejoinPages(RejoinPages { node })
+            | Request::SetIndexServer(SetIndexServer { node, .. })
+            | Request::DeclareDead(DeclareDead { node }) => *node == own,
+            Request::AttachSequencer(AttachSequencer { client, .. })
+            | Request::DetachSequencer(DetachSequencer { client }) => client.0 == own,
+            _ => true,
+        }
+    }
+
+    /// The nodes that it connects to each other.
+    pub fn connects(&self) -> Vec<NodeId> {
+        match self {
+            Request::ConnectPair(pair) => vec![pair.a.0, pair.b.0],
+            Request::CreateFlow(CreateFlow { spec }) => {
+                [&spec.producers[..], &spec.consumers[..]].concat()
+            }
+            Request::CreatePages(CreatePages { spec }) => {
+                let nodes = spec.nodes.iter().map(|node| node.node);
+                nodes
+                    .chain(spec.stores.iter().map(|store| store.target))
+                    .collect()
+            }
+            Request::AddConsumer(AddConsumer { node, .. })
+            | Request::AddProducer(AddProducer { node, .. })
+            | Request::RejoinPages(RejoinPages { node }) => vec![*node],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The MTU of the connections that it makes, which links may limit.
+    pub fn mtu_mut(&mut self) -> Option<&mut Mtu> {
+        match self {
+            Request::ConnectPair(pair) => Some(&mut pair.attributes.mtu),
+            Request::CreateFlow(create) => Some(&mut create.spec.mtu),
+            Request::AttachSequencer(attach) => Some(&mut attach.attributes.mtu),
+            _ => None,
+        }
+    }
+
     /// Whether it may change the memory of nodes, so that waiting programs there have to check it.
     pub fn is_felt(&self) -> bool {
         !matches!(

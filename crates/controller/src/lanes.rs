@@ -5,6 +5,7 @@
 //! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
 //! forward their packets.
 
+use crate::ask::AskError;
 use crate::{Fabric, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
 use rackweave_programs::Pipeline;
@@ -64,6 +65,9 @@ pub enum LaneError {
     /// A table of the switch is full.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The controller was not reached.
+    #[error(transparent)]
+    Controller(#[from] AskError),
 }
 
 /// A connected lane.

@@ -40,7 +40,7 @@ pub use pages::{
     TargetReply, TargetRequest, first_in_turn,
 };
 pub use rackweave_programs::pages::LostPage;
-pub use regions::{LocalRegions, RegionError, RegionName};
+pub use regions::{LocalRegions, RegionError, RegionName, RegionPurpose};
 pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerSpec};
 pub use site::{NodeAddress, Site, SwitchAddress};
 pub use topology::Topology;

@@ -49,6 +49,16 @@ pub enum RegionError {
     Remote(String),
 }
 
+/// What a region is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RegionPurpose {
+    /// A ring of a flow. It has the complete state of its end of the flow, so that another
+    /// controller can take the flow over.
+    Ring,
+    /// A part of the page directory's state at the node.
+    Pages,
+}
+
 /// Regions of local nodes, by node and remote key. Clones share them.
 #[derive(Clone, Debug)]
 pub struct LocalRegions {

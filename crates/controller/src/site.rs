@@ -1,7 +1,7 @@
 //! The interface of a rack to the controller.
 
 use crate::pages::{TargetReply, TargetRequest};
-use crate::regions::{LocalRegions, RegionError, RegionName};
+use crate::regions::{LocalRegions, RegionError, RegionName, RegionPurpose};
 use crate::topology::Topology;
 use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
@@ -44,7 +44,8 @@ pub trait Site {
     fn regions(&self) -> Option<&LocalRegions> {
         None
     }
-    /// Allocates `len` zero bytes on a node and registers them.
+    /// Allocates `len` zero bytes on a node and registers them. A node that is not in this process
+    /// treats them according to their purpose when it has lost the controller.
     ///
     /// # Errors
     /// If the node is dead or lacks capacity.
@@ -54,6 +55,7 @@ pub trait Site {
         pd: PdId,
         len: u64,
         access: Access,
+        _purpose: RegionPurpose,
     ) -> Result<RegionName, RegionError> {
         let regions = self.regions().ok_or(RegionError::NoNode)?.clone();
         let mut made = Err(RegionError::NoNode);

@@ -77,6 +77,9 @@ pub enum AbortReason {
     /// A node wrote an invalid ring word.
     #[error("a unit on {0:?} wrote a ring word that makes no sense")]
     BadRingWord(NodeId),
+    /// The controller that had set it up is gone.
+    #[error("its controller has ended")]
+    ControllerLost,
     /// It was closed on request.
     #[error("it was closed")]
     Closed,
@@ -342,11 +345,16 @@ impl Controller {
         }
     }
 
+    /// Handles the death of a node in pages and sequencers; [`Fabric::flows_losing`] is for flows.
+    pub fn services_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        self.page_node_died(site, node);
+        self.sequencer_node_died(site, node);
+    }
+
     /// Handles the death of a node: flows with it continue without it or are aborted, according to
     /// their policies.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
-        self.page_node_died(site, node);
-        self.sequencer_node_died(site, node);
+        self.services_node_died(site, node);
         for id in self.flows_losing(node) {
             self.flow_node_died(site, id, node);
         }

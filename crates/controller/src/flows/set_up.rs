@@ -5,7 +5,7 @@ use super::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };
 use crate::lanes::{PASSIVE_TIMEOUT, Wanted, destroy_qp};
-use crate::{Fabric, LaneError, NodeAddress, Site};
+use crate::{Fabric, LaneError, NodeAddress, RegionPurpose, Site};
 use rackweave_base::{NodeId, Psn};
 use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, RingPlace, ThreadId};
 use rackweave_programs::pipeline::Task;
@@ -90,8 +90,9 @@ impl Fabric {
     ) -> Result<Ring, FlowError> {
         let (pd, cq) = self.home(site, node)?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let len = Ring::bytes(spec.item_size, slots);
         let region = site
-            .make_region(node, pd, Ring::bytes(spec.item_size, slots), access)
+            .make_region(node, pd, len, access, RegionPurpose::Ring)
             .map_err(|error| FlowError::Region { node, error })?;
         let mut bell = Ok(None);
         if spec.doorbells {

@@ -3,6 +3,7 @@
 use super::NOBODY;
 use super::leads::{Lead, PlanEntry};
 use super::plan::IndexPlan;
+use crate::ask::AskError;
 use rackweave_base::text::Text;
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{IndexConfig, LoadError, NO_SLOT};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// Why a plan was not loaded, or an entry for the index not made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum IndexLoadError {
+    /// The controller was not reached.
+    #[error(transparent)]
+    Controller(#[from] AskError),
     /// No switch leads queries.
     #[error("no switch has an index program; give one a size, or read by RPC or one-sided")]
     NoIndex,

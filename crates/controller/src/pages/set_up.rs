@@ -2,7 +2,7 @@
 
 use super::registry::PageRegistry;
 use super::{PageSetUpError, PageSpec};
-use crate::{Controller, LaneError, NodeAddress, RegionName, Site};
+use crate::{Controller, LaneError, NodeAddress, RegionName, RegionPurpose, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::pages::{EntryState, Pages, SOURCES, StoreSet};
 use rackweave_verbs::Access;
@@ -139,6 +139,6 @@ pub(super) fn make(
     len: u64,
     access: Access,
 ) -> Result<RegionName, PageSetUpError> {
-    site.make_region(node, pd, len, access)
+    site.make_region(node, pd, len, access, RegionPurpose::Pages)
         .map_err(|error| PageSetUpError::Region { node, error })
 }

@@ -10,14 +10,14 @@ mod threads;
 use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use crate::rack::{Backend, Rack};
-use crate::statistics::{Observed, RackStatistics};
+use crate::statistics::{Observed, RackStatistics, by_name};
 use crate::testing::{EmbeddedMachines, Faults, Taps};
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
 use core::task::Waker;
 use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Rkey};
 use rackweave_controller::Topology;
-use rackweave_controller::ask::{Reply, Request};
+use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
@@ -234,18 +234,19 @@ impl Backend for Running {
         });
         let nic = |node: NodeId| {
             let of = |nic: &mut Nic| nic.counters().clone();
-            Some(self.shared.with_nic(usize::from(node.0), of))
+            let counters = self.shared.with_nic(usize::from(node.0), of);
+            Some(by_name(counters.iter()))
         };
         observed.look(&mut site, nic)
     }
 
-    fn ask(&self, request: Request) -> Reply {
+    fn ask(&self, request: Request) -> Result<Reply, AskError> {
         let reply = self.shared.control(|controller, site| {
             controller.handle_digests(site);
             request.answer(controller, site)
         });
         self.shared.kick();
-        reply
+        Ok(reply)
     }
 }
 

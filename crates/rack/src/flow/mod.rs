@@ -11,7 +11,7 @@ use rackweave_controller::ask::{
     AddConsumer, AddProducer, CloseFlow, CreateFlow, FlowLosses, FlowStateOf, RemoveConsumer,
     RemoveProducer, SetWeight,
 };
-use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss, Ring};
+use rackweave_controller::{AbortReason, FlowError, FlowId, FlowSpec, FlowState, Loss, Ring};
 use rackweave_endpoint::flow::{Claim, Consumer, Doorbell, Producer, RingError, RingLayout};
 use std::sync::Arc;
 
@@ -114,13 +114,14 @@ impl Flow {
         self.id
     }
 
-    /// Its current state.
+    /// Its current state: aborted if the controller does not answer, or is a new one, which does not
+    /// know the flow.
     pub fn state(&self) -> FlowState {
         let state = self.rack.ask(FlowStateOf { flow: self.id });
-        state.expect("the controller keeps the states of the flows that it made")
+        state.unwrap_or(FlowState::Aborted(AbortReason::ControllerLost))
     }
 
-    /// Members that were lost.
+    /// Members that were lost; none if the controller does not answer.
     pub fn losses(&self) -> Vec<Loss> {
         self.rack.ask(FlowLosses { flow: self.id })
     }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::build;
 use crate::config::RackConfig;
+use crate::statistics::RackStatistics;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::{Connection, Introduction};
 use rackweave_verbs::Mtu;
@@ -96,6 +97,18 @@ impl HostedRack {
     pub fn status(&mut self) -> Result<RackStatus, HostedError> {
         match self.ask(&CommandRequest::Status)? {
             CommandReply::Status(status) => Ok(status),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// The statistics of the rack at this moment. A node that has not joined is reported as dead,
+    /// with all counters zero.
+    ///
+    /// # Errors
+    /// If the controller is gone.
+    pub fn statistics(&mut self) -> Result<RackStatistics, HostedError> {
+        match self.ask(&CommandRequest::Statistics)? {
+            CommandReply::Statistics(statistics) => Ok(*statistics),
             _ => Err(HostedError::BadAnswer),
         }
     }

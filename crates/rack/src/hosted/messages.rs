@@ -1,14 +1,19 @@
 //! Messages on control connections, after hello and welcome.
 //!
-//! Between controller and node only the controller sends requests. Between a command and the
-//! controller only the command does. Every request has one reply, in order, so that messages need
-//! no numbers.
+//! On a connection only one side sends requests: the controller to a node, the node to the
+//! controller on a second connection, so that neither waits behind the other, and a command to the
+//! controller. Every request has one reply, in order, so that messages need no numbers.
 
 use crate::config::LinkKind;
+use crate::statistics::RackStatistics;
 use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
-use rackweave_controller::{FlowRings, RegionName, Ring};
+use rackweave_controller::ask::{AskError, Reply, Request};
+use rackweave_controller::{
+    FlowRings, RegionName, RegionPurpose, Ring, TargetReply, TargetRequest,
+};
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_link::udp::{SealKeys, Token};
+use rackweave_target::TargetError;
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
 };
@@ -23,6 +28,9 @@ pub(super) const PURPOSE_NODE: &str = "node";
 
 /// The purpose that a command states in its hello.
 pub(super) const PURPOSE_COMMAND: &str = "command";
+
+/// The purpose of a node's second connection, on which it asks the controller.
+pub(super) const PURPOSE_MEMBER: &str = "member";
 
 /// A node's part of its hello.
 #[derive(Serialize, Deserialize, Debug)]
@@ -47,6 +55,20 @@ pub(super) struct NodeWelcome {
     pub token: String,
     /// The keys of the node's end, if its link is UDP and packets bear codes.
     pub seal: Option<Seal>,
+}
+
+/// What a node asks the controller, on a connection of its own.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum MemberRequest {
+    Ask(Box<Request>),
+    Statistics,
+}
+
+/// The controller's reply.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum MemberReply {
+    Answer(Result<Box<Reply>, AskError>),
+    Statistics(Box<RackStatistics>),
 }
 
 /// Keys of the authentication codes in packets.
@@ -99,6 +121,9 @@ pub(super) enum NodeRequest {
     DestroyQp {
         qpn: Qpn,
     },
+    DestroyCq {
+        cq: CqId,
+    },
     ReadByReference {
         qpn: Qpn,
     },
@@ -106,6 +131,7 @@ pub(super) enum NodeRequest {
         pd: PdId,
         len: u64,
         access: Access,
+        purpose: RegionPurpose,
     },
     /// A flow that another controller set up continues: keep this ring of it.
     KeepRing {
@@ -123,6 +149,13 @@ pub(super) enum NodeRequest {
         offset: u64,
         bytes: [u8; 8],
     },
+    CompareSwapWord {
+        rkey: Rkey,
+        offset: u64,
+        words: (u64, u64),
+    },
+    /// For the NVMe target of the node.
+    Target(TargetRequest),
     /// The memory of another node arrives on the Unix socket.
     Import {
         origin: u16,
@@ -151,6 +184,8 @@ pub(super) enum NodeReply {
     Pong {
         /// The node is about to leave.
         leaving: bool,
+        /// A channel to the page directory requests a new connection.
+        page_alarm: bool,
     },
     /// To `Prove`; `None` if no token has arrived.
     Token(Option<Token>),
@@ -160,8 +195,13 @@ pub(super) enum NodeReply {
     Qp(Result<Qpn, QpError>),
     Modified(Result<(), ModifyError>),
     Destroyed(Result<(), QpError>),
+    CqDestroyed(Result<(), CqError>),
     Region(Result<RegionName, String>),
     Word(Option<[u8; 8]>),
+    /// To `CompareSwapWord`: the previous value.
+    Swapped(Option<u64>),
+    /// `None` if the node has no target.
+    Target(Option<Result<TargetReply, TargetError>>),
     Imported(Result<(), String>),
     Job(JobStatus),
     Counters(Counters),
@@ -346,6 +386,7 @@ pub struct RackStatus {
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum CommandRequest {
     Status,
+    Statistics,
     CreateFlow {
         producers: Vec<NodeId>,
         consumers: Vec<NodeId>,
@@ -388,6 +429,7 @@ pub(super) enum CommandRequest {
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum CommandReply {
     Status(RackStatus),
+    Statistics(Box<RackStatistics>),
     Flow(HostedFlow),
     FlowStatus(FlowStatus),
     Done,

@@ -17,6 +17,7 @@
 //! * [`HostedRack`]: a command's interface to a running rack.
 
 mod client;
+mod joined;
 mod messages;
 mod node;
 mod ports;
@@ -76,6 +77,18 @@ pub enum HostedError {
         /// The name that was probably meant, or the existing names.
         hint: String,
     },
+    /// The rack did not admit the node in time.
+    #[error("no rack to join: {why}; start one with `rackweave up`")]
+    NotJoined {
+        /// The last cause.
+        why: String,
+    },
+    /// A process that is several nodes has one memory, which cannot be that of several.
+    #[error(
+        "a process is one node at most by shared memory; give the others another `link`, or a \
+         process each"
+    )]
+    SharedBySeveral,
     /// A link cannot be made.
     #[error("the {kind} link of {node}: {problem}")]
     Link {

@@ -56,9 +56,10 @@ pub(super) struct Pump<S> {
 }
 
 impl<S: LinkedMachine> Pump<S> {
-    pub fn new(linked: S) -> io::Result<Self> {
+    /// A machine whose clock begins at `epoch`.
+    pub fn new(linked: S, epoch: std::time::Instant) -> io::Result<Self> {
         let pump = Self {
-            epoch: std::time::Instant::now(),
+            epoch,
             place: LockedMachine::new(linked),
             credit: Credit::default(),
             wakers: Mutex::new(Arc::new(Wakers {

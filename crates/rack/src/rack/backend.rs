@@ -5,7 +5,7 @@ use crate::config::RackConfig;
 use crate::statistics::RackStatistics;
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_controller::ask::{Reply, Request};
+use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
 use std::sync::Arc;
@@ -59,5 +59,8 @@ pub trait Backend: Send + Sync {
     fn statistics(&self) -> RackStatistics;
 
     /// Sends a request to the controller.
-    fn ask(&self, request: Request) -> Reply;
+    ///
+    /// # Errors
+    /// If it is in another process, and does not answer or refuses.
+    fn ask(&self, request: Request) -> Result<Reply, AskError>;
 }

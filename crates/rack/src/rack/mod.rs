@@ -21,7 +21,7 @@ use crate::statistics::{RackObserver, RackStatistics};
 use core::fmt;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
-use rackweave_controller::ask::{Ask, ConnectPair, DeclareDead};
+use rackweave_controller::ask::{Answer, Ask, ConnectPair, DeclareDead};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_verbs::Verbs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,10 +142,13 @@ impl Rack {
         RackObserver::new(self.backend())
     }
 
-    /// Sends a request to the controller.
+    /// Sends a request to the controller. If the controller does not answer, the answer says so: it
+    /// is an error, or reports nothing.
     pub fn ask<A: Ask>(&self, asked: A) -> A::Answer {
-        let reply = self.backend().ask(asked.into_request());
-        A::answer_of(reply).expect("a request is answered by the reply of its name")
+        match self.backend().ask(asked.into_request()) {
+            Ok(reply) => A::answer_of(reply).expect("a request has the reply of its name"),
+            Err(why) => A::Answer::unanswered(why),
+        }
     }
 
     /// Connects two queue pairs that are in state Reset.

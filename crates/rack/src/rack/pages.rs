@@ -5,7 +5,7 @@ use crate::build;
 use crate::pages::{self, PageEnds, TargetOptions};
 use rackweave_base::NodeId;
 use rackweave_controller::ask::{
-    AcceptLoss, CreatePages, DemotePage, LostPages, OpenStoreTo, PageNodeOf, PromotePage,
+    AcceptLoss, AskError, CreatePages, DemotePage, LostPages, OpenStoreTo, PageNodeOf, PromotePage,
     RejoinPages,
 };
 use rackweave_controller::{LostPage, PageNode, PageSetUpError, PageSpec, PageStoreSpec};
@@ -72,7 +72,10 @@ impl Rack {
     }
 
     /// Pages whose newest version was lost with a node.
-    pub fn lost_pages(&self) -> Vec<LostPage> {
+    ///
+    /// # Errors
+    /// If the controller does not answer.
+    pub fn lost_pages(&self) -> Result<Vec<LostPage>, AskError> {
         self.ask(LostPages {})
     }
 

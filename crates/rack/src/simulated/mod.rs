@@ -15,14 +15,14 @@ mod target;
 use crate::build::{Kind, RackError};
 use crate::config::RackConfig;
 use crate::rack::{Backend, Rack};
-use crate::statistics::{Observed, RackStatistics};
+use crate::statistics::{Observed, RackStatistics, by_name};
 use crate::testing::{Faults, SimulatedMachines, Taps};
 use core::cell::{Ref, RefCell, RefMut};
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
 use node::SimulatedNode;
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_controller::ask::{Reply, Request};
+use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_controller::{Controller, Site, Topology};
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
@@ -304,7 +304,7 @@ impl Backend for World {
         let mut simulation = self.simulation.borrow_mut();
         let nics = (0..self.config.node.len()).map(|at| {
             let nic = simulation.world.nic(NodeId(at as u16));
-            nic.map(|nic| nic.counters().clone())
+            nic.map(|nic| by_name(nic.counters().iter()))
         });
         let nics: Vec<_> = nics.collect();
         simulation.control(|controller, site| {
@@ -314,8 +314,8 @@ impl Backend for World {
         })
     }
 
-    fn ask(&self, request: Request) -> Reply {
-        self.simulation.borrow_mut().ask(request)
+    fn ask(&self, request: Request) -> Result<Reply, AskError> {
+        Ok(self.simulation.borrow_mut().ask(request))
     }
 }
 

@@ -380,7 +380,7 @@ fn an_accepted_loss_shows_one_version_though_a_write_was_under_way() {
     bench.begin(0, &[evict]);
     bench.rack.run(bench.rack.now() + Duration::from_micros(12));
     bench.rack.crash_node(NodeId(0));
-    assert_eq!(bench.rack.lost_pages().len(), 2);
+    assert_eq!(bench.rack.lost_pages().unwrap().len(), 2);
     assert!(bench.rack.accept_loss(page(1)));
     assert!(bench.rack.accept_loss(page(2)));
     // The drive keeps the order: the write has completed before the page is read, or never does.
@@ -412,6 +412,7 @@ fn what_only_a_dead_node_had_is_lost_and_said_to_be() {
     let lost: Vec<_> = bench
         .rack
         .lost_pages()
+        .unwrap()
         .iter()
         .map(|lost| lost.page)
         .collect();

@@ -77,11 +77,11 @@ impl Observed {
     }
 
     /// The state of the rack at this moment, with the last known state of the controller. `nic`
-    /// returns the counters of a node's NIC; `None` if they are gone with the node.
+    /// returns the counters of a node's NIC by name; `None` if they are gone with the node.
     pub fn look(
         &self,
         site: &mut dyn Site,
-        nic: impl Fn(NodeId) -> Option<rackweave_nic::Counters>,
+        nic: impl Fn(NodeId) -> Option<Counters>,
     ) -> RackStatistics {
         let Described { nodes, switches } = &self.described;
         let switches_now = (0..switches.len()).filter_map(|at| switch_now(site, at));
@@ -93,7 +93,10 @@ impl Observed {
                 .zip(nodes)
                 .map(|(node, described)| {
                     let node = NodeId(node);
-                    node_statistics(site, node, nic(node).unwrap_or_default(), described)
+                    let counters = nic(node);
+                    let counters = counters
+                        .unwrap_or_else(|| by_name(rackweave_nic::Counters::default().iter()));
+                    node_statistics(site, node, counters, described)
                 })
                 .collect(),
             flows: seen.flows.clone(),
@@ -127,7 +130,7 @@ impl Seen {
 fn node_statistics(
     site: &mut dyn Site,
     node: NodeId,
-    counters: rackweave_nic::Counters,
+    counters: Counters,
     (name, role): &(String, &'static str),
 ) -> NodeStatistics {
     let target = match site.target(node, TargetRequest::Counters) {
@@ -135,15 +138,16 @@ fn node_statistics(
         _ => None,
     };
     let dead = !site.node(node, &mut |_| {});
-    let (drops, rest) = split_nic(by_name(counters.iter()));
+    let (drops, rest) = split_nic(counters);
+    let count = |name: &str| rest.get(name).copied().unwrap_or(0);
     NodeStatistics {
         name: name.to_owned(),
         role: (*role).to_owned(),
         dead,
-        packets_in: counters.rcvd_pkts,
-        packets_out: counters.sent_pkts,
-        bytes_in: counters.rdma_rx_bytes,
-        bytes_out: counters.rdma_tx_bytes,
+        packets_in: count("rcvd_pkts"),
+        packets_out: count("sent_pkts"),
+        bytes_in: count("rdma_rx_bytes"),
+        bytes_out: count("rdma_tx_bytes"),
         counters: rest,
         drops,
         target: target.map(|it| TargetStatistics {
@@ -236,7 +240,8 @@ fn index(switches: &[SwitchNow]) -> Option<IndexStatistics> {
     })
 }
 
-fn by_name(counters: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
+/// Counters with owned names.
+pub(crate) fn by_name(counters: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
     let named = counters.into_iter();
     named
         .map(|(name, count)| (name.to_owned(), count))

@@ -10,8 +10,6 @@
 
 mod collect;
 mod flows;
-#[cfg(feature = "hosted")]
-mod hosted;
 mod observer;
 mod split;
 #[cfg(test)]
@@ -22,7 +20,7 @@ use rackweave_controller::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(crate) use collect::Observed;
+pub(crate) use collect::{Observed, by_name};
 pub use observer::RackObserver;
 
 /// Counters by name, zeros included.

@@ -9,6 +9,7 @@ mod index;
 mod messages;
 mod nodes;
 mod pages;
+mod processes;
 mod rpc;
 mod sequencers;
 mod serialised;
@@ -62,6 +63,12 @@ fn by_bytes() -> Rack {
     serialised::rack(&embedded())
 }
 
+/// Nodes, switch and controller communicate over links and control connections, as processes do;
+/// the test is all of the nodes.
+fn hosted() -> processes::Running {
+    processes::Running::start(config())
+}
+
 macro_rules! conforms {
     ($($module:ident: $($test:ident),* $(,)?;)*) => {
         conforms!(@ embedded: $($module: $($test),*;)*);
@@ -69,6 +76,7 @@ macro_rules! conforms {
         conforms!(@ simulated: $($module: $($test),*;)*);
         conforms!(@ simulated_over_bad_links: $($module: $($test),*;)*);
         conforms!(@ by_bytes: $($module: $($test),*;)*);
+        conforms!(@ hosted: $($module: $($test),*;)*);
     };
     (@ $kind:ident: $($module:ident: $($test:ident),*;)*) => {
         mod $kind {

@@ -2,7 +2,7 @@
 
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_controller::FlowError;
-use rackweave_controller::ask::{Reply, Request};
+use rackweave_controller::ask::{AskError, Reply, Request};
 use rackweave_endpoint::index::Access;
 use rackweave_rack::services::{IndexOptions, IndexService};
 use rackweave_rack::statistics::RackStatistics;
@@ -112,7 +112,7 @@ impl Backend for Serialised {
         serde_json::from_slice(&bytes).expect("they travel")
     }
 
-    fn ask(&self, request: Request) -> Reply {
+    fn ask(&self, request: Request) -> Result<Reply, AskError> {
         let bytes = serde_json::to_vec(&request).expect("a request can travel");
         let (to, reply) = channel();
         let controller = self.controller.lock().expect("nobody panics with it");

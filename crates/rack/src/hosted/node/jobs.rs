@@ -76,7 +76,7 @@ impl Job {
     /// # Errors
     /// If there is no such ring here.
     pub fn producer(&self, ring: &RingName) -> Result<Producer, String> {
-        let block = self.core.open_ring(ring.rkey).ok_or(NO_RING)?;
+        let block = self.core.open_region(ring.rkey).ok_or(NO_RING)?;
         Producer::new(&block, ring.layout()).map_err(|error| error.to_string())
     }
 
@@ -85,7 +85,7 @@ impl Job {
     /// # Errors
     /// As for [`Job::producer`].
     pub fn consumer(&self, ring: &RingName) -> Result<Consumer, String> {
-        let block = self.core.open_ring(ring.rkey).ok_or(NO_RING)?;
+        let block = self.core.open_region(ring.rkey).ok_or(NO_RING)?;
         Consumer::new(&block, ring.layout()).map_err(|error| error.to_string())
     }
 

@@ -1,5 +1,6 @@
 //! A node's process: joins the rack, drives its NIC, answers the controller, runs jobs.
 
+mod access;
 mod jobs;
 mod serve;
 mod shared;
@@ -15,9 +16,10 @@ use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{KeyRng, Memory, NodeId};
+use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Rkey};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
 use rackweave_nic::Nic;
+use rackweave_target::{Target, TargetError};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use std::time::Duration as Time;
 
 use shared::{NodeCore, NodeMachine};
 
+pub(super) use access::NodeAccessPoint;
 pub use jobs::{Job, Jobs};
 
 /// Time limit for establishing a connection.
@@ -80,6 +83,38 @@ impl NodeProcess {
     /// # Errors
     /// An unknown name, a bad configuration, a missing key, a folder that cannot be used.
     pub fn new(options: NodeOptions) -> Result<Self, HostedError> {
+        let memory = Self::memory_for(&options.config, &[&options.name])?;
+        let epoch = std::time::Instant::now();
+        Self::with(options, (memory, epoch), &Arc::default())
+    }
+
+    /// The memory of nodes in one process: one that others can map if a link needs it.
+    ///
+    /// # Errors
+    /// If the system cannot share memory.
+    pub(super) fn memory_for(config: &RackConfig, names: &[&str]) -> Result<Memory, HostedError> {
+        let hosted = config.hosted();
+        let limit = usize::try_from(config.memory_limit).unwrap_or(usize::MAX);
+        let mut here = config.node.iter();
+        let shared = here.find(|node| {
+            names.contains(&node.name.as_str()) && node.link_kind(&hosted) == LinkKind::SharedMemory
+        });
+        let Some(node) = shared else {
+            return Ok(Memory::new(limit));
+        };
+        Memory::shared(limit).map_err(|error| HostedError::Link {
+            kind: LinkKind::SharedMemory.name(),
+            node: node.name.clone(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Prepares a node with this memory, whose clock begins at this time.
+    pub(super) fn with(
+        options: NodeOptions,
+        (memory, epoch): (Memory, std::time::Instant),
+        page_alarm: &Arc<AtomicBool>,
+    ) -> Result<Self, HostedError> {
         let NodeOptions {
             config,
             name,
@@ -98,16 +133,7 @@ impl NodeProcess {
             return Err(HostedError::NoSuchNode { name, hint });
         };
         let runtime = Runtime::open(&hosted.directory())?;
-        let limit = usize::try_from(config.memory_limit).unwrap_or(usize::MAX);
-        let memory = match config.node[at].link_kind(&hosted) {
-            LinkKind::SharedMemory => Memory::shared(limit).map_err(|error| HostedError::Link {
-                kind: LinkKind::SharedMemory.name(),
-                node: name.clone(),
-                problem: error.to_string(),
-            })?,
-            _ => Memory::new(limit),
-        };
-        let pump = Pump::new(NodeMachine::new()).map_err(|error| HostedError::System {
+        let pump = Pump::new(NodeMachine::new(), epoch).map_err(|error| HostedError::System {
             what: "no event descriptor",
             error,
         })?;
@@ -118,6 +144,7 @@ impl NodeProcess {
                 pump,
                 config.node[at].byte_order.into(),
                 jobs,
+                page_alarm.clone(),
             )),
             controller: controller.unwrap_or(hosted.control),
             security: security(&hosted, &name)?,
@@ -138,6 +165,39 @@ impl NodeProcess {
             self.core.end();
             result
         })
+    }
+
+    /// Its number.
+    pub(super) fn node(&self) -> NodeId {
+        self.core.id
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        self.security.name()
+    }
+
+    /// The secret of the rack that it has joined last.
+    pub(super) fn identity(&self) -> u64 {
+        self.core.identity.load(Ordering::Relaxed)
+    }
+
+    /// The current time of this process.
+    pub(super) fn now(&self) -> Instant {
+        self.core.pump.now()
+    }
+
+    /// The memory of a region that the controller has made here.
+    pub(super) fn block(&self, rkey: Rkey) -> Option<Block> {
+        self.core.open_region(rkey)
+    }
+
+    /// Puts a target behind the NIC, in place of an existing one, which ends.
+    pub(super) fn set_target(
+        &self,
+        make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
+    ) -> Result<(), TargetError> {
+        self.core.pump.with(|machine| machine.set_target(make))
     }
 
     fn belong(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {

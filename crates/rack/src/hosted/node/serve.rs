@@ -5,6 +5,7 @@ use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
+use rackweave_controller::RegionPurpose;
 use rackweave_link::shared_memory::handover;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqError, ModifyError, QpError, Verbs};
@@ -60,7 +61,10 @@ impl<'a> Serving<'a> {
             let farewell = matches!(request, NodeRequest::Farewell);
             let leaving = stopped_at.is_some() && matches!(request, NodeRequest::Ping);
             let reply = match request {
-                NodeRequest::Ping => NodeReply::Pong { leaving },
+                NodeRequest::Ping => NodeReply::Pong {
+                    leaving,
+                    page_alarm: self.core.page_alarm.swap(false, Ordering::AcqRel),
+                },
                 request => self.answer(request),
             };
             if let Err(error) = connection.send(&reply) {
@@ -84,12 +88,11 @@ impl<'a> Serving<'a> {
     fn answer(&mut self, request: NodeRequest) -> NodeReply {
         let core = self.core;
         match request {
-            NodeRequest::Ping => return NodeReply::Pong { leaving: false },
-            NodeRequest::Farewell => {}
+            NodeRequest::Ping | NodeRequest::Farewell => {}
             // It has joined: no token is expected.
             NodeRequest::Prove => return NodeReply::Token(None),
             NodeRequest::KeepRing { rkey } => _ = core.loans().orphans.remove(&rkey.0),
-            NodeRequest::RemoveRegion { region } => core.remove_ring(&region),
+            NodeRequest::RemoveRegion { region } => core.remove_region(&region),
             NodeRequest::LoadWord { rkey, offset } => {
                 return NodeReply::Word(core.regions.load(core.id, rkey, offset));
             }
@@ -98,6 +101,17 @@ impl<'a> Serving<'a> {
                 offset,
                 bytes,
             } => core.regions.store(core.id, rkey, offset, bytes),
+            NodeRequest::CompareSwapWord {
+                rkey,
+                offset,
+                words,
+            } => {
+                let regions = &core.regions;
+                return NodeReply::Swapped(regions.compare_swap(core.id, rkey, offset, words));
+            }
+            NodeRequest::Target(request) => {
+                return NodeReply::Target(core.pump.with(|machine| machine.target(request)));
+            }
             NodeRequest::Import { origin } => {
                 return NodeReply::Imported(self.import(Origin(origin)));
             }
@@ -155,10 +169,23 @@ impl<'a> Serving<'a> {
                 let done = self.nic(|nic| nic.destroy_qp(qpn));
                 NodeReply::Destroyed(done.unwrap_or(Err(QpError::NoAnswer)))
             }
-            NodeRequest::MakeRegion { pd, len, access } => {
+            NodeRequest::DestroyCq { cq } => {
+                core.loans().cqs.retain(|made| *made != cq);
+                let done = self.nic(|nic| nic.destroy_cq(cq));
+                NodeReply::CqDestroyed(done.unwrap_or(Err(CqError::NoAnswer)))
+            }
+            NodeRequest::MakeRegion {
+                pd,
+                len,
+                access,
+                purpose,
+            } => {
                 let made = self.nic(|nic| core.regions.make(nic, core.id, pd, len, access));
                 let gone = || Err("the node does not answer".into());
                 let made = made.map(|made| made.map_err(|error| error.to_string()));
+                if let (RegionPurpose::Ring, Some(Ok(ring))) = (purpose, &made) {
+                    core.loans().rings.insert(ring.rkey.0);
+                }
                 NodeReply::Region(made.unwrap_or_else(gone))
             }
             NodeRequest::ReadByReference { qpn } => {

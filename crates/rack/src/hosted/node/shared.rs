@@ -9,13 +9,14 @@ use super::jobs::{JobTable, Jobs};
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedNode;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{Block, Instant, Memory, NodeId, Qpn, Rkey};
-use rackweave_controller::{LocalRegions, RegionName};
+use rackweave_controller::{LocalRegions, RegionName, TargetReply, TargetRequest};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
-use rackweave_verbs::{CqId, PdId, Verbs};
+use rackweave_target::{Target, TargetError};
+use rackweave_verbs::{CqError, CqId, PdId, Verbs};
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -53,6 +54,27 @@ impl NodeMachine {
     pub fn nic(&mut self) -> Option<&mut Nic> {
         self.0.as_mut().map(|linked| &mut linked.nic)
     }
+
+    /// Asks the NVMe target; `None` if there is none.
+    pub fn target(&mut self, request: TargetRequest) -> Option<Result<TargetReply, TargetError>> {
+        let LinkedNode { nic, target, .. } = self.0.as_mut()?;
+        Some(request.answer(target.as_mut()?, nic))
+    }
+
+    /// Puts a target behind the NIC, in place of an existing one, which ends.
+    pub fn set_target(
+        &mut self,
+        make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
+    ) -> Result<(), TargetError> {
+        let Some(LinkedNode { nic, target, .. }) = &mut self.0 else {
+            return Err(CqError::NoAnswer.into());
+        };
+        if let Some(target) = target.take() {
+            target.destroy(nic);
+        }
+        *target = Some(make(nic)?);
+        Ok(())
+    }
 }
 
 /// The resources that the controller has made on this node.
@@ -62,6 +84,8 @@ pub(super) struct Loans {
     pub cqs: Vec<CqId>,
     /// The protection domain of all rings, of whichever controller.
     domain: Option<PdId>,
+    /// Remote keys of the rings.
+    pub rings: BTreeSet<u32>,
     /// The memory of other nodes.
     pub imports: BTreeSet<u16>,
     /// Remote keys of rings whose controller was lost.
@@ -85,6 +109,10 @@ pub(in crate::hosted) struct NodeCore {
     pub table: JobTable,
     pub jobs: Arc<dyn Jobs>,
     pub regions: LocalRegions,
+    /// Set by a channel to the page directory that requests a new connection.
+    pub page_alarm: Arc<AtomicBool>,
+    /// The secret of the rack that the node has joined last.
+    pub identity: AtomicU64,
     loans: Mutex<Loans>,
     /// The byte order of its rings' words.
     order: ByteOrder,
@@ -97,6 +125,7 @@ impl NodeCore {
         pump: Pump<NodeMachine>,
         order: ByteOrder,
         jobs: Arc<dyn Jobs>,
+        page_alarm: Arc<AtomicBool>,
     ) -> Self {
         Self {
             id,
@@ -105,6 +134,8 @@ impl NodeCore {
             pump,
             table: JobTable::default(),
             jobs,
+            page_alarm,
+            identity: AtomicU64::new(0),
             loans: Mutex::default(),
             order,
         }
@@ -131,8 +162,8 @@ impl NodeCore {
         loans.domain
     }
 
-    /// The memory of a ring, for a job.
-    pub(super) fn open_ring(&self, rkey: Rkey) -> Option<Block> {
+    /// The memory of a region that the controller has made, for a program here.
+    pub(super) fn open_region(&self, rkey: Rkey) -> Option<Block> {
         let mut loans = self.loans();
         let there = self.regions.block(self.id, rkey);
         if there.is_some() {
@@ -141,10 +172,11 @@ impl NodeCore {
         there.or_else(|| loans.late.remove(&rkey.0).map(|(block, _)| block))
     }
 
-    /// Removes the region of a ring whose flow has ended.
-    pub(super) fn remove_ring(&self, name: &RegionName) {
+    /// Removes a region. A ring whose flow has ended may still be opened.
+    pub(super) fn remove_region(&self, name: &RegionName) {
         let mut loans = self.loans();
-        let unopened = !loans.opened.remove(&name.rkey.0);
+        let is_ring = loans.rings.remove(&name.rkey.0);
+        let unopened = !loans.opened.remove(&name.rkey.0) && is_ring;
         self.pump.with(|machine| {
             let Some(region) = self.regions.remove(self.id, name.rkey) else {
                 return;
@@ -200,15 +232,24 @@ impl NodeCore {
         for origin in std::mem::take(&mut loans.imports) {
             self.memory.forget(Origin(origin));
         }
-        let rings = self.regions.list();
-        loans.orphans.extend(rings.iter().map(|ring| ring.rkey.0));
+        // The next controller makes a page directory of its own.
+        let others = self.regions.list().into_iter();
+        let others = others.filter(|region| !loans.rings.contains(&region.rkey.0));
+        let others: Vec<RegionName> = others.map(|region| RegionName::from(&region)).collect();
+        let rings = loans.rings.clone();
+        loans.orphans.extend(rings);
         loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
+        drop(loans);
+        for region in others {
+            self.remove_region(&region);
+        }
     }
 
     /// Records that the node joins a switch process. If it is the one that it had lost, that has
     /// declared the node dead and aborted its flows: the orphans will not be taken over.
     pub(super) fn meet(&self, controller: u64) {
         let mut loans = self.loans();
+        self.identity.store(controller, Ordering::Relaxed);
         if loans.controller.replace(controller) == Some(controller) {
             loans.orphans_until = Some(std::time::Instant::now());
         }
@@ -240,8 +281,9 @@ impl NodeCore {
     /// Ends the process's work: stops jobs and aborts rings.
     pub(super) fn end(&self) {
         self.table.stop_all();
-        for ring in self.regions.list() {
-            self.end_ring(ring.rkey);
+        let rings = self.loans().rings.clone();
+        for rkey in rings {
+            self.end_ring(Rkey(rkey));
         }
         self.pump.stop();
     }
@@ -249,7 +291,7 @@ impl NodeCore {
     fn end_ring(&self, rkey: Rkey) {
         if let Some(region) = self.regions.get(self.id, rkey) {
             break_off(&region.block, self.order);
-            self.remove_ring(&RegionName::from(&region));
+            self.remove_region(&RegionName::from(&region));
         }
     }
 }

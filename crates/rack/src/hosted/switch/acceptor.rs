@@ -5,7 +5,7 @@ use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
-    NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
+    NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_MEMBER, PURPOSE_NODE,
 };
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlacement};
 use crate::hosted::{OPERATOR_NAME, abort_on_panic};
@@ -178,6 +178,19 @@ impl Acceptor<'_> {
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
+            PURPOSE_MEMBER => match self.member_named(&name) {
+                Some(member) => match pending.welcome(serde_json::Value::Null) {
+                    Ok(connection) => {
+                        self.note_admitted(&name, &connection);
+                        self.core.serve_member(&member, connection);
+                    }
+                    Err(error) => self.refuse(error.to_string()),
+                },
+                None => {
+                    let remedy = "join the rack first";
+                    turn_away(pending, refusal("no node of this name has joined", remedy));
+                }
+            },
             PURPOSE_NODE => match self.check_node(&hello) {
                 Ok((node, hello)) => self.let_in(node, &hello, pending),
                 Err(refusal) => turn_away(pending, refusal),
@@ -190,6 +203,12 @@ impl Acceptor<'_> {
                 );
             }
         }
+    }
+
+    fn member_named(&self, name: &str) -> Option<Arc<Member>> {
+        let core = self.core;
+        let at = core.config.node.iter().position(|node| node.name == name)?;
+        core.member(NodeId(at as u16))
     }
 
     /// Records the connection so that it can be closed if its key is revoked.

@@ -68,6 +68,7 @@ impl SwitchCore {
     fn answer(&self, request: CommandRequest, estate: &mut Estate) -> Result<CommandReply, String> {
         Ok(match request {
             CommandRequest::Status => CommandReply::Status(self.status()),
+            CommandRequest::Statistics => CommandReply::Statistics(Box::new(self.statistics())),
             CommandRequest::CreateFlow {
                 producers,
                 consumers,
@@ -237,7 +238,7 @@ impl SwitchCore {
     }
 
     fn flow_status(&self, flow: u32) -> FlowStatus {
-        match self.controller.flow_state(FlowId(flow)) {
+        match self.fabric.flow_state(FlowId(flow)) {
             None => FlowStatus::Unknown,
             Some(FlowState::Running) => FlowStatus::Running,
             Some(FlowState::Ended) => FlowStatus::Ended,
@@ -298,7 +299,7 @@ impl SwitchCore {
                     .collect()
             }),
             refused,
-            lanes_used: self.controller.lanes_used(),
+            lanes_used: self.fabric.lanes_used(),
         }
     }
 }

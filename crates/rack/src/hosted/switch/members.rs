@@ -155,8 +155,12 @@ impl SwitchCore {
                 break None;
             }
             match member.ask(&NodeRequest::Ping) {
-                Ok(NodeReply::Pong { leaving: false }) => {}
-                Ok(NodeReply::Pong { leaving: true }) => break None,
+                Ok(NodeReply::Pong { leaving: true, .. }) => break None,
+                Ok(NodeReply::Pong { page_alarm, .. }) => {
+                    if page_alarm {
+                        self.serve(|controller, site| controller.page_pleas(site));
+                    }
+                }
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
                 Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
@@ -180,9 +184,10 @@ impl SwitchCore {
         let node = member.node;
         let port = Address::of_node(node).port;
         self.pump.relink(|machine| machine.plug(port, None));
+        self.serve(|controller, site| controller.services_node_died(site, node));
         // Flows that wait for another member do not delay other flows, but they do delay the node's
         // return: otherwise, resources of its successor would be removed.
-        let flows = self.controller.flows_losing(node);
+        let flows = self.fabric.flows_losing(node);
         self.for_each_flow(flows, |flow| {
             self.control(|controller, site| controller.flow_node_died(site, flow, node));
         });

@@ -1,5 +1,5 @@
-//! Dispatches the switch's reports on flows: each flow is handled by its own thread, so that a flow
-//! that waits for a member delays no other.
+//! Dispatches the switch's reports: each flow is handled by its own thread, so that a flow that
+//! waits for a member delays no other; services are handled by one thread.
 
 use super::{SwitchCore, abort_on_panic};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -78,16 +78,28 @@ impl Reports {
 impl SwitchCore {
     /// Passes the switch's reports to the controller.
     pub(super) fn mind<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        let (services, reported) = std::sync::mpsc::channel();
+        scope.spawn(|| {
+            abort_on_panic(|| {
+                for digest in reported {
+                    self.serve(|controller, site| controller.handle_digest(site, digest));
+                }
+            });
+        });
         while !self.is_stopped() {
             self.news.wait();
             while let Some(news) = self.control(|it, site| it.poll_digest(site)) {
-                let (Digest::Flow(digest), Some(flow)) = news else {
-                    continue;
-                };
-                match self.reports.put(flow, digest) {
-                    Some(THREADS_MAX..) => self.report(flow),
-                    Some(_) => _ = scope.spawn(move || abort_on_panic(|| self.report(flow))),
-                    None => {}
+                match news {
+                    (Digest::Flow(digest), Some(flow)) => match self.reports.put(flow, digest) {
+                        Some(THREADS_MAX..) => self.report(flow),
+                        Some(_) => _ = scope.spawn(move || abort_on_panic(|| self.report(flow))),
+                        None => {}
+                    },
+                    // Of a flow that is gone.
+                    (Digest::Flow(_), None) => {}
+                    (digest @ (Digest::Page(_) | Digest::Sequencer(_)), _) => {
+                        services.send(digest).expect("its receiver waits for all");
+                    }
                 }
             }
         }

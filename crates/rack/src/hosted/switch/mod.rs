@@ -12,6 +12,7 @@ mod commands;
 mod introductions;
 mod members;
 mod minder;
+mod requests;
 mod site;
 
 use super::ports::Unplugged;
@@ -21,12 +22,13 @@ use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::linked::LinkedSwitch;
+use crate::statistics::Observed;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
 use rackweave_control::{CONTROLLER_NAME, Closer, Credential, Listener};
-use rackweave_controller::{Controller, Site};
+use rackweave_controller::{Controller, Fabric, Site};
 use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_switch::{SwitchConfig, Tap};
@@ -120,7 +122,10 @@ pub(super) struct SwitchCore {
     pub pool: Pool,
     pub hub: Option<Hub>,
     pub pump: Pump<SwitchMachine>,
-    controller: Controller,
+    fabric: Arc<Fabric>,
+    /// The services in the switch. Locked while a node is asked for one of them; the fabric is not.
+    controller: Mutex<Controller>,
+    observed: Observed,
     news: Arc<News>,
     reports: Reports,
     /// The members, by node.
@@ -155,10 +160,15 @@ pub struct SwitchProcess {
 }
 
 impl SwitchCore {
-    /// Calls `act` with the controller, which may send requests to nodes and wait for their
-    /// replies.
-    pub fn control<R>(&self, act: impl FnOnce(&Controller, &mut dyn Site) -> R) -> R {
-        act(&self.controller, &mut Asking(self))
+    /// Calls `act` with the fabric, which may send requests to nodes and wait for their replies.
+    pub fn control<R>(&self, act: impl FnOnce(&Fabric, &mut dyn Site) -> R) -> R {
+        act(&self.fabric, &mut Asking(self))
+    }
+
+    /// Calls `act` with the controller, after waiting for operations on services.
+    pub fn serve<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let mut controller = self.controller.lock().expect("no holder panics");
+        act(&mut controller, &mut Asking(self))
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {
@@ -241,17 +251,20 @@ impl SwitchProcess {
             },
             news: news.clone(),
         };
-        let pump = Pump::new(machine).map_err(|error| HostedError::System {
-            what: "no event descriptor",
-            error,
-        })?;
+        let pump =
+            Pump::new(machine, std::time::Instant::now()).map_err(|error| HostedError::System {
+                what: "no event descriptor",
+                error,
+            })?;
         let core = SwitchCore {
             runtime,
             memory,
             pool,
             hub,
             pump,
-            controller,
+            fabric: controller.fabric().clone(),
+            controller: Mutex::new(controller),
+            observed: Observed::new(&config, &config.topology().map_err(build::RackError::from)?),
             news,
             reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),

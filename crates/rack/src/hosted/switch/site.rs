@@ -4,9 +4,12 @@ use super::{Member, SwitchCore};
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
 use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
-use rackweave_controller::{NodeAddress, RegionError, RegionName, Site};
+use rackweave_controller::{
+    NodeAddress, RegionError, RegionName, RegionPurpose, Site, TargetReply, TargetRequest,
+};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
+use rackweave_target::TargetError;
 use rackweave_verbs::{
     Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
@@ -40,9 +43,16 @@ impl Site for Asking<'_> {
         pd: PdId,
         len: u64,
         access: Access,
+        purpose: RegionPurpose,
     ) -> Result<RegionName, RegionError> {
         let member = self.0.member(node).ok_or(RegionError::NoNode)?;
-        match member.ask_counted(&NodeRequest::MakeRegion { pd, len, access }) {
+        let request = NodeRequest::MakeRegion {
+            pd,
+            len,
+            access,
+            purpose,
+        };
+        match member.ask_counted(&request) {
             Some(NodeReply::Region(Ok(region))) => Ok(region),
             Some(NodeReply::Region(Err(error))) => Err(RegionError::Remote(error)),
             _ => Err(RegionError::NoNode),
@@ -71,6 +81,39 @@ impl Site for Asking<'_> {
                 offset,
                 bytes,
             });
+        }
+    }
+
+    fn compare_swap_word(
+        &mut self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        words: (u64, u64),
+    ) -> Option<u64> {
+        let request = NodeRequest::CompareSwapWord {
+            rkey,
+            offset,
+            words,
+        };
+        match self.0.member(node)?.ask_counted(&request) {
+            Some(NodeReply::Swapped(found)) => found,
+            _ => None,
+        }
+    }
+
+    fn target(
+        &mut self,
+        node: NodeId,
+        request: TargetRequest,
+    ) -> Option<Result<TargetReply, TargetError>> {
+        match self
+            .0
+            .member(node)?
+            .ask_counted(&NodeRequest::Target(request))
+        {
+            Some(NodeReply::Target(reply)) => reply,
+            _ => None,
         }
     }
 
@@ -112,7 +155,10 @@ impl Verbs for RemoteVerbs {
     }
 
     fn destroy_cq(&mut self, cq: CqId) -> Result<(), CqError> {
-        Err(CqError::Unknown(cq))
+        match self.0.ask_counted(&NodeRequest::DestroyCq { cq }) {
+            Some(NodeReply::CqDestroyed(done)) => done,
+            _ => Err(CqError::NoAnswer),
+        }
     }
 
     fn create_qp(

@@ -355,7 +355,9 @@ impl PageWorker {
         let rack = self.service().rack();
         let accepted = wait_within(&self.0.node, limit, || {
             lost.retain(|page| {
-                let is_lost = rack.lost_pages().iter().any(|known| known.page == *page);
+                let is_lost = rack
+                    .lost_pages()
+                    .map_or(true, |known| known.iter().any(|known| known.page == *page));
                 is_lost && !rack.accept_loss(*page)
             });
             lost.is_empty().then_some(())

@@ -246,6 +246,7 @@ fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
             bench
                 .rack
                 .lost_pages()
+                .unwrap()
                 .iter()
                 .any(|lost| lost.page == page(5))
         );
@@ -289,7 +290,7 @@ fn a_loss_that_was_undone_does_not_come_back_with_a_restart() {
     bench.void(1, 0);
     let fetched = bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
     bench.rack.crash_node(NodeId(0));
-    assert_eq!(bench.rack.lost_pages().len(), 1);
+    assert_eq!(bench.rack.lost_pages().unwrap().len(), 1);
     let version = fetched[0].latch.version() + 1;
     bench.set_word(1, 8, version);
     let page = page(5);
@@ -304,7 +305,7 @@ fn a_loss_that_was_undone_does_not_come_back_with_a_restart() {
         done
     );
     bench.rack.remove_target(NodeId(2));
-    assert_eq!(bench.rack.lost_pages(), []);
+    assert_eq!(bench.rack.lost_pages().unwrap(), []);
     bench.rack.restart_switch().unwrap();
     let medium = bench.medium.clone();
     add_target(&mut bench.rack, &medium);
