@@ -93,7 +93,7 @@ fn set_up_status(error: &PageSetUpError) -> Status {
         | PageSetUpError::OtherPageSize { .. }
         | PageSetUpError::OutOfRange { .. } => Status::BadArgument,
         PageSetUpError::Exists => Status::Exists,
-        PageSetUpError::NoTarget(_) => Status::Gone,
+        PageSetUpError::NoNode | PageSetUpError::NoTarget(_) => Status::Gone,
         PageSetUpError::Refused { .. } => Status::Refused,
     }
 }

@@ -12,8 +12,8 @@ use crate::connect::PairAttributes;
 use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
 use crate::{
     Controller, Fabric, FlowError, FlowId, FlowRings, FlowSpec, FlowState, LaneError, Loss,
-    LostPage, PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId, SequencerPlace,
-    SequencerSetUpError, SequencerSpec, Site,
+    LostPage, NameError, Named, PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId,
+    SequencerPlace, SequencerSetUpError, SequencerSpec, Site, TargetReply, TargetRequest,
 };
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
@@ -76,6 +76,32 @@ macro_rules! through_lane {
 }
 
 through_lane!(FlowError, PageSetUpError, SequencerSetUpError);
+
+/// Why a name was not given.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum ShareError {
+    /// It cannot be given.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The controller was not reached.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+macro_rules! shared {
+    ($($type:ty),*) => {
+        $(impl From<ShareError> for $type {
+            fn from(error: ShareError) -> Self {
+                match error {
+                    ShareError::Name(error) => error.into(),
+                    ShareError::Ask(error) => error.into(),
+                }
+            }
+        })*
+    };
+}
+
+shared!(FlowError, SequencerSetUpError);
 
 /// One kind of request.
 pub trait Ask: Sized {
@@ -258,6 +284,28 @@ requests! {
         flow: FlowId,
     } -> Option<FlowState> = |fabric: fabric, _site| fabric.flow_state(flow);
 
+    /// The current rings of a flow; `None` if there is no such flow.
+    FlowRingsOf {
+        /// The flow.
+        flow: FlowId,
+    } -> Option<FlowRings> = |fabric: fabric, _site| fabric.flow_rings(flow);
+
+    /// Gives a name to something, by which other processes find it.
+    ShareName {
+        /// The name.
+        name: String,
+        /// What it names.
+        what: Named,
+    } -> Result<(), ShareError> = |services: controller, _site| {
+        Ok(controller.share_name(name, what)?)
+    };
+
+    /// What has a name.
+    FindName {
+        /// The name.
+        name: String,
+    } -> Option<Named> = |services: controller, _site| controller.named(&name);
+
     /// Aborts a flow.
     CloseFlow {
         /// The flow.
@@ -269,6 +317,23 @@ requests! {
         /// Its specification.
         spec: PageSpec,
     } -> Result<(), PageSetUpError> = |services: controller, site| controller.create_pages(site, spec);
+
+    /// The specification of the page directory, if there is one.
+    PageSpecOf {} -> Option<PageSpec> = |services: controller, _site| {
+        controller.page_spec().cloned()
+    };
+
+    /// Bytes of a block and the number of blocks of each namespace of a node's NVMe target; `None`
+    /// if it has none, or is dead.
+    TargetNamespaces {
+        /// The node.
+        node: NodeId,
+    } -> Option<Vec<(u32, u64)>> = |fabric: _fabric, site| {
+        match site.target(node, TargetRequest::Namespaces) {
+            Some(Ok(TargetReply::Namespaces(all))) => Some(all),
+            _ => None,
+        }
+    };
 
     /// A node's buffer frames and channels; `None` if it has none or is dead.
     PageNodeOf {
@@ -552,6 +617,7 @@ impl Request {
             Request::ConnectPair(pair) => Some(&mut pair.attributes.mtu),
             Request::CreateFlow(create) => Some(&mut create.spec.mtu),
             Request::AttachSequencer(attach) => Some(&mut attach.attributes.mtu),
+            Request::CreatePages(create) => Some(&mut create.spec.mtu),
             _ => None,
         }
     }
@@ -563,7 +629,12 @@ impl Request {
             Request::ConnectPair(_)
                 | Request::FlowLosses(_)
                 | Request::FlowStateOf(_)
+                | Request::FlowRingsOf(_)
+                | Request::ShareName(_)
+                | Request::FindName(_)
                 | Request::PageNodeOf(_)
+                | Request::PageSpecOf(_)
+                | Request::TargetNamespaces(_)
                 | Request::LostPages(_)
                 | Request::PromotePage(_)
                 | Request::DemotePage(_)

@@ -16,6 +16,7 @@ pub mod flows;
 pub mod forward;
 pub mod index;
 pub mod lanes;
+mod names;
 pub mod pages;
 pub mod regions;
 pub mod sequencer;
@@ -28,6 +29,7 @@ use forward::HostRegistry;
 use lanes::LaneRegistry;
 use rackweave_base::KeyRng;
 use sequencer::SequencerRegistry;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use flows::{
@@ -35,6 +37,7 @@ pub use flows::{
     Loss, LossPolicy, Ring, RingCounters,
 };
 pub use lanes::LaneError;
+pub use names::{NameError, Named};
 pub use pages::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
     TargetReply, TargetRequest, first_in_turn,
@@ -67,6 +70,7 @@ pub struct Controller {
     pages: Option<pages::PageRegistry>,
     sequencers: SequencerRegistry,
     index: index::IndexRegistry,
+    names: BTreeMap<String, names::Named>,
 }
 
 impl Controller {
@@ -90,6 +94,7 @@ impl Controller {
             pages: None,
             sequencers: SequencerRegistry::default(),
             index: index::IndexRegistry::default(),
+            names: BTreeMap::new(),
         }
     }
 

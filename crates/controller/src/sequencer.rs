@@ -15,7 +15,7 @@
 
 use crate::connect::PairAttributes;
 use crate::lanes::{Connected, Wanted};
-use crate::{Controller, LaneError, NodeAddress, Site};
+use crate::{Controller, LaneError, NameError, NodeAddress, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::text::Text;
 use rackweave_base::{NodeId, Qpn, Rkey};
@@ -83,6 +83,9 @@ pub enum SequencerSetUpError {
         #[serde(with = "rackweave_base::text")]
         range: Text,
     },
+    /// Its name is taken, or unknown.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// There is no such sequencer.
     #[error("there is no sequencer {}, or not any more", .0.0)]
     Unknown(SequencerId),

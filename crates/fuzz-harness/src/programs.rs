@@ -204,6 +204,7 @@ impl Fuzzed {
             standbys: Vec::new(),
             indexed: PAGES,
             timeout: Duration::from_millis(1),
+            mtu: rackweave_verbs::Mtu::B4096,
         };
         controller.create_pages(&mut rack, spec).expect("capacity");
         let sequencer = SequencerSpec {

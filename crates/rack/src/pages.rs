@@ -4,6 +4,7 @@ use rackweave_base::{Block, Duration, NodeId, Rkey};
 use rackweave_controller::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts, Owed};
 use rackweave_target::TargetConfig;
+use rackweave_verbs::Mtu;
 
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -111,6 +112,7 @@ pub(crate) fn spec(
         standbys: Vec::new(),
         indexed: 0,
         timeout: timeout + timeout,
+        mtu: Mtu::B4096,
     };
     spec.indexed = choices::pages_indexed(config, spec.pages());
     spec

@@ -107,6 +107,11 @@ pub(super) struct Harness<'a> {
 }
 
 impl<'a> Harness<'a> {
+    fn lost_pages(&self) -> Vec<LostPage> {
+        let lost = self.rack.lost_pages();
+        lost.expect("the controller of a simulated rack answers")
+    }
+
     /// Builds the rack over this medium.
     pub fn new(
         plan: &'a PagesPlan,
@@ -256,7 +261,7 @@ impl<'a> Harness<'a> {
         let (now, number) = (self.rack.now(), self.number(at));
         let node = self.plan.nodes[at].node;
         self.shared.crash(now, number);
-        let before = self.rack.lost_pages().to_vec();
+        let before = self.lost_pages();
         self.rack.declare_dead(node);
         self.report_losses(&before);
         for session in core::mem::take(&mut self.sessions[at]) {
@@ -267,7 +272,7 @@ impl<'a> Harness<'a> {
 
     /// The switch restarts.
     pub fn restart_switch(&mut self) -> Result<(), String> {
-        let before = self.rack.lost_pages().to_vec();
+        let before = self.lost_pages();
         self.made_again();
         campaign::restart_switch(&self.rack)?;
         self.report_losses(&before);
@@ -277,7 +282,7 @@ impl<'a> Harness<'a> {
 
     /// The memory server crashes, and the controller is notified.
     pub fn crash_server(&mut self, server: NodeId) {
-        let before = self.rack.lost_pages().to_vec();
+        let before = self.lost_pages();
         self.made_again();
         self.rack.crash_node(server);
         self.report_losses(&before);
@@ -324,7 +329,7 @@ impl<'a> Harness<'a> {
 
     /// The controller is notified of a node's crash, and reports the losses.
     pub fn tell(&mut self, node: NodeId) {
-        let before = self.rack.lost_pages().to_vec();
+        let before = self.lost_pages();
         self.rack.crash_node(node);
         self.report_losses(&before);
     }
@@ -332,7 +337,7 @@ impl<'a> Harness<'a> {
     /// Reports losses to the checker that are not in `before`.
     fn report_losses(&self, before: &[LostPage]) {
         let mut history = self.shared.history.borrow_mut();
-        for lost in self.rack.lost_pages() {
+        for lost in self.lost_pages() {
             if !before.contains(&lost) && Store::is_judged(lost.page) {
                 history.lost(lost.page.number(), lost.version);
             }
@@ -354,7 +359,7 @@ impl<'a> Harness<'a> {
 
     /// Accepts all losses. Pages that are still latched stay lost.
     pub fn accept(&mut self) {
-        for LostPage { page, version } in self.rack.lost_pages().to_vec() {
+        for LostPage { page, version } in self.lost_pages() {
             if self.rack.accept_loss(page) && Store::is_judged(page) {
                 let mut history = self.shared.history.borrow_mut();
                 history.accept(page.number(), version);

@@ -349,7 +349,12 @@ impl Harness<'_> {
         let end = self.rack.now() + Self::PATIENCE + self.stalls();
         loop {
             self.accept();
-            let Some(lost) = self.rack.lost_pages().first().copied() else {
+            let Some(lost) = self
+                .rack
+                .lost_pages()
+                .ok()
+                .and_then(|lost| lost.first().copied())
+            else {
                 return;
             };
             if self.rack.now() >= end || !self.pause(ACCEPT_EVERY) {

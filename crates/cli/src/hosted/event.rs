@@ -32,6 +32,8 @@ pub enum What {
     NodeJoined { node: String, link: String },
     /// A node has left; with a reason if it died.
     NodeLeft { node: String, why: Option<String> },
+    /// The stores of a node could not be connected.
+    StoresFailed { node: String, why: String },
     /// The switch refused a connection.
     Refused { why: String },
     /// The node waits for the switch.
@@ -77,6 +79,7 @@ impl From<SwitchEvent> for What {
                 link: link.name().into(),
             },
             SwitchEvent::Left { node, why } => What::NodeLeft { node, why },
+            SwitchEvent::StoresFailed { node, why } => What::StoresFailed { node, why },
             SwitchEvent::Refused { why } => What::Refused { why },
         }
     }
@@ -104,6 +107,9 @@ impl fmt::Display for What {
                 node,
                 why: Some(why),
             } => write!(f, "{node} is lost: {why}"),
+            What::StoresFailed { node, why } => {
+                write!(f, "the stores of {node} are missing: {why}")
+            }
             What::Refused { why } => write!(f, "refused {why}"),
             What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
             What::Joined { link } => write!(f, "joined over {link}"),

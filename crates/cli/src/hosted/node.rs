@@ -18,6 +18,7 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
         name: args.name.clone(),
         controller: args.controller,
         jobs: jobs::all(),
+        serves_stores: true,
     })?;
     if args.leash.end_with_stdin {
         leash::hold(&globals.interrupt);

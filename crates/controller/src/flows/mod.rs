@@ -22,7 +22,7 @@ mod spec;
 mod tables;
 mod weights;
 
-use crate::{Controller, Fabric, LaneError, RegionError, Site};
+use crate::{Controller, Fabric, LaneError, NameError, RegionError, Site};
 use rackweave_base::NodeId;
 use rackweave_base::text::Text;
 use rackweave_programs::Digest;
@@ -194,12 +194,21 @@ pub enum FlowError {
     /// A lane could not be connected.
     #[error(transparent)]
     Lane(#[from] LaneError),
+    /// Its name is taken, or unknown.
+    #[error(transparent)]
+    Name(#[from] NameError),
 }
 
 impl Fabric {
     /// Sets the byte order of the words of rings made on `node` from now on.
     pub fn set_byte_order(&self, node: NodeId, order: ByteOrder) {
         self.flows.set_order(node, order);
+    }
+
+    /// The current rings of a flow; `None` if there is no such flow. Waits as
+    /// [`Self::flow_state`] does.
+    pub fn flow_rings(&self, id: FlowId) -> Option<FlowRings> {
+        self.flows.with(id, |flow| flow.rings.clone())
     }
 
     /// The state of a flow; `None` if there is no such flow. Waits for an operation that is

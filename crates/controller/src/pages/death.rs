@@ -183,6 +183,23 @@ impl Controller {
         }
     }
 
+    /// Handles a node that has joined, with its targets: stores there are connected again, and a
+    /// memory server that is missing may be replaced. Its buffer frames return when its program
+    /// asks for that ([`Controller::page_node_returned`]).
+    ///
+    /// # Errors
+    /// If a target refuses its queues.
+    pub fn page_node_joined(
+        &mut self,
+        site: &mut dyn Site,
+        node: NodeId,
+    ) -> Result<(), PageSetUpError> {
+        for store in self.page_stores_of(node) {
+            self.page_target_returned(site, store)?;
+        }
+        self.server_returned(site, node)
+    }
+
     /// Handles the return of a node that had died, with empty memory.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ impl Controller {
         let Some(server) = pages.server else {
             return Ok(());
         };
-        let timeout = pages.spec.timeout;
+        let (timeout, mtu) = (pages.spec.timeout, pages.spec.mtu);
         let regions: Vec<(RegionName, u64)> = pages
             .fallback
             .iter()
@@ -91,6 +91,7 @@ impl Controller {
         };
         let far = create_qp(site, (server, server_pd, server_cq), slots)?;
         let attributes = PairAttributes {
+            mtu,
             timeout,
             ..PairAttributes::default()
         };

@@ -205,10 +205,11 @@ impl Controller {
 
     /// The specification of a lane for pages.
     pub(super) fn wanted(&mut self, kind: LaneKind, access: Access) -> Wanted {
+        let mtu = self.pages.as_ref().map_or(Mtu::B4096, |it| it.spec.mtu);
         Wanted {
             kind,
             access,
-            mtu: Mtu::B4096,
+            mtu,
             psn: self.random_psn(),
             qpn: None,
             reads: 1,

@@ -54,6 +54,8 @@ pub enum TargetRequest {
     },
     /// Report the target's counters.
     Counters,
+    /// Report the target's namespaces.
+    Namespaces,
 }
 
 /// The target's reply to the request of a similar name.
@@ -71,6 +73,8 @@ pub enum TargetReply {
     Bytes(Option<Vec<u8>>),
     /// The target's counters since its creation.
     Counters(Box<Counters>),
+    /// Bytes of a block and the number of blocks, of each namespace.
+    Namespaces(Vec<(u32, u64)>),
 }
 
 impl TargetRequest {
@@ -120,6 +124,7 @@ impl TargetRequest {
                 let peeked = target.peek(nsid, block, &mut bytes);
                 TargetReply::Bytes(peeked.then_some(bytes))
             }
+            Self::Namespaces => TargetReply::Namespaces(target.namespaces().collect()),
             Self::Counters => TargetReply::Counters(Box::new(target.counters().clone())),
         })
     }

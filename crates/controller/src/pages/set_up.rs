@@ -1,7 +1,7 @@
 //! Sets up a page directory.
 
 use super::registry::PageRegistry;
-use super::{PageSetUpError, PageSpec};
+use super::{PageSetUpError, PageSpec, TargetRequest};
 use crate::{Controller, LaneError, NodeAddress, RegionName, RegionPurpose, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::pages::{EntryState, Pages, SOURCES, StoreSet};
@@ -23,10 +23,12 @@ pub fn first_in_turn(count: u64, pages: impl Iterator<Item = u64>) -> impl Itera
 }
 
 impl Controller {
-    /// Sets up an empty page directory: every page is at home.
+    /// Sets up an empty page directory: every page is at home. Nodes that do not answer are left out
+    /// until they return ([`Controller::page_node_returned`]).
     ///
     /// # Errors
-    /// If the specification is invalid, or the switch, a node or a target lacks capacity.
+    /// If the specification is invalid, no node or a target does not answer, or the switch, a node
+    /// or a target lacks capacity.
     pub fn create_pages(
         &mut self,
         site: &mut dyn Site,
@@ -37,6 +39,18 @@ impl Controller {
         }
         let config = with_pages(site, |pages| *pages.config());
         spec.check(&config)?;
+        // Before anything is made.
+        if !spec.nodes.iter().any(|member| is_there(site, member.node)) {
+            return Err(PageSetUpError::NoNode);
+        }
+        for store in &spec.stores {
+            if site
+                .target(store.target, TargetRequest::Namespaces)
+                .is_none()
+            {
+                return Err(PageSetUpError::NoTarget(store.target));
+            }
+        }
         let slots = spec.slots() as u16;
         let mut first_source = Vec::new();
         let mut first_request = Vec::new();
@@ -85,7 +99,10 @@ impl Controller {
         let (nodes, stores) = (registry.nodes.len(), registry.stores.len());
         self.make_fallback(site)?;
         for index in 0..nodes {
-            self.bring_node_up(site, index)?;
+            let registry = self.pages.as_ref().expect("as above");
+            if is_there(site, registry.spec.nodes[index].node) {
+                self.bring_node_up(site, index)?;
+            }
         }
         for store in 0..stores {
             self.bring_store_up(site, store as u8)?;
@@ -122,6 +139,11 @@ pub(super) fn with_pages<R>(site: &mut dyn Site, act: impl FnOnce(&mut Pages) ->
         }
     });
     result.expect("a site acts on its switch")
+}
+
+/// Whether a node answers.
+pub(super) fn is_there(site: &mut dyn Site, node: NodeId) -> bool {
+    site.node(node, &mut |_| {})
 }
 
 pub(super) fn address(site: &dyn Site, node: NodeId) -> Result<NodeAddress, LaneError> {

@@ -5,7 +5,7 @@ use rackweave_base::text::Text;
 use rackweave_base::{NodeId, Psn, Qpn};
 use rackweave_switch::table::TableError;
 use rackweave_target::TargetError;
-use rackweave_verbs::CqId;
+use rackweave_verbs::{CqId, Mtu};
 use rackweave_wire::fabric::page::{self, request};
 use rackweave_wire::nvme::Status;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,8 @@ pub struct PageSpec {
     pub indexed: u64,
     /// How long a node waits for a reply before it repeats a request.
     pub timeout: rackweave_base::Duration,
+    /// The path MTU of its connections.
+    pub mtu: Mtu,
 }
 
 /// A node's buffer frames, as made.
@@ -151,6 +153,9 @@ pub enum PageSetUpError {
     /// There is a page directory already.
     #[error("this rack has a page directory already")]
     Exists,
+    /// None of the nodes with buffer frames answers.
+    #[error("none of the nodes with buffer frames is in the rack, or answers")]
+    NoNode,
     /// There is no NVMe target on the node.
     #[error("{0:?} has no NVMe target, or does not answer")]
     NoTarget(NodeId),

@@ -8,21 +8,26 @@ use crate::{Rack, RackError};
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, NodeId};
 use rackweave_controller::ask::{
-    AddConsumer, AddProducer, CloseFlow, CreateFlow, FlowLosses, FlowStateOf, RemoveConsumer,
-    RemoveProducer, SetWeight,
+    AddConsumer, AddProducer, CloseFlow, CreateFlow, FindName, FlowLosses, FlowRingsOf,
+    FlowStateOf, RemoveConsumer, RemoveProducer, SetWeight, ShareName,
 };
-use rackweave_controller::{AbortReason, FlowError, FlowId, FlowSpec, FlowState, Loss, Ring};
+use rackweave_controller::{
+    AbortReason, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Loss, NameError, Named, Ring,
+};
 use rackweave_endpoint::flow::{Claim, Consumer, Doorbell, Producer, RingError, RingLayout};
 use std::sync::Arc;
 
 /// A flow. Members keep their numbers; new members get the next number.
 ///
-/// The flow is closed when this is dropped: whatever has not been delivered by then is lost, and
+/// A flow that was found by name ([`Rack::shared_flow`]) belongs to the process that made it. The
+/// maker's flow is closed when this is dropped: whatever has not been delivered by then is lost, and
 /// ends that are still in use see that it was aborted. So wait for the end of the stream first.
 #[derive(Debug)]
 pub struct Flow {
     rack: Rack,
     id: FlowId,
+    /// Whether it was made here.
+    is_own: bool,
     /// `None` for consumers in other processes.
     consumers: Vec<Option<LocalRing>>,
     /// As in [`rackweave_controller::FlowRings::producers`].
@@ -95,16 +100,38 @@ impl Rack {
     /// If the specification is out of range, or the switch or a node lacks capacity.
     pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
         let (id, rings) = self.ask(CreateFlow { spec })?;
+        Ok(self.flow_of(id, &rings, true))
+    }
+
+    /// The flow to which another process, or this one, has given a name ([`Flow::share`]).
+    ///
+    /// # Errors
+    /// If there is none, or it has ended.
+    pub fn shared_flow(&self, name: &str) -> Result<Flow, FlowError> {
+        let unknown = || NameError::Unknown {
+            kind: "flow",
+            name: name.to_owned(),
+        };
+        let name = name.to_owned();
+        let Some(Named::Flow(flow)) = self.ask(FindName { name }) else {
+            return Err(unknown().into());
+        };
+        let rings = self.ask(FlowRingsOf { flow }).ok_or_else(unknown)?;
+        Ok(self.flow_of(flow, &rings, false))
+    }
+
+    fn flow_of(&self, id: FlowId, rings: &FlowRings, is_own: bool) -> Flow {
         let local = |ring: &Ring| LocalRing::new(self, ring);
         let producers = rings.producers.iter();
-        Ok(Flow {
+        Flow {
             rack: self.clone(),
             id,
+            is_own,
             consumers: rings.consumers.iter().map(local).collect(),
             producers: producers
                 .map(|rings| rings.iter().map(local).collect())
                 .collect(),
-        })
+        }
     }
 }
 
@@ -112,6 +139,16 @@ impl Flow {
     /// Its number at the controller.
     pub fn id(&self) -> FlowId {
         self.id
+    }
+
+    /// Gives the flow a name, by which other processes of the rack find it
+    /// ([`Rack::shared_flow`]) while it runs.
+    ///
+    /// # Errors
+    /// If something else has the name.
+    pub fn share(&self, name: &str) -> Result<(), FlowError> {
+        let (name, what) = (name.to_owned(), Named::Flow(self.id));
+        Ok(self.rack.ask(ShareName { name, what })?)
     }
 
     /// Its current state: aborted if the controller does not answer, or is a new one, which does not
@@ -271,7 +308,9 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.close();
+        if self.is_own {
+            self.close();
+        }
     }
 }
 

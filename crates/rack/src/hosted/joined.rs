@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration as Time;
 
 /// Time limit for joining a rack.
-const JOIN_LIMIT: Time = Time::from_secs(10);
+const JOIN_LIMIT: Time = Time::from_secs(5);
 
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Time = Time::from_secs(5);
@@ -111,6 +111,7 @@ impl JoinedRack {
                 name: (*name).to_owned(),
                 controller: None,
                 jobs: Arc::new(NoJobs),
+                serves_stores: false,
             };
             let process =
                 NodeProcess::with(options, (rack.memory.clone(), epoch), &rack.page_alarm)?;

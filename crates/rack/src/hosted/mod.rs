@@ -77,6 +77,9 @@ pub enum HostedError {
         /// The name that was probably meant, or the existing names.
         hint: String,
     },
+    /// A store of this node cannot be opened.
+    #[error("{0}")]
+    Store(String),
     /// The rack did not admit the node in time.
     #[error("no rack to join: {why}; start one with `rackweave up`")]
     NotJoined {

@@ -36,12 +36,11 @@ fn medium(store: &StoreConfig, kind: Kind, page_size: u32) -> Path {
     let pages = store.pages(page_size);
     let choice = store.medium_in(kind);
     Path::new(of, "medium", choice, |medium| match (medium, kind) {
-        (None, _) => "none".to_owned(),
-        (Some(Medium::Memory), Kind::Simulated) => {
+        (Medium::Memory, Kind::Simulated) => {
             format!("{pages} pages in memory, modelled drives: {}", store.drives)
         }
-        (Some(Medium::Memory), _) => format!("{pages} pages in memory"),
-        (Some(Medium::File), _) => {
+        (Medium::Memory, _) => format!("{pages} pages in memory"),
+        (Medium::File, _) => {
             let path = store.path.as_deref().unwrap_or("".as_ref());
             format!("{pages} pages in {}", path.display())
         }

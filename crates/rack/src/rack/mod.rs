@@ -33,8 +33,8 @@ pub struct Rack(Arc<Shared>);
 
 struct Shared {
     backend: Arc<dyn Backend>,
-    /// Held while the page directory is set up.
-    page_set_up: Mutex<()>,
+    /// Whether a page service was made here. Held while the page directory is set up.
+    has_pages: Mutex<bool>,
     /// The source of unique names.
     names: Mutex<KeyRng>,
 }
@@ -45,7 +45,7 @@ impl Rack {
         let names = backend.kind().keys(Rng::new(backend.identity()));
         Self(Arc::new(Shared {
             backend,
-            page_set_up: Mutex::new(()),
+            has_pages: Mutex::new(false),
             names: Mutex::new(names),
         }))
     }
@@ -55,9 +55,10 @@ impl Rack {
         &self.0.backend
     }
 
-    /// Held while the page directory is set up, so that of two concurrent callers one comes first.
-    pub(crate) fn page_set_up(&self) -> MutexGuard<'_, ()> {
-        let lock = self.0.page_set_up.lock();
+    /// Whether a page service was made here. Held while the page directory is set up, so that of
+    /// two concurrent callers one comes first.
+    pub(crate) fn has_pages(&self) -> MutexGuard<'_, bool> {
+        let lock = self.0.has_pages.lock();
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 

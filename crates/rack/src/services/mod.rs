@@ -31,6 +31,8 @@ pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
     KEYS_MAX, VALUE_MAX,
 };
+#[cfg(feature = "hosted")]
+pub(crate) use pages::namespaces_of;
 pub use pages::{
     BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
     ReadGuard, StoreInfo, StoreMedium, StoreState, WriteGuard,

@@ -166,6 +166,12 @@ impl Target {
         namespace.is_some_and(|namespace| namespace.peek(block, bytes))
     }
 
+    /// Bytes of a block and the number of blocks of each namespace; the first has id 1.
+    pub fn namespaces(&self) -> impl Iterator<Item = (u32, u64)> {
+        let namespaces = self.namespaces.iter();
+        namespaces.map(|namespace| (1 << namespace.shift, namespace.blocks))
+    }
+
     /// The target's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters

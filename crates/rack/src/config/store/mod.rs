@@ -94,14 +94,13 @@ impl StoreConfig {
     }
 
     /// The medium of its blocks, in a rack of this kind.
-    pub(crate) fn medium_in(&self, kind: Kind) -> Choice<Option<Medium>> {
+    pub(crate) fn medium_in(&self, kind: Kind) -> Choice<Medium> {
         match kind {
-            Kind::Embedded => Choice::new(Some(self.medium), "store.medium says so"),
+            Kind::Embedded | Kind::Hosted => Choice::new(self.medium, "store.medium says so"),
             Kind::Simulated => Choice::new(
-                Some(Medium::Memory),
+                Medium::Memory,
                 "nothing real has a place in virtual time; store.drives says how many are modelled",
             ),
-            Kind::Hosted => Choice::new(None, "hosted racks have no pages yet"),
         }
     }
 
@@ -132,8 +131,8 @@ impl StoreConfig {
     pub fn open(&self, page_size: u32) -> Result<Box<dyn Backend>, StoreError> {
         self.check_pages(page_size)?;
         Ok(match self.medium_in(Kind::Embedded).value {
-            None | Some(Medium::Memory) => Box::new(self.memory()),
-            Some(Medium::File) => {
+            Medium::Memory => Box::new(self.memory()),
+            Medium::File => {
                 let path = self.path.as_deref();
                 let path = path.ok_or_else(|| StoreError::NoPath(self.name.clone()))?;
                 self.open_file(path)?

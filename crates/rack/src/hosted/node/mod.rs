@@ -9,17 +9,19 @@ use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
 use super::{HostedError, abort_on_panic, security};
+use crate::TargetOptions;
 use crate::build::{self, Kind};
 use crate::config::nearest::nearest;
 use crate::config::{LinkKind, RackConfig};
 use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
+use crate::services::namespaces_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Rkey};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
 use rackweave_nic::Nic;
-use rackweave_target::{Target, TargetError};
+use rackweave_target::{Backend, Target, TargetConfig, TargetError};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -46,6 +48,9 @@ pub struct NodeOptions {
     pub controller: Option<SocketAddr>,
     /// The jobs that commands can run on this node.
     pub jobs: Arc<dyn Jobs>,
+    /// Whether the process opens the stores that the configuration has on this node, and serves
+    /// them by an NVMe target.
+    pub serves_stores: bool,
 }
 
 /// Events of a node, for observers.
@@ -75,7 +80,12 @@ pub struct NodeProcess {
     controller: SocketAddr,
     security: Security,
     runtime: Runtime,
+    /// Whether the node has a target with the stores of the configuration.
+    serves_stores: bool,
 }
+
+/// A target's configuration and namespaces.
+type NewTarget = (TargetConfig, Vec<Box<dyn Backend>>);
 
 impl NodeProcess {
     /// Prepares a node: nothing is connected yet.
@@ -120,6 +130,7 @@ impl NodeProcess {
             name,
             controller,
             jobs,
+            serves_stores,
         } = options;
         config.check().map_err(build::RackError::from)?;
         let hosted = config.hosted();
@@ -150,6 +161,7 @@ impl NodeProcess {
             security: security(&hosted, &name)?,
             config,
             runtime,
+            serves_stores,
         })
     }
 
@@ -280,12 +292,32 @@ impl NodeProcess {
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &mut welcome, &mut connection)?;
         let faults = self.config.faults_of(self.core.id);
+        let target = self.target_to_add()?;
         let link = ports::with_faults(end.into_link(), faults, &self.core.memory)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
         let memory = self.core.memory.clone();
         let nic = || Nic::new(config, memory, pool, KeyRng::system());
         self.core.plug(link, nic);
+        // The controller looks for it once the node has joined.
+        if let Some((config, namespaces)) = target {
+            let memory = &self.core.memory;
+            let added = self.set_target(|nic| Target::new(config, nic, memory, namespaces));
+            added.map_err(|error| HostedError::Failed(error.to_string()))?;
+        }
         Ok((connection, channel))
+    }
+
+    /// The target with the stores of this node in the configuration. `None` if the node has no
+    /// store, its target exists, or its program makes one itself.
+    fn target_to_add(&self) -> Result<Option<NewTarget>, HostedError> {
+        let has_directory = self.config.switch.page_entries > 0;
+        if !self.serves_stores || !has_directory || self.core.pump.peek(|it| it.has_target()) {
+            return Ok(None);
+        }
+        let namespaces = namespaces_of(&self.config, self.core.id);
+        let namespaces = namespaces.map_err(|error| HostedError::Store(error.to_string()))?;
+        let target = TargetOptions::default().config(&self.config);
+        Ok((!namespaces.is_empty()).then_some((target, namespaces)))
     }
 }
 

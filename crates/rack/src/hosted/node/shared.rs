@@ -55,6 +55,13 @@ impl NodeMachine {
         self.0.as_mut().map(|linked| &mut linked.nic)
     }
 
+    /// Whether there is an NVMe target.
+    pub fn has_target(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|linked| linked.target.is_some())
+    }
+
     /// Asks the NVMe target; `None` if there is none.
     pub fn target(&mut self, request: TargetRequest) -> Option<Result<TargetReply, TargetError>> {
         let LinkedNode { nic, target, .. } = self.0.as_mut()?;

@@ -324,6 +324,14 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
+        // The nodes with buffer frames know each other's memory by then.
+        let stores = core.serve(|controller, site| controller.page_node_joined(site, node));
+        if let Err(error) = stores {
+            (self.watch)(SwitchEvent::StoresFailed {
+                node: name.clone(),
+                why: error.to_string(),
+            });
+        }
         (self.watch)(SwitchEvent::Joined {
             node: name,
             link: hello.link,

@@ -68,6 +68,13 @@ pub enum SwitchEvent {
         /// How its packets reach the switch.
         link: LinkKind,
     },
+    /// A node has joined, but its stores could not be connected again.
+    StoresFailed {
+        /// Its name.
+        node: String,
+        /// The cause.
+        why: String,
+    },
     /// A node has left.
     Left {
         /// Its name.

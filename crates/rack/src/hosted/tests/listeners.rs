@@ -201,7 +201,10 @@ fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
                 while !stop.load(Ordering::Relaxed) {
                     let asked = connection.receive::<NodeRequest>(Time::from_millis(20));
                     if let Some(NodeRequest::Ping) = asked.unwrap() {
-                        let pong = NodeReply::Pong { leaving: false };
+                        let pong = NodeReply::Pong {
+                            leaving: false,
+                            page_alarm: false,
+                        };
                         connection.send(&pong).unwrap();
                     }
                 }

@@ -4,6 +4,7 @@
 mod flows;
 mod listeners;
 mod panics;
+mod programs;
 mod proxy;
 mod slow;
 mod waiting;
@@ -170,6 +171,7 @@ impl Rack {
             name: name.into(),
             controller,
             jobs: Arc::new(Counting),
+            serves_stores: true,
         })
     }
 

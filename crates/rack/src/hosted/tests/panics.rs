@@ -48,6 +48,7 @@ fn panic_in_a_node() {
             config: rack.config.clone(),
             name: "a".into(),
             controller: None,
+            serves_stores: false,
             jobs: Arc::new(Clumsy),
         });
         let node = node.unwrap();

@@ -1,12 +1,13 @@
 //! The nodes and media of stores.
 
-use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
-use crate::config::Role;
+use super::{PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
+use crate::config::{RackConfig, Role, StoreConfig};
 use crate::{Rack, TargetOptions};
 use rackweave_base::NodeId;
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_controller::ask::TargetNamespaces;
+use rackweave_controller::{PageNode, PageSetUpError, PageSpec, PageStoreSpec};
 use rackweave_endpoint::page_store::StoreLayout;
-use rackweave_target::{Backend, MemoryBackend};
+use rackweave_target::Backend;
 
 /// The nodes that get buffer frames.
 pub(super) fn nodes_of(
@@ -32,39 +33,96 @@ pub(super) fn nodes_of(
     }
 }
 
-/// The stores of a configuration; one in memory if it has none.
+/// A medium that is here, or one at the target of another process.
+pub(super) enum Medium {
+    Here(StoreMedium),
+    Elsewhere { name: String, node: NodeId },
+}
+
+/// The media of the stores of a configuration that this process has; one in memory, at the first
+/// storage node, if it names none.
 pub(super) fn of_config(
     rack: &Rack,
     options: &PageOptions,
-) -> Result<Vec<StoreMedium>, PageServiceError> {
+) -> Result<Vec<Medium>, PageServiceError> {
     let config = rack.config();
-    let page_size = config.switch.page_size;
-    if config.store.is_empty() {
-        let node = config.nodes_of(Role::Storage).first().copied();
-        let blocks = options.memory_pages;
-        let blocks = blocks.saturating_mul(u64::from(page_size / BLOCK));
-        return Ok(vec![StoreMedium {
-            name: "memory".to_owned(),
-            node: node.ok_or(PageServiceError::NoStorage)?,
-            backend: Box::new(MemoryBackend::new(BLOCK, blocks.max(1))),
-        }]);
-    }
-    let medium = |store: &crate::config::StoreConfig| {
-        let node = config.node_named(&store.node);
-        Ok(StoreMedium {
-            name: store.name.clone(),
-            node: node.ok_or(PageServiceError::NoStorage)?,
-            backend: store.open(page_size)?,
-        })
+    let stores = stores_of(config, options.memory_pages)?;
+    let medium = |(node, store): (NodeId, StoreConfig)| {
+        if rack.node_here(node).is_none() {
+            let name = store.name;
+            return Ok(Medium::Elsewhere { name, node });
+        }
+        Ok(Medium::Here(StoreMedium {
+            backend: store.open(config.switch.page_size)?,
+            name: store.name,
+            node,
+        }))
     };
-    config.store.iter().map(medium).collect()
+    stores.into_iter().map(medium).collect()
 }
 
-/// Puts a target on each node that has stores.
+/// The stores of a configuration, with their nodes; one of so many pages in memory, if it names
+/// none.
+fn stores_of(
+    config: &RackConfig,
+    memory_pages: u64,
+) -> Result<Vec<(NodeId, StoreConfig)>, PageServiceError> {
+    if config.store.is_empty() {
+        let node = config.nodes_of(Role::Storage).first().copied();
+        let node = node.ok_or(PageServiceError::NoStorage)?;
+        let bytes = memory_pages
+            .max(1)
+            .saturating_mul(config.switch.page_size.into());
+        let name = &config.node[usize::from(node.0)].name;
+        return Ok(vec![(node, StoreConfig::in_memory("memory", name, bytes))]);
+    }
+    let with_node = |store: &StoreConfig| {
+        let node = config.node_named(&store.node);
+        Ok((node.ok_or(PageServiceError::NoStorage)?, store.clone()))
+    };
+    config.store.iter().map(with_node).collect()
+}
+
+/// The namespaces of a node that is a process of its own: its stores in the configuration, or the
+/// one in memory. Empty if it has none.
+///
+/// # Errors
+/// If a store cannot be opened.
+#[cfg(feature = "hosted")]
+pub(crate) fn namespaces_of(
+    config: &RackConfig,
+    node: NodeId,
+) -> Result<Vec<Box<dyn Backend>>, PageServiceError> {
+    let stores = stores_of(config, PageOptions::default().memory_pages)?;
+    let stores = stores.into_iter().filter(|(at, _)| *at == node);
+    stores
+        .map(|(_, store)| Ok(store.open(config.switch.page_size)?))
+        .collect()
+}
+
+/// The stores of an existing directory, with their names in the configuration.
+pub(super) fn known(rack: &Rack, spec: &PageSpec) -> Vec<StoreInfo> {
+    let names = &rack.config().store;
+    let stores = (0u8..).zip(&spec.stores);
+    let info = |(number, store): (u8, &PageStoreSpec)| StoreInfo {
+        number,
+        name: match names.get(usize::from(number)) {
+            Some(named) if names.len() == spec.stores.len() => named.name.clone(),
+            _ if names.is_empty() => "memory".to_owned(),
+            _ => format!("store {number}"),
+        },
+        node: store.target,
+        pages: store.pages,
+        found: StoreState::Unknown,
+    };
+    stores.map(info).collect()
+}
+
+/// Puts a target on each node here that has stores, and asks those elsewhere.
 pub(super) fn add_targets(
     rack: &Rack,
     options: TargetOptions,
-    media: Vec<StoreMedium>,
+    media: Vec<Medium>,
 ) -> Result<(Vec<StoreInfo>, Vec<PageStoreSpec>), PageServiceError> {
     let page_size = rack.config().switch.page_size;
     if media.is_empty() || media.len() > usize::from(u8::MAX) {
@@ -72,13 +130,34 @@ pub(super) fn add_targets(
     }
     let (mut stores, mut specs) = (Vec::new(), Vec::new());
     let mut targets: Vec<(NodeId, Vec<Box<dyn Backend>>)> = Vec::new();
-    for StoreMedium {
-        name,
-        node,
-        backend,
-    } in media
-    {
-        let (block_size, blocks) = (backend.block_size(), backend.blocks());
+    let mut elsewhere: Vec<NodeId> = Vec::new();
+    for medium in media {
+        let (name, node, sizes, nsid) = match medium {
+            Medium::Here(StoreMedium {
+                name,
+                node,
+                backend,
+            }) => {
+                let sizes = (backend.block_size(), backend.blocks());
+                let at = targets.iter().position(|(other, _)| *other == node);
+                let at = at.unwrap_or_else(|| {
+                    targets.push((node, Vec::new()));
+                    targets.len() - 1
+                });
+                let namespaces = &mut targets[at].1;
+                namespaces.push(backend);
+                (name, node, sizes, namespaces.len())
+            }
+            Medium::Elsewhere { name, node } => {
+                let before = elsewhere.iter().filter(|other| **other == node).count();
+                elsewhere.push(node);
+                let namespaces = rack.ask(TargetNamespaces { node });
+                let sizes = namespaces.and_then(|all| all.get(before).copied());
+                let sizes = sizes.ok_or(PageSetUpError::NoTarget(node))?;
+                (name, node, sizes, before + 1)
+            }
+        };
+        let (block_size, blocks) = sizes;
         let pages = blocks / u64::from(page_size / block_size).max(1);
         if block_size > page_size || pages < StoreLayout::CAPACITY_MIN {
             return Err(PageServiceError::Medium {
@@ -91,16 +170,9 @@ pub(super) fn add_targets(
         if usize::from(node.0) >= rack.config().node.len() {
             return Err(PageServiceError::NoNode(node));
         }
-        let at = targets.iter().position(|(other, _)| *other == node);
-        let at = at.unwrap_or_else(|| {
-            targets.push((node, Vec::new()));
-            targets.len() - 1
-        });
-        let namespaces = &mut targets[at].1;
-        namespaces.push(backend);
         specs.push(PageStoreSpec {
             target: node,
-            nsid: namespaces.len() as u32,
+            nsid: nsid as u32,
             block_size,
             pages,
         });

@@ -10,13 +10,18 @@ mod worker;
 
 pub use error::{PageError, PageServiceError};
 pub use guard::{ReadGuard, WriteGuard};
+#[cfg(feature = "hosted")]
+pub(crate) use media::namespaces_of;
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use rackweave_endpoint::page_store::CommitError;
 pub use worker::PageWorker;
 
 use crate::Rack;
 use core::time::Duration;
+use media::Medium;
 use rackweave_base::{Block, KeyRng, NodeId};
+use rackweave_controller::PageSpec;
+use rackweave_controller::ask::PageSpecOf;
 use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
 use rackweave_endpoint::page_store::{
     FormatOptions, OpenError, PageStore, Pool, PoolConfig, Worker,
@@ -25,8 +30,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waiting::Waiting;
 
-/// The pages of a rack. A rack has at most one page service for its lifetime; clones are the same
-/// service.
+/// The pages of a rack. A process has at most one page service of a rack for its lifetime; clones
+/// are the same service. In a rack of processes, the first service sets up the directory with all
+/// its nodes, also those that have not joined yet; later ones find it.
 ///
 /// A program's changes are in the memory of nodes until they are flushed or evicted: call
 /// [`PageService::close`] before a program ends. Without it the stores are as after a power
@@ -38,7 +44,10 @@ pub struct PageService(Arc<Directory>);
 struct Directory {
     rack: Rack,
     stores: Vec<StoreInfo>,
+    /// The nodes with buffer frames that are here.
     nodes: Vec<NodeId>,
+    /// Whether these are all, so that no other process uses the stores.
+    is_alone: bool,
     worker_pools: Arc<WorkerPools>,
     /// Whether workers find their store open.
     opens: bool,
@@ -86,51 +95,64 @@ impl PageService {
         options: &PageOptions,
         stores: Vec<StoreMedium>,
     ) -> Result<Self, PageServiceError> {
-        Self::set_up(rack, options, || Ok(stores))
+        Self::set_up(rack, options, || {
+            Ok(stores.into_iter().map(Medium::Here).collect())
+        })
     }
 
     /// Media are opened once it is known that the rack can have pages.
     fn set_up(
         rack: &Rack,
         options: &PageOptions,
-        media: impl FnOnce() -> Result<Vec<StoreMedium>, PageServiceError>,
+        media: impl FnOnce() -> Result<Vec<Medium>, PageServiceError>,
     ) -> Result<Self, PageServiceError> {
         let config = rack.config();
         if config.switch.page_entries == 0 {
             return Err(PageServiceError::NoDirectory);
         }
-        let nodes = media::nodes_of(rack, options)?;
         // A second target would end the existing one; and of two concurrent callers one must come
         // first.
-        let _alone = rack.page_set_up();
-        if nodes.iter().any(|it| rack.page_ends(it.node).is_some()) {
+        let mut has_pages = rack.has_pages();
+        if *has_pages {
             return Err(PageServiceError::Exists);
         }
-        let (stores, specs) = media::add_targets(rack, options.target, media()?)?;
-        let memory = config
-            .nodes_of(crate::config::Role::Memory)
-            .first()
-            .copied();
-        let fallback = options.fallback.or(memory);
-        let mut spec = rack.page_spec(nodes, specs, fallback);
-        spec.indexed = options.indexed.unwrap_or(spec.indexed);
-        spec.standbys.extend(&options.standbys);
-        let nodes: Vec<_> = spec.nodes.iter().map(|it| it.node).collect();
-        rack.create_pages(spec)?;
-        let time_limit = options.time_limit;
+        let (stores, spec, prepare) = match rack.ask(PageSpecOf {}) {
+            Some(spec) => (
+                media::known(rack, &spec),
+                spec,
+                options.prepare.of_another()?,
+            ),
+            None => {
+                let (stores, spec) = Self::create(rack, options, media)?;
+                (stores, spec, options.prepare)
+            }
+        };
+        *has_pages = true;
+        let all = spec.nodes.len();
+        let nodes = spec.nodes.iter().map(|member| member.node);
+        let nodes: Vec<_> = nodes
+            .filter(|&node| rack.node_here(node).is_some())
+            .collect();
         let worker_pools = nodes.iter();
-        let worker_pools =
-            worker_pools.map(|&node| Ok((node, WorkerPool::new(rack, node, time_limit)?)));
+        let worker_pools = worker_pools.map(|&node| {
+            // A node that joined after the set-up has no buffer frames yet.
+            if rack.page_ends(node).is_none() {
+                let rejoined = rack.rejoin_pages(node);
+                rejoined.map_err(|source| PageServiceError::Rejoin { node, source })?;
+            }
+            Ok((node, WorkerPool::new(rack, node, options.time_limit)?))
+        });
         let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
             rack: rack.clone(),
             stores,
+            is_alone: nodes.len() == all,
             nodes,
             worker_pools: Arc::new(Mutex::new(worker_pools?)),
             opens: options.prepare != Prepare::Leave,
             time_limit: options.time_limit,
         }));
-        let found = service.prepare(options.prepare)?;
+        let found = service.prepare(prepare)?;
         // The service has not been shared yet.
         if let Some(directory) = Arc::get_mut(&mut service.0) {
             for (store, found) in directory.stores.iter_mut().zip(found) {
@@ -138,6 +160,23 @@ impl PageService {
             }
         }
         Ok(service)
+    }
+
+    /// Sets up the page directory.
+    fn create(
+        rack: &Rack,
+        options: &PageOptions,
+        media: impl FnOnce() -> Result<Vec<Medium>, PageServiceError>,
+    ) -> Result<(Vec<StoreInfo>, PageSpec), PageServiceError> {
+        let nodes = media::nodes_of(rack, options)?;
+        let (stores, specs) = media::add_targets(rack, options.target, media()?)?;
+        let memory = rack.config().nodes_of(crate::config::Role::Memory);
+        let fallback = options.fallback.or(memory.first().copied());
+        let mut spec = rack.page_spec(nodes, specs, fallback);
+        spec.indexed = options.indexed.unwrap_or(spec.indexed);
+        spec.standbys.extend(&options.standbys);
+        rack.create_pages(spec.clone())?;
+        Ok((stores, spec))
     }
 
     /// Opens or formats all stores. Returns the state in which it found each.
@@ -273,8 +312,9 @@ impl PageService {
         self.0.come_back(node, worker_pool)
     }
 
-    /// Writes all changes to storage, and marks every store as closed. All workers and guards have
-    /// to be dropped first. The service can be used again afterwards.
+    /// Writes all changes to storage, and marks every store as closed, unless other processes may
+    /// use it. All workers and guards have to be dropped first. The service can be used again
+    /// afterwards.
     ///
     /// # Errors
     /// If workers are in use, or not everything could be written: what could be has been.
@@ -291,7 +331,7 @@ impl PageService {
             let flushed = worker.flush();
             flushed.map_err(|error| PageServiceError::Flush { node, error })?;
         }
-        if !self.0.opens {
+        if !self.0.opens || !self.0.is_alone {
             return Ok(());
         }
         // A worker that is taken afterwards reopens the store, which marks it open.
@@ -318,7 +358,7 @@ impl PageService {
         &self.0.rack
     }
 
-    /// The nodes that have buffer frames.
+    /// The nodes here that have buffer frames.
     pub fn nodes(&self) -> &[NodeId] {
         &self.0.nodes
     }

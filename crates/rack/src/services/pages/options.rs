@@ -1,5 +1,6 @@
 //! Options of the pages of a rack.
 
+use super::PageServiceError;
 use crate::TargetOptions;
 use crate::services::TIME_LIMIT;
 use core::time::Duration;
@@ -24,6 +25,18 @@ pub enum Prepare {
     /// Nothing: workers open or format stores themselves
     /// ([`PageWorker::open`](super::PageWorker::open)).
     Leave,
+}
+
+impl Prepare {
+    /// What is left to do at stores that another process has prepared.
+    pub(super) fn of_another(self) -> Result<Self, PageServiceError> {
+        match self {
+            Prepare::OpenOrFormat | Prepare::Open => Ok(Prepare::Open),
+            Prepare::Leave => Ok(Prepare::Leave),
+            // The other's pages would be lost.
+            Prepare::Format => Err(PageServiceError::Exists),
+        }
+    }
 }
 
 /// Options of the pages of a rack, besides the settings of the switch (`switch.page_size`,

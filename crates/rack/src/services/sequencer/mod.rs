@@ -16,9 +16,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_controller::ask::{
-    AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, SequencerReserved,
+    AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, FindName, SequencerReserved,
+    ShareName,
 };
-use rackweave_controller::{LaneError, SequencerId, SequencerSetUpError, SequencerSpec};
+use rackweave_controller::{
+    LaneError, NameError, Named, SequencerId, SequencerSetUpError, SequencerSpec,
+};
 use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server, ServerConfig};
 use rackweave_endpoint::sequencer::{
     AtomicSequencer, BeginError, CounterError, CounterService, Counters, RpcSequencer,
@@ -37,6 +40,8 @@ struct Made {
     rack: Rack,
     options: SequencerOptions,
     source: NumberSource,
+    /// Whether it was made here.
+    is_own: bool,
     /// Tells clients of this sequencer from those of others.
     number: u64,
 }
@@ -87,6 +92,9 @@ pub enum SequencerServiceError {
     /// The switch lacks capacity, or the sequencer has been removed.
     #[error(transparent)]
     Switch(#[from] SequencerSetUpError),
+    /// Only a sequencer in the switch is in no process.
+    #[error("only a sequencer in the switch can be shared with other processes")]
+    NotShared,
     /// There is no server, or it lacks capacity.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -146,6 +154,45 @@ impl SequencerService {
             rack: rack.clone(),
             options: *options,
             source,
+            is_own: true,
+            number: rack.random_number(),
+        })))
+    }
+
+    /// Gives a sequencer in the switch a name, by which other processes of the rack find it
+    /// ([`SequencerService::find`]) while it exists.
+    ///
+    /// # Errors
+    /// If something else has the name, or the sequencer is of another kind.
+    pub fn share(&self, name: &str) -> Result<()> {
+        let NumberSource::Switch(id) = self.0.source else {
+            return Err(SequencerServiceError::NotShared);
+        };
+        let (name, what) = (name.to_owned(), Named::Sequencer(id));
+        let shared = self.rack().ask(ShareName { name, what });
+        Ok(shared.map_err(SequencerSetUpError::from)?)
+    }
+
+    /// The sequencer to which another process, or this one, has given a name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(rack: &Rack, name: &str) -> Result<Self> {
+        let found = rack.ask(FindName {
+            name: name.to_owned(),
+        });
+        let Some(Named::Sequencer(id)) = found else {
+            let unknown = NameError::Unknown {
+                kind: "sequencer",
+                name: name.to_owned(),
+            };
+            return Err(SequencerSetUpError::from(unknown).into());
+        };
+        Ok(Self(Arc::new(Made {
+            rack: rack.clone(),
+            options: SequencerOptions::new(SequencerPlacement::Switch),
+            source: NumberSource::Switch(id),
+            is_own: false,
             number: rack.random_number(),
         })))
     }
@@ -414,7 +461,10 @@ impl CounterServer {
 impl Drop for Made {
     fn drop(&mut self) {
         match &mut self.source {
-            NumberSource::Switch(id) => self.rack.ask(CloseSequencer { id: *id }),
+            NumberSource::Switch(id) if self.is_own => {
+                self.rack.ask(CloseSequencer { id: *id });
+            }
+            NumberSource::Switch(_) => {}
             NumberSource::Memory(home, word) => {
                 let word = word.get_mut().unwrap_or_else(PoisonError::into_inner);
                 if let Some(word) = word.take() {

@@ -1,0 +1,167 @@
+//! Programs that join a rack of processes, find what others have made, and leave.
+
+use super::*;
+use crate::Rack as Joined;
+use crate::messaging::{Dialing, Listener};
+use crate::services::{PageOptions, PageService, SequencerService, wait_within};
+use rackweave_controller::FlowState;
+use rackweave_endpoint::messaging::MessagingConfig;
+
+const AMPLE: Time = Time::from_secs(30);
+
+/// A rack with a switch and the storage node as processes; the compute nodes are the test's.
+fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
+    let mut rack = Rack::new(name, link);
+    let programs = RackConfig::with_all_programs();
+    rack.config.switch = programs.switch;
+    rack.config.memory_limit = programs.memory_limit;
+    rack.config.node = vec![
+        NodeConfig::new("storage", Role::Storage),
+        NodeConfig::new("first", Role::Compute),
+        NodeConfig::new("second", Role::Compute),
+        NodeConfig::new("third", Role::Compute),
+    ];
+    while_running(run_switch(&rack), || {
+        while_running(run_node(&rack, "storage"), || act(&rack.config));
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+fn join(config: &RackConfig, name: &str) -> Joined {
+    Joined::join_as(config, &[name]).expect("the rack runs")
+}
+
+fn pages(rack: &Joined) -> PageService {
+    let options = PageOptions {
+        time_limit: AMPLE,
+        ..PageOptions::default()
+    };
+    PageService::new(rack, &options).expect("there is room")
+}
+
+#[test]
+fn a_program_finds_the_pages_of_another() {
+    with_programs("program-pages", LinkKind::SharedMemory, |config| {
+        let first = join(config, "first");
+        let made = pages(&first);
+        let writer = made.worker(NodeId(1)).unwrap();
+        let page = writer.allocate().unwrap();
+        let write = |number: u64| {
+            let changed = writer.change(page, |bytes| {
+                bytes[..8].copy_from_slice(&number.to_le_bytes());
+            });
+            assert_eq!(changed, Ok(()));
+        };
+        write(7);
+        for (number, name) in [(2, "second"), (3, "third")] {
+            let later = join(config, name);
+            let found = pages(&later);
+            let reader = found.worker(NodeId(number)).unwrap();
+            assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(7));
+            write(8);
+            assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(8));
+            write(7);
+            drop(reader);
+            found.close().unwrap();
+        }
+        assert_eq!(first.lost_pages().unwrap(), []);
+    });
+}
+
+#[test]
+fn programs_share_flows_and_sequencers_by_name() {
+    with_programs("program-names", LinkKind::SharedMemory, |config| {
+        let first = join(config, "first");
+        let sequencer = SequencerService::new(&first, 100).unwrap();
+        let mut here = sequencer.connect(NodeId(1)).unwrap();
+        assert_eq!(here.next(5), Ok(100..105));
+        assert!(SequencerService::find(&first, "numbers").is_err());
+        sequencer.share("numbers").unwrap();
+        let second = join(config, "second");
+        let found = SequencerService::find(&second, "numbers").unwrap();
+        let mut there = found.connect(NodeId(2)).unwrap();
+        assert_eq!(there.next(5), Ok(105..110));
+        let other = SequencerService::new(&second, 0).unwrap();
+        let taken = other.share("numbers").unwrap_err().to_string();
+        assert!(taken.contains("taken"), "{taken}");
+
+        let flow = first.flow(["first"], ["second"]).item_bytes(64).build();
+        let flow = flow.unwrap();
+        flow.share("items").unwrap();
+        let mut producer = flow.take_producer(0).unwrap();
+        let found = second.shared_flow("items").unwrap();
+        let mut consumer = found.take_consumer(0).unwrap();
+        for number in 0..100u8 {
+            while producer.push(&[number; 64]).is_err() {
+                first.any_node().drive();
+            }
+        }
+        producer.finish();
+        let node = second.any_node();
+        for number in 0..100u8 {
+            let mut item = [0; 64];
+            let came = wait_within(&node, AMPLE, || match consumer.pop(&mut item) {
+                Taken::Items(()) => Some(true),
+                Taken::Empty => None,
+                Taken::Ended | Taken::Aborted => Some(false),
+            });
+            assert_eq!((came, item), (Some(true), [number; 64]));
+        }
+        eventually("the flow ends", || found.state() == FlowState::Ended);
+        assert!(second.shared_flow("items").is_err(), "it has ended");
+        // What a program has made goes with it.
+        drop((here, sequencer, flow, first));
+        eventually("the name is free", || other.share("numbers").is_ok());
+        assert!(there.next(1).is_err(), "the sequencer is gone");
+    });
+}
+
+#[test]
+fn programs_exchange_messages() {
+    with_programs("program-messages", LinkKind::Unix, |config| {
+        let [first, second] = ["first", "second"].map(|name| join(config, name));
+        let address = ([127, 0, 0, 1], 0).into();
+        let messaging = MessagingConfig::default;
+        let at = first.any_node();
+        let mut listener = Listener::bind(&first, &at, address, messaging()).unwrap();
+        listener.set_patience(AMPLE);
+        let from = second.any_node();
+        let to = listener.local_addr();
+        let dialing = Dialing::start(&second, &from, to, messaging(), AMPLE).unwrap();
+        let (dialed, accepted) = listener.connect(dialing).unwrap();
+        let (mut up, _down) = dialed.split();
+        let (_downs, mut ups) = accepted.split();
+        up[0].send(3, b"from one process to another").unwrap();
+        let mut came = Vec::new();
+        let info = ups[0].receive(&mut came).unwrap().unwrap();
+        assert_eq!(
+            (info.opcode, &came[..]),
+            (3, &b"from one process to another"[..])
+        );
+    });
+}
+
+#[test]
+fn a_node_acts_for_itself_alone() {
+    use rackweave_controller::ask::{AskError, DeclareDead, RejoinPages};
+    with_programs("program-rights", LinkKind::Unix, |config| {
+        let [first, second] = ["first", "second"].map(|name| join(config, name));
+        let other = NodeId(2);
+        let forbidden = first.ask(RejoinPages { node: other }).unwrap_err();
+        assert_eq!(forbidden, AskError::Forbidden.into());
+        first.ask(DeclareDead { node: other });
+        let sequencer = SequencerService::new(&second, 0).unwrap();
+        let mut client = sequencer.connect(other).unwrap();
+        assert_eq!(client.next(1), Ok(0..1), "it is alive");
+    });
+}
+
+#[test]
+fn a_rack_that_does_not_run_cannot_be_joined() {
+    let rack = Rack::new("program-none", LinkKind::Unix);
+    let error = Joined::join_as(&rack.config, &["b"])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("rackweave up"), "{error}");
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
