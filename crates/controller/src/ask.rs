@@ -300,6 +300,14 @@ requests! {
         Ok(controller.share_name(name, what)?)
     };
 
+    /// Takes a name from a service.
+    ForgetService {
+        /// The name.
+        name: String,
+        /// The service's node.
+        node: NodeId,
+    } -> () = |services: controller, _site| controller.forget_service(&name, node);
+
     /// What has a name.
     FindName {
         /// The name.
@@ -584,6 +592,11 @@ impl Request {
             | Request::AddProducer(AddProducer { node, .. })
             | Request::RejoinPages(RejoinPages { node })
             | Request::SetIndexServer(SetIndexServer { node, .. })
+            | Request::ForgetService(ForgetService { node, .. })
+            | Request::ShareName(ShareName {
+                what: Named::Service(node),
+                ..
+            })
             | Request::DeclareDead(DeclareDead { node }) => *node == own,
             Request::AttachSequencer(AttachSequencer { client, .. })
             | Request::DetachSequencer(DetachSequencer { client }) => client.0 == own,
@@ -632,6 +645,7 @@ impl Request {
                 | Request::FlowRingsOf(_)
                 | Request::ShareName(_)
                 | Request::FindName(_)
+                | Request::ForgetService(_)
                 | Request::PageNodeOf(_)
                 | Request::PageSpecOf(_)
                 | Request::TargetNamespaces(_)

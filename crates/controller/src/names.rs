@@ -3,6 +3,7 @@
 //! A name is free again when what it names is gone, so that nobody has to withdraw it.
 
 use crate::{Controller, FlowId, FlowState, SequencerId};
+use rackweave_base::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of names of a rack.
@@ -18,6 +19,8 @@ pub enum Named {
     Flow(FlowId),
     /// A sequencer in the switch.
     Sequencer(SequencerId),
+    /// A service in the process of this node, which answers requests.
+    Service(NodeId),
 }
 
 /// Why a name could not be given, or found.
@@ -72,10 +75,24 @@ impl Controller {
         found.filter(|named| self.exists(*named))
     }
 
+    /// Takes a name from a service of a node.
+    pub fn forget_service(&mut self, name: &str, node: NodeId) {
+        if self.names.get(name) == Some(&Named::Service(node)) {
+            self.names.remove(name);
+        }
+    }
+
+    /// Takes the names from all services of a node, which has died.
+    pub(crate) fn forget_services(&mut self, node: NodeId) {
+        self.names.retain(|_, named| *named != Named::Service(node));
+    }
+
     fn exists(&self, named: Named) -> bool {
         match named {
             Named::Flow(flow) => self.flow_state(flow) == Some(FlowState::Running),
             Named::Sequencer(id) => self.sequencer_reserved(id).is_some(),
+            // Its name is taken away with its node.
+            Named::Service(_) => true,
         }
     }
 }

@@ -43,5 +43,5 @@ pub use index::{
     IndexLoss, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
-pub use rack::{Backend, Node, Rack, RackBuilder};
+pub use rack::{Backend, NamedService, Node, ProcessError, Rack, RackBuilder};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

@@ -358,6 +358,7 @@ impl Controller {
     pub fn services_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.page_node_died(site, node);
         self.sequencer_node_died(site, node);
+        self.forget_services(node);
     }
 
     /// Handles the death of a node: flows with it continue without it or are aborted, according to

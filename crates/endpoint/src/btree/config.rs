@@ -5,9 +5,10 @@ use super::heap::class_units;
 use rackweave_wire::fabric::tree::{
     FAN_OUT_MIN, Layout, NODE_SIZES, RECORD_HEADER_WORDS, Superblock, UNIT, VALUE_MAX,
 };
+use serde::{Deserialize, Serialize};
 
 /// Configuration of a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TreeConfig {
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
     pub node_size: u32,

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::RangeInclusive;
+use serde::{Deserialize, Serialize};
 
 /// An endpoint of an index: the memory and cores of a host, or those of its DPU.
 #[derive(
@@ -36,7 +37,7 @@ impl EndpointId {
 pub const ENDPOINTS_MAX: u16 = 256;
 
 /// The keys that one endpoint owns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// The least key.
     pub low: u64,
@@ -55,7 +56,7 @@ impl Part {
 
 /// A range partition of all keys: no gap, no overlap, at most one contiguous range for each
 /// endpoint. An endpoint without keys is in no part.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PartitionMap {
     version: u64,
     /// By endpoint: the version since which its keys are unchanged.

@@ -4,6 +4,7 @@ use rackweave_base::Duration;
 use rackweave_wire::fabric::rpc::{
     CALL_HEADER_LEN, GRANT_INITIAL, MESSAGE_HEADER_LEN, PAYLOAD_MAX,
 };
+use serde::{Deserialize, Serialize};
 
 /// Default maximum length of a request or reply, in bytes.
 const PAYLOAD_DEFAULT: u32 = 16 << 10;
@@ -57,7 +58,7 @@ impl Default for ClientConfig {
 }
 
 /// Configuration of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// Maximum number of concurrent clients: 1 to 65535.
     pub clients_max: u16,

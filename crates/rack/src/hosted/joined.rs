@@ -1,22 +1,24 @@
 //! A rack of processes, as seen by a program that is one or more of its nodes.
 
-use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER};
+use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess};
+use super::services::Services;
 use super::{HostedError, security};
 use crate::build::Kind;
 use crate::config::{LinkKind, RackConfig};
 use crate::statistics::RackStatistics;
-use crate::{Backend, Rack};
+use crate::{Backend, NamedService, ProcessError, Rack};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_control::{Connection, ControlError, Introduction};
-use rackweave_controller::ask::{AskError, Reply, Request};
+use rackweave_controller::Named;
+use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request, ShareName};
 use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration as Time;
 
@@ -71,6 +73,9 @@ struct Joined {
     /// The connection on which the node asks the controller; `None` before the first request, and
     /// after the controller was lost.
     asking: Mutex<Option<Connection>>,
+    /// The same for requests to services, which may ask the controller before they answer.
+    calling: Mutex<Option<Connection>>,
+    services: Services,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -133,6 +138,8 @@ impl JoinedRack {
             rack.nodes[usize::from(node.0)] = Some(Joined {
                 process,
                 asking: Mutex::new(None),
+                calling: Mutex::new(None),
+                services: Services::default(),
                 thread: Some(thread),
             });
             events.push(reported);
@@ -156,18 +163,22 @@ impl JoinedRack {
                 let may = |node: &&Joined| request.may_be_sent_by(node.process.node());
                 all.clone().find(may).or(all.clone().next())
             }
-            MemberRequest::Statistics => all.clone().next(),
+            MemberRequest::Statistics | MemberRequest::Call(_) => all.clone().next(),
         }
     }
 
     fn request(&self, request: &MemberRequest) -> Result<MemberReply, AskError> {
         let joined = self.asker(request).ok_or(AskError::NoAnswer)?;
         let limit = ANSWER_LIMIT + self.config.hosted().dead_after();
-        let mut asking = joined.asking();
+        let asking = match request {
+            MemberRequest::Call(_) => &joined.calling,
+            _ => &joined.asking,
+        };
+        let mut asking = asking.lock().expect("no holder panics");
         let connection = match &mut *asking {
             Some(connection) => connection,
             none => {
-                let dialed = self.dial(&joined.process);
+                let dialed = dial(&self.config, joined.process.name(), PURPOSE_MEMBER);
                 none.insert(dialed.map_err(|_| AskError::NoAnswer)?)
             }
         };
@@ -177,35 +188,50 @@ impl JoinedRack {
             AskError::NoAnswer
         })
     }
+}
 
-    fn dial(&self, process: &NodeProcess) -> Result<Connection, HostedError> {
-        let hosted = self.config.hosted();
-        let deadline = std::time::Instant::now() + CONNECT_LIMIT;
-        loop {
-            let introduction = Introduction {
-                purpose: PURPOSE_MEMBER.into(),
-                rack: format!("{:016x}", self.config.agreement()),
-                body: Value::Null,
-            };
-            let security = security(&hosted, process.name())?;
-            match Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT) {
-                Ok((connection, _)) => return Ok(connection),
-                // It joins again soon, if it has lost the controller.
-                Err(ControlError::Refused { .. } | ControlError::Unreachable { .. })
-                    if std::time::Instant::now() < deadline =>
-                {
-                    std::thread::sleep(RETRY_AFTER);
-                }
-                Err(error) => return Err(error.into()),
+/// Connects a node that has joined to the controller once more.
+///
+/// # Errors
+/// If the node is not in the rack, or the controller does not answer.
+pub(super) fn dial(
+    config: &RackConfig,
+    node: &str,
+    purpose: &str,
+) -> Result<Connection, HostedError> {
+    let hosted = config.hosted();
+    let deadline = std::time::Instant::now() + CONNECT_LIMIT;
+    loop {
+        let introduction = Introduction {
+            purpose: purpose.into(),
+            rack: format!("{:016x}", config.agreement()),
+            body: Value::Null,
+        };
+        let security = security(&hosted, node)?;
+        match Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT) {
+            Ok((connection, _)) => return Ok(connection),
+            // It joins again soon, if it has lost the controller.
+            Err(ControlError::Refused { .. } | ControlError::Unreachable { .. })
+                if std::time::Instant::now() < deadline =>
+            {
+                std::thread::sleep(RETRY_AFTER);
             }
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
-impl Joined {
-    fn asking(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.asking.lock().expect("no holder panics")
-    }
+/// Gives a name to a service over a connection that is for this alone.
+fn share_from(
+    config: &RackConfig,
+    of: &str,
+    name: &str,
+    node: NodeId,
+) -> Result<MemberReply, HostedError> {
+    let (name, what) = (name.to_owned(), Named::Service(node));
+    let request = ShareName { name, what }.into_request();
+    let mut connection = dial(config, of, PURPOSE_MEMBER)?;
+    Ok(connection.request(&MemberRequest::Ask(Box::new(request)), CONNECT_LIMIT)?)
 }
 
 /// Waits until a node has joined the rack.
@@ -287,10 +313,50 @@ impl Backend for JoinedRack {
         }
     }
 
+    fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
+        let joined = self.nodes.iter().flatten().next();
+        let joined = joined.ok_or(AskError::NoAnswer)?;
+        let node = joined.process.node();
+        let (config, of) = (self.config.clone(), joined.process.name().to_owned());
+        let share = move |name: &str| {
+            // If it is taken meanwhile, callers reach whatever has it.
+            let _taken = share_from(&config, &of, name, node);
+        };
+        let of = (&self.config, joined.process.name());
+        let services = &joined.services;
+        services.add(of, (name, service), &self.stop, share)?;
+        let (name, what) = (name.to_owned(), Named::Service(node));
+        let request = ShareName {
+            name: name.clone(),
+            what,
+        };
+        let reply = self.ask(request.into_request())?;
+        let shared = ShareName::answer_of(reply).ok_or(AskError::NoAnswer)?;
+        shared.inspect_err(|_| services.remove(&name))?;
+        Ok(())
+    }
+
+    fn withdraw(&self, name: &str) {
+        if let Some(joined) = self.nodes.iter().flatten().next() {
+            joined.services.remove(name);
+            let (name, node) = (name.to_owned(), joined.process.node());
+            // A controller that is gone has forgotten it.
+            let _gone = self.ask(ForgetService { name, node }.into_request());
+        }
+    }
+
+    fn call(&self, name: &str, body: Value) -> Result<Value, ProcessError> {
+        let name = name.to_owned();
+        match self.request(&MemberRequest::Call(ServiceCall { name, body }))? {
+            MemberReply::Called(answer) => answer.map_err(ProcessError::Refused),
+            _ => Err(AskError::NoAnswer.into()),
+        }
+    }
+
     fn ask(&self, request: Request) -> Result<Reply, AskError> {
         match self.request(&MemberRequest::Ask(Box::new(request)))? {
             MemberReply::Answer(answer) => answer.map(|reply| *reply),
-            MemberReply::Statistics(_) => Err(AskError::NoAnswer),
+            _ => Err(AskError::NoAnswer),
         }
     }
 }
@@ -299,6 +365,7 @@ impl Drop for JoinedRack {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for joined in self.nodes.iter_mut().flatten() {
+            joined.services.join();
             if let Some(thread) = joined.thread.take() {
                 // It has ended by a panic, which was reported, or leaves the rack now.
                 let _ = thread.join();

@@ -32,6 +32,10 @@ pub(super) const PURPOSE_COMMAND: &str = "command";
 /// The purpose of a node's second connection, on which it asks the controller.
 pub(super) const PURPOSE_MEMBER: &str = "member";
 
+/// The purpose of a node's third connection, on which the controller passes on what other nodes ask
+/// its services.
+pub(super) const PURPOSE_SERVER: &str = "server";
+
 /// A node's part of its hello.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeHello {
@@ -62,6 +66,15 @@ pub(super) struct NodeWelcome {
 pub(super) enum MemberRequest {
     Ask(Box<Request>),
     Statistics,
+    /// For the service of this name, in any process.
+    Call(ServiceCall),
+}
+
+/// A request to a service, which knows what it means.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) struct ServiceCall {
+    pub name: String,
+    pub body: Value,
 }
 
 /// The controller's reply.
@@ -69,6 +82,7 @@ pub(super) enum MemberRequest {
 pub(super) enum MemberReply {
     Answer(Result<Box<Reply>, AskError>),
     Statistics(Box<RackStatistics>),
+    Called(Result<Value, String>),
 }
 
 /// Keys of the authentication codes in packets.

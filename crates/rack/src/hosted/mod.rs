@@ -23,6 +23,7 @@ mod node;
 mod ports;
 mod pump;
 mod runtime;
+mod services;
 mod switch;
 
 pub use client::HostedRack;

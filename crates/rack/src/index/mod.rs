@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// One endpoint of an index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IndexEndpointSpec {
     /// Its node: a storage node or a DPU.
     pub node: NodeId,
@@ -62,7 +62,7 @@ impl IndexEndpointSpec {
 }
 
 /// The specification of an index.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IndexSpec {
     /// Its endpoints, in the order of the map.
     pub endpoints: Vec<IndexEndpointSpec>,

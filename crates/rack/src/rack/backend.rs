@@ -5,10 +5,31 @@ use crate::config::RackConfig;
 use crate::statistics::RackStatistics;
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_controller::ask::{AskError, Reply, Request};
+use rackweave_controller::ask::{AskError, Reply, Request, ShareError};
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
+use serde_json::Value;
 use std::sync::Arc;
+
+/// Answers requests of other processes.
+pub type NamedService = dyn Fn(Value) -> Result<Value, String> + Send + Sync;
+
+/// Why a service of another process was not reached, or refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The rack is in one process.
+    #[error("this rack is in one process; share the service itself")]
+    OneProcess,
+    /// The name was not given.
+    #[error(transparent)]
+    Name(#[from] ShareError),
+    /// The controller was not reached.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// There is no such service, it does not answer, or it refuses.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// A kind of rack: embedded, simulated, or a test's.
 ///
@@ -57,6 +78,28 @@ pub trait Backend: Send + Sync {
 
     /// Statistics of the nodes, switches and services that are known here.
     fn statistics(&self) -> RackStatistics;
+
+    /// Has other processes of the rack find a service of this one by a name. It answers on a thread
+    /// of its own, until [`Backend::withdraw`].
+    ///
+    /// # Errors
+    /// If the name is taken, or the rack has no other processes.
+    fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
+        drop((name, service));
+        Err(ProcessError::OneProcess)
+    }
+
+    /// Ends a service for other processes.
+    fn withdraw(&self, _name: &str) {}
+
+    /// Sends a request to a service, in whichever process it is.
+    ///
+    /// # Errors
+    /// If there is none of that name, it does not answer, or it refuses.
+    fn call(&self, name: &str, body: Value) -> Result<Value, ProcessError> {
+        drop((name, body));
+        Err(ProcessError::OneProcess)
+    }
 
     /// Sends a request to the controller.
     ///

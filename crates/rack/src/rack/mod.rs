@@ -11,7 +11,7 @@ mod builder;
 mod node;
 mod pages;
 
-pub use backend::Backend;
+pub use backend::{Backend, NamedService, ProcessError};
 pub use builder::RackBuilder;
 pub use node::Node;
 

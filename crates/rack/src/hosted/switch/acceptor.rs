@@ -6,6 +6,7 @@ use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_MEMBER, PURPOSE_NODE,
+    PURPOSE_SERVER,
 };
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlacement};
 use crate::hosted::{OPERATOR_NAME, abort_on_panic};
@@ -178,11 +179,14 @@ impl Acceptor<'_> {
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
-            PURPOSE_MEMBER => match self.member_named(&name) {
+            purpose @ (PURPOSE_MEMBER | PURPOSE_SERVER) => match self.member_named(&name) {
                 Some(member) => match pending.welcome(serde_json::Value::Null) {
                     Ok(connection) => {
                         self.note_admitted(&name, &connection);
-                        self.core.serve_member(&member, connection);
+                        match purpose {
+                            PURPOSE_MEMBER => self.core.serve_member(&member, connection),
+                            _ => member.serve_on(connection),
+                        }
                     }
                     Err(error) => self.refuse(error.to_string()),
                 },

@@ -2,17 +2,21 @@
 
 use super::{SwitchCore, SwitchEvent};
 use crate::build::Address;
-use crate::hosted::messages::{NodeReply, NodeRequest};
+use crate::hosted::messages::{NodeReply, NodeRequest, ServiceCall};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
 use rackweave_control::{Closer, Connection};
 use rackweave_verbs::Mtu;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration as Time, Instant};
+
+/// Time limit for a service's answer.
+const SERVICE_LIMIT: Time = Time::from_secs(10);
 
 /// A node that has joined.
 pub(in crate::hosted) struct Member {
@@ -31,6 +35,8 @@ pub(in crate::hosted) struct Member {
     waiting: AtomicU32,
     /// The memories of others that it has been given, by their origins.
     pub(super) given: Mutex<BTreeSet<u16>>,
+    /// The connection on which its services are asked.
+    services: Mutex<Option<Connection>>,
     /// Why it gets no more requests, if that is so.
     cause: OnceLock<String>,
 }
@@ -73,6 +79,7 @@ impl Member {
             }),
             waiting: AtomicU32::new(0),
             given: Mutex::default(),
+            services: Mutex::new(None),
             cause: OnceLock::new(),
         }
     }
@@ -116,6 +123,25 @@ impl Member {
             self.cut_because("it took too long to answer, question after question");
         }
         Ok(reply)
+    }
+
+    /// Takes the connection on which its services are asked from now on.
+    pub fn serve_on(&self, connection: Connection) {
+        *self.services.lock().expect("no holder panics") = Some(connection);
+    }
+
+    /// Passes a request on to one of its services. Nothing else of the node waits for that.
+    ///
+    /// # Errors
+    /// The service's, or that it does not answer.
+    pub fn call(&self, call: &ServiceCall) -> Result<Value, String> {
+        let mut services = self.services.lock().expect("no holder panics");
+        let connection = services.as_mut().ok_or("its process serves nothing")?;
+        let reply: Result<Result<Value, String>, _> = connection.request(call, SERVICE_LIMIT);
+        reply.unwrap_or_else(|error| {
+            *services = None;
+            Err(error.to_string())
+        })
     }
 
     /// Counts a delay. Returns whether the node's delays have become too long.

@@ -2,13 +2,14 @@
 
 use super::site::Asking;
 use super::{Member, SwitchCore};
-use crate::hosted::messages::{MemberReply, MemberRequest, NodeReply, NodeRequest};
+use crate::hosted::messages::{MemberReply, MemberRequest, NodeReply, NodeRequest, ServiceCall};
 use crate::statistics::RackStatistics;
 use rackweave_base::NodeId;
 use rackweave_control::Connection;
 use rackweave_controller::ask::{AskError, Reply, Request};
-use rackweave_controller::{FlowId, SequencerId};
+use rackweave_controller::{FlowId, Named, SequencerId};
 use rackweave_verbs::Mtu;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
 
@@ -54,6 +55,7 @@ impl SwitchCore {
                 Ok(Some(MemberRequest::Statistics)) => {
                     MemberReply::Statistics(Box::new(self.statistics()))
                 }
+                Ok(Some(MemberRequest::Call(call))) => MemberReply::Called(self.call(&call)),
                 Ok(None) => continue,
                 Err(_) => break,
             };
@@ -71,6 +73,18 @@ impl SwitchCore {
         for id in sequencers {
             self.serve(|controller, site| controller.close_sequencer(site, id));
         }
+    }
+
+    /// Passes a request on to the process that has the service.
+    fn call(&self, call: &ServiceCall) -> Result<Value, String> {
+        let name = &call.name;
+        let found = self.serve(|controller, _| controller.named(name));
+        let Some(Named::Service(node)) = found else {
+            return Err(format!("the rack has no service named {name:?}"));
+        };
+        let member = self.member(node);
+        let member = member.ok_or_else(|| format!("the process that has {name:?} has ended"))?;
+        member.call(call)
     }
 
     fn answer_member(

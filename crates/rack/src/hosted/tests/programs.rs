@@ -3,14 +3,24 @@
 use super::*;
 use crate::Rack as Joined;
 use crate::messaging::{Dialing, Listener};
-use crate::services::{PageOptions, PageService, SequencerService, wait_within};
+use crate::services::{
+    IndexOptions, IndexService, PageOptions, PageService, SequencerService, wait_within,
+};
 use rackweave_controller::FlowState;
+use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
 
 const AMPLE: Time = Time::from_secs(30);
 
 /// A rack with a switch and the storage node as processes; the compute nodes are the test's.
 fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
+    with_switch(name, link, |rack| {
+        while_running(run_node(rack, "storage"), || act(&rack.config));
+    });
+}
+
+/// A rack whose nodes are all the test's.
+fn with_switch(name: &str, link: LinkKind, act: impl FnOnce(&Rack)) {
     let mut rack = Rack::new(name, link);
     let programs = RackConfig::with_all_programs();
     rack.config.switch = programs.switch;
@@ -21,9 +31,7 @@ fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
         NodeConfig::new("second", Role::Compute),
         NodeConfig::new("third", Role::Compute),
     ];
-    while_running(run_switch(&rack), || {
-        while_running(run_node(&rack, "storage"), || act(&rack.config));
-    });
+    while_running(run_switch(&rack), || act(&rack));
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
@@ -164,4 +172,43 @@ fn a_rack_that_does_not_run_cannot_be_joined() {
         .to_string();
     assert!(error.contains("rackweave up"), "{error}");
     std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
+fn a_program_finds_the_index_of_another() {
+    with_switch("program-index", LinkKind::SharedMemory, |rack| {
+        let storage = join(&rack.config, "storage");
+        let index = IndexService::new(&storage, &IndexOptions::default()).unwrap();
+        index.load([(7, b"seven"), (9, b"nine!")]).unwrap();
+        index.share("words").unwrap();
+        assert!(index.share("words").is_err(), "it is taken");
+        let serving = index.clone();
+        let serve = move |stop: &AtomicBool| {
+            let node = serving.rack().any_node();
+            while !stop.load(Ordering::Relaxed) {
+                serving.serve();
+                node.drive();
+            }
+        };
+        while_running(serve, || {
+            for (name, number) in [("first", 1), ("second", 2)] {
+                let program = join(&rack.config, name);
+                let found = IndexService::find(&program, "words").unwrap();
+                for access in [Access::Rpc, Access::OneSided] {
+                    let mut client = found.connect(NodeId(number), access).unwrap();
+                    assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
+                    client.put(9, b"nine?").unwrap();
+                    assert_eq!(client.get(9), Ok(Some(b"nine?"[..].into())));
+                }
+                let none = IndexService::find(&program, "other")
+                    .unwrap_err()
+                    .to_string();
+                assert!(none.contains("no service named"), "{none}");
+            }
+        });
+        drop(index);
+        let program = join(&rack.config, "third");
+        let gone = IndexService::find(&program, "words");
+        assert!(gone.is_err(), "it was removed");
+    });
 }

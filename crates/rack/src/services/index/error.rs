@@ -1,6 +1,6 @@
 //! Errors of an index, by call.
 
-use crate::{IndexNetworkError, IndexSetUpError};
+use crate::{IndexNetworkError, IndexSetUpError, ProcessError};
 use core::time::Duration;
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{
@@ -39,6 +39,9 @@ pub enum IndexServiceError {
     /// The boundaries make no partition.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// It could not be shared with other processes, or the one that has it was not reached.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// It could not be set up.
     #[error(transparent)]
     SetUp(#[from] IndexSetUpError),

@@ -7,6 +7,7 @@ mod connection;
 mod coordinator;
 mod error;
 mod options;
+mod shared;
 
 pub use connection::IndexConnection;
 pub use coordinator::IndexCoordinator;
@@ -29,6 +30,7 @@ use rackweave_endpoint::index::{
     Access, Coordinator, CoordinatorConfig, DatagramClient, DatagramClientConfig, EndpointId,
     IndexClient, IndexClientConfig, PartitionMap, Shard,
 };
+use shared::SharedName;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Steps of a blocking load between two rounds of driving the rack.
@@ -57,6 +59,8 @@ struct Served {
     value_max: u32,
     /// Loads the switches, if there is a network.
     adapting: Option<Adapting>,
+    /// The names by which other processes find it.
+    shared: Mutex<Vec<SharedName>>,
 }
 
 /// The server threads of the endpoints that are here, with their nodes.
@@ -140,6 +144,7 @@ impl IndexService {
             value_max,
             index: Mutex::new(index),
             adapting: adapt.map(|config| Adapting::new(config, rack.now())),
+            shared: Mutex::default(),
         }))
     }
 

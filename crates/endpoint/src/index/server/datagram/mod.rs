@@ -19,11 +19,12 @@ use rackweave_wire::fabric::lookup::{
     self, Ask, FROM_ROOT, HEADER_LEN, MapPiece, NO_SESSION, Once, Op, Reply, SESSIONS_FULL,
 };
 use rackweave_wire::fabric::rpc::Status;
+use serde::{Deserialize, Serialize};
 use sessions::{Recorded, Sessions, Verdict};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Configuration of a datagram server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DatagramServerConfig {
     /// The UDP port; switches recognise [`lookup::PORT`].
     pub port: u16,

@@ -1,0 +1,141 @@
+//! Services of this process that other processes ask by name.
+//!
+//! The controller passes requests on over a connection of their own, and a thread answers them one
+//! after the other. So a service may ask the controller while it answers.
+
+use super::messages::{PURPOSE_SERVER, ServiceCall};
+use super::{HostedError, joined};
+use crate::config::RackConfig;
+use crate::{NamedService, ProcessError};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_control::Connection;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration as Time;
+
+/// How often the thread checks whether to stop.
+const LOOK_EVERY: Time = Time::from_millis(50);
+
+type ByName = BTreeMap<String, Arc<NamedService>>;
+
+/// The services of a node.
+#[derive(Default)]
+pub(super) struct Services {
+    by_name: Arc<Mutex<ByName>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread needs.
+struct Serving {
+    by_name: Arc<Mutex<ByName>>,
+    config: RackConfig,
+    node: String,
+    stop: Arc<AtomicBool>,
+    /// Gives names again, at a controller that does not know them.
+    share: Box<dyn Fn(&str) + Send>,
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().expect("no holder panics")
+}
+
+impl Services {
+    /// Adds a service, before its name is known. `share` gives names to the services again when the
+    /// controller was lost.
+    ///
+    /// # Errors
+    /// If a service here has the name, or the controller cannot be reached.
+    pub fn add(
+        &self,
+        (config, node): (&RackConfig, &str),
+        (name, service): (&str, Arc<NamedService>),
+        stop: &Arc<AtomicBool>,
+        share: impl Fn(&str) + Send + 'static,
+    ) -> Result<(), ProcessError> {
+        let mut thread = held(&self.thread);
+        if thread.is_none() {
+            let connection = joined::dial(config, node, PURPOSE_SERVER);
+            let connection = connection.map_err(refused)?;
+            let serving = Serving {
+                by_name: self.by_name.clone(),
+                config: config.clone(),
+                node: node.to_owned(),
+                stop: stop.clone(),
+                share: Box::new(share),
+            };
+            let named = std::thread::Builder::new().name(format!("services-{node}"));
+            let spawned = named.spawn(move || serving.run(connection));
+            *thread = Some(spawned.map_err(refused)?);
+        }
+        match held(&self.by_name).entry(name.to_owned()) {
+            std::collections::btree_map::Entry::Vacant(free) => _ = free.insert(service),
+            std::collections::btree_map::Entry::Occupied(_) => {
+                return Err(ProcessError::Refused(format!("the name {name:?} is taken")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a service.
+    pub fn remove(&self, name: &str) {
+        held(&self.by_name).remove(name);
+    }
+
+    /// Waits for the thread, which has been told to stop.
+    pub fn join(&self) {
+        let thread = held(&self.thread).take();
+        // The last user of the rack may have been a service that was answering.
+        let is_other =
+            |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = thread.filter(is_other) {
+            // A panic of a service was reported on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> ProcessError {
+    ProcessError::Refused(error.to_string())
+}
+
+impl Serving {
+    fn run(&self, first: Connection) {
+        let mut connection = Some(first);
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(open) = &mut connection else {
+                match self.dial_again() {
+                    Ok(again) => connection = Some(again),
+                    Err(_) => std::thread::sleep(LOOK_EVERY),
+                }
+                continue;
+            };
+            let answered = match open.receive::<ServiceCall>(LOOK_EVERY) {
+                Ok(Some(call)) => open.send(&self.answer(call)).is_ok(),
+                Ok(None) => true,
+                Err(_) => false,
+            };
+            if !answered {
+                connection = None;
+            }
+        }
+    }
+
+    fn dial_again(&self) -> Result<Connection, HostedError> {
+        let connection = joined::dial(&self.config, &self.node, PURPOSE_SERVER)?;
+        let names: Vec<String> = held(&self.by_name).keys().cloned().collect();
+        for name in names {
+            (self.share)(&name);
+        }
+        Ok(connection)
+    }
+
+    fn answer(&self, ServiceCall { name, body }: ServiceCall) -> Result<Value, String> {
+        let service = held(&self.by_name).get(&name).cloned();
+        match service {
+            Some(service) => service(body),
+            None => Err(format!("the service {name:?} has ended")),
+        }
+    }
+}
