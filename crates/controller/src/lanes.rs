@@ -5,7 +5,7 @@
 //! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
 //! forward their packets.
 
-use crate::ask::AskError;
+use crate::unanswered::AskError;
 use crate::{Fabric, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
 use rackweave_programs::Pipeline;

@@ -22,6 +22,7 @@ pub mod regions;
 pub mod sequencer;
 mod site;
 pub mod topology;
+mod unanswered;
 
 use core::ops::Deref;
 use flows::FlowRegistry;

@@ -8,7 +8,8 @@ use crate::guest::{self, Guest};
 use crate::test_node::{BURST, TestNode};
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, NodeId, PortId, Rkey, Rng};
 use rackweave_controller::{
-    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
+    Controller, LocalRegions, NodeAddress, RegionError, RegionName, RegionPurpose, Site,
+    SwitchAddress,
 };
 use rackweave_link::in_process::{self, InProcess};
 use rackweave_link::{Capture, Link, SharedCapture};
@@ -181,7 +182,7 @@ impl Rack {
         };
         let (lanes, flows) = (config.engine.lanes, config.flows);
         let rng = rng.fork("controller");
-        let mut controller = Controller::new(
+        let controller = Controller::new(
             SWITCH,
             lanes,
             flows.threads,
@@ -257,6 +258,7 @@ impl Site for RackSite {
         pd: PdId,
         len: u64,
         access: Access,
+        _purpose: RegionPurpose,
     ) -> Result<RegionName, RegionError> {
         if let Some(proxy) = self.guest(node) {
             return proxy.make_region(len, access);

@@ -3,7 +3,7 @@
 use super::NOBODY;
 use super::leads::{Lead, PlanEntry};
 use super::plan::IndexPlan;
-use crate::ask::AskError;
+use crate::unanswered::AskError;
 use rackweave_base::text::Text;
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{IndexConfig, LoadError, NO_SLOT};

@@ -23,8 +23,8 @@ pub fn first_in_turn(count: u64, pages: impl Iterator<Item = u64>) -> impl Itera
 }
 
 impl Controller {
-    /// Sets up an empty page directory: every page is at home. Nodes that do not answer are left out
-    /// until they return ([`Controller::page_node_returned`]).
+    /// Sets up an empty page directory: every page is at home. Nodes that do not answer are left
+    /// out until they return ([`Controller::page_node_returned`]).
     ///
     /// # Errors
     /// If the specification is invalid, no node or a target does not answer, or the switch, a node

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// A flow. Members keep their numbers; new members get the next number.
 ///
 /// A flow that was found by name ([`Rack::shared_flow`]) belongs to the process that made it. The
-/// maker's flow is closed when this is dropped: whatever has not been delivered by then is lost, and
+/// flow is closed when its maker drops this: whatever has not been delivered by then is lost, and
 /// ends that are still in use see that it was aborted. So wait for the end of the stream first.
 #[derive(Debug)]
 pub struct Flow {
@@ -151,7 +151,7 @@ impl Flow {
         Ok(self.rack.ask(ShareName { name, what })?)
     }
 
-    /// Its current state: aborted if the controller does not answer, or is a new one, which does not
+    /// Its current state: aborted if the controller does not answer, or is a new one that does not
     /// know the flow.
     pub fn state(&self) -> FlowState {
         let state = self.rack.ask(FlowStateOf { flow: self.id });

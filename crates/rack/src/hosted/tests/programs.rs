@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Rack as Joined;
+use crate::config::StoreConfig;
 use crate::messaging::{Dialing, Listener};
 use crate::services::{
     IndexOptions, IndexService, PageOptions, PageService, SequencerService, wait_within,
@@ -21,6 +22,12 @@ fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
 
 /// A rack whose nodes are all the test's.
 fn with_switch(name: &str, link: LinkKind, act: impl FnOnce(&Rack)) {
+    let rack = rack_of_programs(name, link);
+    while_running(run_switch(&rack), || act(&rack));
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
     let mut rack = Rack::new(name, link);
     let programs = RackConfig::with_all_programs();
     rack.config.switch = programs.switch;
@@ -31,8 +38,7 @@ fn with_switch(name: &str, link: LinkKind, act: impl FnOnce(&Rack)) {
         NodeConfig::new("second", Role::Compute),
         NodeConfig::new("third", Role::Compute),
     ];
-    while_running(run_switch(&rack), || act(&rack));
-    std::fs::remove_dir_all(&rack.folder).unwrap();
+    rack
 }
 
 fn join(config: &RackConfig, name: &str) -> Joined {
@@ -211,4 +217,49 @@ fn a_program_finds_the_index_of_another() {
         let gone = IndexService::find(&program, "words");
         assert!(gone.is_err(), "it was removed");
     });
+}
+
+#[test]
+fn pages_outlive_the_process_that_stores_them() {
+    let mut rack = rack_of_programs("program-store", LinkKind::SharedMemory);
+    let file = rack.folder.join("store");
+    let size = 256 * u64::from(rack.config.switch.page_size);
+    rack.config.store = vec![StoreConfig::in_file("disk", "storage", file, size)];
+    let rack = &rack;
+    std::fs::create_dir_all(&rack.folder).unwrap();
+    while_running(run_switch(rack), || {
+        let number = |at: u64| at * 3 + 1;
+        let mut written = Vec::new();
+        let program = while_running(run_node(rack, "storage"), || {
+            let program = join(&rack.config, "first");
+            let made = pages(&program);
+            let worker = made.worker(NodeId(1)).unwrap();
+            for at in 0..20 {
+                let page = worker.allocate().unwrap();
+                let write = |bytes: &mut [u8]| {
+                    bytes[..8].copy_from_slice(&number(at).to_le_bytes());
+                };
+                assert_eq!(worker.change(page, write), Ok(()));
+                written.push(page);
+            }
+            worker.flush().unwrap();
+            drop(worker);
+            (program, made)
+        });
+        // Its frames have all of them; another node has none, and the target is gone.
+        let other = join(&rack.config, "second");
+        while_running(run_node(rack, "storage"), || {
+            let found = pages(&other);
+            let reader = found.worker(NodeId(2)).unwrap();
+            drop(program);
+            for (at, page) in (0..).zip(&written) {
+                let found = wait_within(&other.any_node(), AMPLE, || {
+                    let page = reader.read(*page).ok()?;
+                    Some(page.data().u64_le(0))
+                });
+                assert_eq!(found, Some(number(at)), "{page}");
+            }
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
 }

@@ -1,8 +1,9 @@
 //! The nodes and media of stores.
 
 use super::{PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
+use crate::Rack;
 use crate::config::{RackConfig, Role, StoreConfig};
-use crate::{Rack, TargetOptions};
+use crate::services::wait_within;
 use rackweave_base::NodeId;
 use rackweave_controller::ask::TargetNamespaces;
 use rackweave_controller::{PageNode, PageSetUpError, PageSpec, PageStoreSpec};
@@ -121,7 +122,7 @@ pub(super) fn known(rack: &Rack, spec: &PageSpec) -> Vec<StoreInfo> {
 /// Puts a target on each node here that has stores, and asks those elsewhere.
 pub(super) fn add_targets(
     rack: &Rack,
-    options: TargetOptions,
+    options: &PageOptions,
     media: Vec<Medium>,
 ) -> Result<(Vec<StoreInfo>, Vec<PageStoreSpec>), PageServiceError> {
     let page_size = rack.config().switch.page_size;
@@ -151,8 +152,10 @@ pub(super) fn add_targets(
             Medium::Elsewhere { name, node } => {
                 let before = elsewhere.iter().filter(|other| **other == node).count();
                 elsewhere.push(node);
-                let namespaces = rack.ask(TargetNamespaces { node });
-                let sizes = namespaces.and_then(|all| all.get(before).copied());
+                // Its process may be starting.
+                let sizes = wait_within(&rack.any_node(), options.time_limit, || {
+                    rack.ask(TargetNamespaces { node })?.get(before).copied()
+                });
                 let sizes = sizes.ok_or(PageSetUpError::NoTarget(node))?;
                 (name, node, sizes, before + 1)
             }
@@ -185,7 +188,7 @@ pub(super) fn add_targets(
         });
     }
     for (node, namespaces) in targets {
-        let target = rack.add_target(node, options, namespaces);
+        let target = rack.add_target(node, options.target, namespaces);
         target.map_err(|error| PageServiceError::Target { node, error })?;
     }
     Ok((stores, specs))

@@ -169,7 +169,7 @@ impl PageService {
         media: impl FnOnce() -> Result<Vec<Medium>, PageServiceError>,
     ) -> Result<(Vec<StoreInfo>, PageSpec), PageServiceError> {
         let nodes = media::nodes_of(rack, options)?;
-        let (stores, specs) = media::add_targets(rack, options.target, media()?)?;
+        let (stores, specs) = media::add_targets(rack, options, media()?)?;
         let memory = rack.config().nodes_of(crate::config::Role::Memory);
         let fallback = options.fallback.or(memory.first().copied());
         let mut spec = rack.page_spec(nodes, specs, fallback);

@@ -8,100 +8,25 @@
 //! Each row of the table below is one request: its fields, its answer, which part of the controller
 //! executes it, and how.
 
+mod answer;
+mod rights;
+
+pub use crate::unanswered::AskError;
+pub use answer::{Answer, ShareError};
+
 use crate::connect::PairAttributes;
 use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
 use crate::{
     Controller, Fabric, FlowError, FlowId, FlowRings, FlowSpec, FlowState, LaneError, Loss,
-    LostPage, NameError, Named, PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId,
+    LostPage, Named, PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId,
     SequencerPlace, SequencerSetUpError, SequencerSpec, Site, TargetReply, TargetRequest,
 };
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
-use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::page::PageId;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-
-/// Why a request got no answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
-pub enum AskError {
-    /// The controller's process has ended, or cannot be reached. The request may or may not have
-    /// been executed.
-    #[error("the controller does not answer; `rackweave info` shows which processes run")]
-    NoAnswer,
-    /// A process asked for a node that is not its own.
-    #[error("the controller refuses it: a process may act for its own nodes only")]
-    Forbidden,
-}
-
-/// Answers that can say that there is none.
-pub trait Answer: Sized {
-    /// The answer to a request that the controller has not answered: an error, or nothing.
-    fn unanswered(why: AskError) -> Self;
-}
-
-impl<T, E: From<AskError>> Answer for Result<T, E> {
-    fn unanswered(why: AskError) -> Self {
-        Err(why.into())
-    }
-}
-
-macro_rules! nothing {
-    ($($type:ty),*) => {
-        $(impl Answer for $type {
-            fn unanswered(_: AskError) -> Self {
-                Self::default()
-            }
-        })*
-    };
-}
-
-nothing!((), bool, Vec<Loss>, KeyWeights, IndexCounters);
-
-impl<T> Answer for Option<T> {
-    fn unanswered(_: AskError) -> Self {
-        None
-    }
-}
-
-macro_rules! through_lane {
-    ($($type:ty),*) => {
-        $(impl From<AskError> for $type {
-            fn from(error: AskError) -> Self {
-                LaneError::Controller(error).into()
-            }
-        })*
-    };
-}
-
-through_lane!(FlowError, PageSetUpError, SequencerSetUpError);
-
-/// Why a name was not given.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
-pub enum ShareError {
-    /// It cannot be given.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// The controller was not reached.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-}
-
-macro_rules! shared {
-    ($($type:ty),*) => {
-        $(impl From<ShareError> for $type {
-            fn from(error: ShareError) -> Self {
-                match error {
-                    ShareError::Name(error) => error.into(),
-                    ShareError::Ask(error) => error.into(),
-                }
-            }
-        })*
-    };
-}
-
-shared!(FlowError, SequencerSetUpError);
 
 /// One kind of request.
 pub trait Ask: Sized {
@@ -324,7 +249,9 @@ requests! {
     CreatePages {
         /// Its specification.
         spec: PageSpec,
-    } -> Result<(), PageSetUpError> = |services: controller, site| controller.create_pages(site, spec);
+    } -> Result<(), PageSetUpError> = |services: controller, site| {
+        controller.create_pages(site, spec)
+    };
 
     /// The specification of the page directory, if there is one.
     PageSpecOf {} -> Option<PageSpec> = |services: controller, _site| {
@@ -517,7 +444,9 @@ requests! {
     };
 
     /// How often keys were asked for since the last call, by the switches' hit counters.
-    TakeIndexHits {} -> KeyWeights = |services: controller, site| controller.index().take_hits(site);
+    TakeIndexHits {} -> KeyWeights = |services: controller, site| {
+        controller.index().take_hits(site)
+    };
 
     /// All switches' counters of queries since they started.
     IndexCountersOf {} -> IndexCounters = |services: _controller, site| {
@@ -580,89 +509,4 @@ fn capacity_of(site: &mut dyn Site) -> Option<PlanLimits> {
         nodes_per_layer: layers.map(|c| c.nodes).min().unwrap_or(0).into(),
         layers: ends.max().unwrap_or(0).into(),
     })
-}
-
-impl Request {
-    /// Whether a process that is this node may send it. Services are set up and removed by any node
-    /// of the rack; what belongs to a node is up to the node itself.
-    pub fn may_be_sent_by(&self, own: NodeId) -> bool {
-        match self {
-            Request::ConnectPair(pair) => pair.a.0 == own || pair.b.0 == own,
-            Request::AddConsumer(AddConsumer { node, .. })
-            | Request::AddProducer(AddProducer { node, .. })
-            | Request::RejoinPages(RejoinPages { node })
-            | Request::SetIndexServer(SetIndexServer { node, .. })
-            | Request::ForgetService(ForgetService { node, .. })
-            | Request::ShareName(ShareName {
-                what: Named::Service(node),
-                ..
-            })
-            | Request::DeclareDead(DeclareDead { node }) => *node == own,
-            Request::AttachSequencer(AttachSequencer { client, .. })
-            | Request::DetachSequencer(DetachSequencer { client }) => client.0 == own,
-            _ => true,
-        }
-    }
-
-    /// The nodes that it connects to each other.
-    pub fn connects(&self) -> Vec<NodeId> {
-        match self {
-            Request::ConnectPair(pair) => vec![pair.a.0, pair.b.0],
-            Request::CreateFlow(CreateFlow { spec }) => {
-                [&spec.producers[..], &spec.consumers[..]].concat()
-            }
-            Request::CreatePages(CreatePages { spec }) => {
-                let nodes = spec.nodes.iter().map(|node| node.node);
-                nodes
-                    .chain(spec.stores.iter().map(|store| store.target))
-                    .collect()
-            }
-            Request::AddConsumer(AddConsumer { node, .. })
-            | Request::AddProducer(AddProducer { node, .. })
-            | Request::RejoinPages(RejoinPages { node }) => vec![*node],
-            _ => Vec::new(),
-        }
-    }
-
-    /// The MTU of the connections that it makes, which links may limit.
-    pub fn mtu_mut(&mut self) -> Option<&mut Mtu> {
-        match self {
-            Request::ConnectPair(pair) => Some(&mut pair.attributes.mtu),
-            Request::CreateFlow(create) => Some(&mut create.spec.mtu),
-            Request::AttachSequencer(attach) => Some(&mut attach.attributes.mtu),
-            Request::CreatePages(create) => Some(&mut create.spec.mtu),
-            _ => None,
-        }
-    }
-
-    /// Whether it may change the memory of nodes, so that waiting programs there have to check it.
-    pub fn is_felt(&self) -> bool {
-        !matches!(
-            self,
-            Request::ConnectPair(_)
-                | Request::FlowLosses(_)
-                | Request::FlowStateOf(_)
-                | Request::FlowRingsOf(_)
-                | Request::ShareName(_)
-                | Request::FindName(_)
-                | Request::ForgetService(_)
-                | Request::PageNodeOf(_)
-                | Request::PageSpecOf(_)
-                | Request::TargetNamespaces(_)
-                | Request::LostPages(_)
-                | Request::PromotePage(_)
-                | Request::DemotePage(_)
-                | Request::SequencerReserved(_)
-                | Request::OpenIndexNetwork(_)
-                | Request::SetIndexServer(_)
-                | Request::RemoveIndexServer(_)
-                | Request::SetIndexQuery(_)
-                | Request::BeginIndexLoad(_)
-                | Request::LoadIndex(_)
-                | Request::ActivateIndex(_)
-                | Request::TakeIndexHits(_)
-                | Request::IndexCountersOf(_)
-                | Request::CreateFlow(_)
-        )
-    }
 }
