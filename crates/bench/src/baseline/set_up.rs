@@ -1,5 +1,6 @@
 //! Regions and connected queue pairs for baselines, created before the measurement.
 
+use crate::harness::ExperimentError;
 use core::cell::RefMut;
 use core::ops::RangeInclusive;
 use rackweave_base::memory::MemoryError;
@@ -51,6 +52,12 @@ pub enum SetUpError {
         /// It must be a multiple of this number.
         step: u64,
     },
+}
+
+impl From<SetUpError> for ExperimentError {
+    fn from(error: SetUpError) -> Self {
+        Self::Run(format!("a baseline could not be set up: {error}"))
+    }
 }
 
 /// A setting: its name, its value, the valid range, and the number of which it must be a multiple.

@@ -28,8 +28,8 @@ pub mod message;
 
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{self, NodeEnd, SetUpError, connect, region};
-use crate::experiment::drive::{Problem, Until, drive};
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::harness::drive::{Problem, Until, drive};
+use crate::harness::{ExperimentError, Run, Scale};
 use actors::{Common, Consumer, Producer, Sequencer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};

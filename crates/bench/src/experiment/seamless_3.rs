@@ -9,12 +9,12 @@ mod store;
 mod tests;
 mod traffic;
 
-use super::grid::{self, Grid};
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
-use super::{ExperimentError, Run, Scale};
 use crate::baseline::scalestore;
 use crate::figure::{Axis, Figure, claim, panel_and_name};
+use crate::harness::grid::{self, Grid};
+use crate::harness::{ExperimentError, Run, Scale};
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, devices};
 use traffic::Traffic;

@@ -93,7 +93,7 @@ fn line(table: &mut String, cells: &[&str; 6]) {
 }
 
 /// A value with three significant digits and its unit.
-pub(super) fn short(value: f64, unit: &str) -> String {
+pub(crate) fn short(value: f64, unit: &str) -> String {
     let text = if value == 0.0 || !value.is_finite() {
         format!("{value}")
     } else {
@@ -107,7 +107,7 @@ pub(super) fn short(value: f64, unit: &str) -> String {
 }
 
 /// The ratio with two or three digits; a dash if it cannot be divided by the paper's value.
-pub(super) fn ratio(claim: &Claim) -> String {
+pub(crate) fn ratio(claim: &Claim) -> String {
     let ratio = claim.ratio();
     match ratio.abs() {
         size if !size.is_finite() => "-".to_owned(),

@@ -11,7 +11,7 @@ use super::options::PagesOptions;
 use super::outcome::{PageCounts, PagesOutcome};
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
-use crate::experiment::seamless_4::metered::Metered;
+use crate::harness::metered::Metered;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time, wait};
 use crate::ycsb::{Load, Nodes, Progress, Result, Run, Session, Stepped, YcsbError};
 use rackweave_base::{Duration, Instant, Rng};

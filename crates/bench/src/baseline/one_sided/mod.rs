@@ -16,10 +16,10 @@
 mod server;
 
 use crate::baseline::set_up::{NodeEnd, connect_with, region};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::one_to_one::{self, ENDS, Flows, KernelSource, MTU, Sink};
-use crate::experiment::tally::{Span, Tally};
-use crate::experiment::{ExperimentError, Run};
+use crate::harness::drive::OrFailed;
+use crate::harness::one_to_one::{self, ENDS, Flows, KernelSource, MTU, Sink};
+use crate::harness::tally::{Span, Tally};
+use crate::harness::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout};

@@ -4,8 +4,8 @@ use super::shape::{Shape, Way};
 use super::testbed::attributes;
 use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
-use crate::experiment::Result;
-use crate::experiment::drive::OrFailed;
+use crate::harness::Result;
+use crate::harness::drive::OrFailed;
 use rackweave_base::{Duration, Instant, KeyRng, NodeId, Qpn, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,

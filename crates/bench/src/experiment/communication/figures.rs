@@ -3,8 +3,8 @@
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
-use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series};
+use crate::harness::{Result, Run, Scale};
 
 /// Threads at each end, and the total number of receive buffers.
 pub type Layout = (u8, u8);

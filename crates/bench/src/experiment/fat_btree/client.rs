@@ -2,8 +2,8 @@
 
 use super::database::Database;
 use super::seen::Seen;
-use crate::experiment::metered::{Metered, Outbox, Toll, after};
-use crate::experiment::work::Core;
+use crate::harness::metered::{Metered, Outbox, Toll, after};
+use crate::harness::work::Core;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
@@ -37,7 +37,7 @@ impl Toll for Reads {
         let bytes = u64::from(completion.length);
         let use_of_it = match completion.opcode {
             CompletionOpcode::Read if completion.length == self.node_bytes => {
-                let entries = bytes / crate::experiment::work::TREE_ENTRY_BYTES;
+                let entries = bytes / crate::harness::work::TREE_ENTRY_BYTES;
                 self.core.verified(bytes) + self.core.searched(entries)
             }
             CompletionOpcode::Read => self.core.record(bytes),

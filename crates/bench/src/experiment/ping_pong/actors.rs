@@ -1,8 +1,8 @@
 //! The programs of a ping-pong, and the time of their cores.
 
-use super::super::tally::{self, Shared};
 use super::BELL_GAP;
 use crate::baseline::cores;
+use crate::harness::tally::{self, Shared};
 use core::cell::RefCell;
 use rackweave_base::memory::SharedBytes;
 use rackweave_base::{Duration, Instant, Rng};

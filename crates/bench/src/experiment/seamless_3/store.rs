@@ -2,10 +2,10 @@
 
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::seamless_4::metered::Metered;
 use crate::experiment::seamless_4::testbed::{self, Directory};
-use crate::experiment::{ExperimentError, Run, shuffle};
+use crate::harness::drive::OrFailed;
+use crate::harness::metered::Metered;
+use crate::harness::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::PageNode;

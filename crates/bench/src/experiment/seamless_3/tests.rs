@@ -1,7 +1,7 @@
 //! A small run of each system.
 
 use super::*;
-use crate::experiment::Run;
+use crate::harness::Run;
 
 fn small(depth: u16) -> Load {
     Load {

@@ -8,7 +8,7 @@ mod legend;
 mod marks;
 mod scale;
 
-pub(super) use canvas::escaped;
+pub(crate) use canvas::escaped;
 
 use super::{Drawing, Figure, Series};
 use canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};

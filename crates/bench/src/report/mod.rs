@@ -11,9 +11,10 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use super::Figure;
+use crate::experiment::Experiment;
 use crate::experiment::paper::{PAPERS, Paper};
-use crate::experiment::{Experiment, Scale};
+use crate::figure::Figure;
+use crate::harness::Scale;
 use html::Page;
 use rackweave_sim::devices::{self, Testbed};
 

@@ -1,6 +1,6 @@
 //! Writes HTML: all tags are closed, text is escaped.
 
-use super::super::svg::escaped;
+use crate::figure::escaped;
 
 /// A page, written from top to bottom.
 #[derive(Default)]

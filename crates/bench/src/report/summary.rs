@@ -1,8 +1,8 @@
 //! All claims, those farthest off first.
 
-use super::super::{Claim, claims, short};
 use super::html::Page;
 use super::{Outcome, Report};
+use crate::figure::{Claim, ratio, short};
 
 /// A ratio that fills half of the bar.
 const BAR_MOST: f64 = 4.0;
@@ -87,11 +87,7 @@ pub fn cells(claim: &Claim, page: &mut Page) {
         false => short(claim.ours, &claim.unit),
     };
     page.element("td", "number", &ours);
-    page.element(
-        "td",
-        &format!("number {}", grade(claim)),
-        &claims::ratio(claim),
-    );
+    page.element("td", &format!("number {}", grade(claim)), &ratio(claim));
 }
 
 /// A word that grades how far off a claim is.

@@ -1,10 +1,11 @@
 //! A chapter of the report: a paper's figures, and those that are not repeated.
 
-use super::super::Figure;
 use super::html::Page;
 use super::{Outcome, Report, duration, summary};
+use crate::experiment::Experiment;
 use crate::experiment::paper::Paper;
-use crate::experiment::{Experiment, Scale};
+use crate::figure::Figure;
+use crate::harness::Scale;
 
 /// Writes a paper's figures.
 pub fn write(report: &Report<'_>, paper: &Paper, page: &mut Page) {

@@ -1,8 +1,8 @@
 //! The page is well formed, complete, sorted, and loads nothing.
 
-use super::super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use super::*;
 use crate::experiment::ALL;
+use crate::figure::{Axis, Claim, Drawing, PaperMark, Series};
 
 fn claim(what: &str, paper: f64, ours: f64) -> Claim {
     Claim {
