@@ -9,7 +9,6 @@ mod svg;
 
 pub use claims::{claims_csv, claims_table, wrapped};
 pub(crate) use claims::{ratio, short};
-pub(crate) use svg::escaped;
 
 use serde::Serialize;
 

@@ -1,62 +1,57 @@
 //! The models' constants with their sources, and the input of the configuration hash.
 
-use super::html::Page;
-use super::{Report, configuration};
+use super::{Report, configuration, list, table};
+use maud::{Markup, html};
 use rackweave_sim::devices::{self, Constant, SOURCES, Testbed, Trust};
 
-/// Writes the constants of the testbeds in use, and the configuration.
-pub fn write(report: &Report<'_>, page: &mut Page) {
+/// The heads of the tables of constants.
+const HEADS: &[(&str, &str)] = &[
+    ("", "Constant"),
+    ("number", "Value"),
+    ("", "Unit"),
+    ("", "What it is"),
+    ("", "Source"),
+    ("", "Sure"),
+    ("wide", "Testbeds"),
+];
+
+/// The constants of the testbeds in use, and the configuration.
+pub fn sections(report: &Report<'_>) -> Markup {
     let testbeds = report.testbeds();
-    page.open_with("section", " id=\"constants\"");
-    page.element("h2", "", "The models' constants");
     let names: Vec<&str> = testbeds.iter().map(|one| one.name()).collect();
-    page.paragraph(&format!(
-        "Every number about hardware that the models of these testbeds use: {}. Each is checked \
-         (its source was read), derived (it follows from others), unchecked (its source is cited \
-         from memory) or assumed, wholly or in part.",
-        names.join(", ")
-    ));
     let constants: Vec<&Constant> = devices::of(&testbeds).collect();
-    counts(&constants, page);
-    for group in constants.chunk_by(|a, b| a.group == b.group) {
-        page.element("h3", "", group[0].group);
-        page.table(
-            "constants",
-            &[
-                ("", "Constant"),
-                ("number", "Value"),
-                ("", "Unit"),
-                ("", "What it is"),
-                ("", "Source"),
-                ("", "Sure"),
-                ("wide", "Testbeds"),
-            ],
-        );
-        for constant in group {
-            row(constant, page);
+    html! {
+        section #constants {
+            h2 { "The models' constants" }
+            p {
+                "Every number about hardware that the models of these testbeds use: "
+                (names.join(", "))
+                ". Each is checked (its source was read), derived (it follows from others), \
+                 unchecked (its source is cited from memory) or assumed, wholly or in part."
+            }
+            (counts(&constants))
+            @for group in constants.chunk_by(|a, b| a.group == b.group) {
+                h3 { (group[0].group) }
+                (table("constants", HEADS, &html! { @for constant in group { (row(constant)) } }))
+            }
+            (sources())
         }
-        page.table_end();
+        section #configuration {
+            h2 { "The configuration hash" }
+            p {
+                code { (report.hash) }
+                " is FNV-1a (64 bits) of the text below. Two runs with the same hash give the same \
+                 curves, whatever the machine and however many figures run at a time."
+            }
+            details {
+                summary { "The text that it is taken over" }
+                pre { (configuration(report.version, report.scale, report.seed)) }
+            }
+        }
     }
-    sources(page);
-    page.close("section");
-    page.open_with("section", " id=\"configuration\"");
-    page.element("h2", "", "The configuration hash");
-    page.open("p", "");
-    page.element("code", "", report.hash);
-    page.text(
-        " is FNV-1a (64 bits) of the text below. Two runs with the same hash give the same curves, \
-         whatever the machine and however many figures run at a time.",
-    );
-    page.close("p");
-    page.open("details", "");
-    page.element("summary", "", "The text that it is taken over");
-    let text = configuration(report.version, report.scale, report.seed);
-    page.element("pre", "", &text);
-    page.close("details");
-    page.close("section");
 }
 
-fn counts(constants: &[&Constant], page: &mut Page) {
+fn counts(constants: &[&Constant]) -> Markup {
     let all = [
         Trust::Checked,
         Trust::Derived,
@@ -67,27 +62,27 @@ fn counts(constants: &[&Constant], page: &mut Page) {
         let count = constants.iter().filter(|one| one.trust == trust).count();
         (count.to_string(), format!(" {}", trust.name()))
     });
-    page.list("counts", counts);
+    list("counts", counts)
 }
 
-fn row(constant: &Constant, page: &mut Page) {
-    page.open("tr", "");
-    page.open("td", "name");
-    page.element("code", "", constant.name);
-    page.close("td");
-    page.element("td", "number", &grouped(&constant.value()));
-    page.element("td", "", constant.unit);
-    page.element("td", "", &constant.about());
+fn row(constant: &Constant) -> Markup {
     let source = constant.source();
-    page.element("td", "", source.strip_prefix("Source: ").unwrap_or(&source));
-    page.element("td", constant.trust.name(), constant.trust.name());
     let testbeds: Vec<&str> = constant.testbeds.iter().map(|one| one.name()).collect();
     let testbeds = match testbeds.len() {
         all if all == Testbed::ALL.len() => "all".to_owned(),
         _ => testbeds.join(", "),
     };
-    page.element("td", "wide", &testbeds);
-    page.close("tr");
+    html! {
+        tr {
+            td.name { code { (constant.name) } }
+            td.number { (grouped(&constant.value())) }
+            td { (constant.unit) }
+            td { (constant.about()) }
+            td { (source.strip_prefix("Source: ").unwrap_or(&source)) }
+            td class=(constant.trust.name()) { (constant.trust.name()) }
+            td.wide { (testbeds) }
+        }
+    }
 }
 
 /// A long whole number with a space after every three digits.
@@ -104,15 +99,19 @@ fn grouped(value: &str) -> String {
     grouped
 }
 
-fn sources(page: &mut Page) {
-    page.element("h3", "", "Sources by their short names");
-    page.open("dl", "sources");
-    for source in SOURCES {
-        page.element("dt", "", source.name);
-        let mark = if source.checked { "" } else { " Unchecked." };
-        page.element("dd", "", &format!("{}.{mark}", source.about));
+fn sources() -> Markup {
+    html! {
+        h3 { "Sources by their short names" }
+        dl.sources {
+            @for source in SOURCES {
+                dt { (source.name) }
+                dd {
+                    (source.about) "."
+                    @if !source.checked { " Unchecked." }
+                }
+            }
+        }
     }
-    page.close("dl");
 }
 
 #[cfg(test)]

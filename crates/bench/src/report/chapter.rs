@@ -1,64 +1,66 @@
 //! A chapter of the report: a paper's figures, and those that are not repeated.
 
-use super::html::Page;
-use super::{Outcome, Report, duration, summary};
+use super::{Entry, Outcome, Report, duration, list, reported, summary, table};
 use crate::experiment::Experiment;
 use crate::experiment::paper::Paper;
 use crate::figure::Figure;
 use crate::harness::Scale;
+use maud::{Markup, PreEscaped, html};
 
-/// Writes a paper's figures.
-pub fn write(report: &Report<'_>, paper: &Paper, page: &mut Page) {
-    page.open_with(
-        "section",
-        &format!(" class=\"paper\" id=\"paper-{}\"", paper.name),
-    );
-    page.element("h2", "", paper.title);
-    let venue = match paper.venue {
-        "" => String::new(),
-        venue => format!(". {venue}"),
-    };
-    page.element("p", "authors", &format!("{}{venue}", paper.authors));
-    for entry in &report.entries {
-        if entry.experiment.paper().name != paper.name {
-            continue;
-        }
-        page.open_with("article", &format!(" id=\"{}\"", entry.experiment.name));
-        match entry.outcome {
-            Outcome::Made(figure, seconds) => {
-                heading(entry.experiment, &figure.title, page);
-                page.open("div", "chart");
-                page.raw(&figure.to_svg());
-                page.close("div");
-                claims(figure, page);
-                notes(figure, page);
-                again(report, entry.experiment, seconds, page);
+/// The heads of the tables of claims.
+const HEADS: &[(&str, &str)] = &[
+    ("", "Claim"),
+    ("number", "Paper"),
+    ("number", "Ours"),
+    ("number", "Ratio"),
+    ("", "Source"),
+];
+
+/// A paper's figures.
+pub fn section(report: &Report<'_>, paper: &Paper) -> Markup {
+    let left_out = paper.left_out.iter();
+    let left_out = left_out.map(|one| (one.what.to_owned(), format!(": {}.", one.why)));
+    html! {
+        section.paper id={ "paper-" (paper.name) } {
+            h2 { (paper.title) }
+            p.authors {
+                (paper.authors)
+                @if !paper.venue.is_empty() { ". " (paper.venue) }
             }
-            Outcome::Failed(error) => {
-                heading(entry.experiment, entry.experiment.about, page);
-                page.reported("div", "failure", "It failed. ", error);
+            @for entry in report.entries_of(paper) {
+                article id=(entry.experiment.name) { (article(report, entry)) }
             }
-            Outcome::Missing => {
-                heading(entry.experiment, entry.experiment.about, page);
-                page.element("p", "missing", "It was not run to its end.");
+            @if !paper.left_out.is_empty() {
+                h3 { "Measurements of this paper that are not repeated" }
+                (list("", left_out))
             }
         }
-        page.close("article");
     }
-    if !paper.left_out.is_empty() {
-        page.element("h3", "", "Measurements of this paper that are not repeated");
-        let left_out = paper.left_out.iter();
-        let items = left_out.map(|one| (one.what.to_owned(), format!(": {}.", one.why)));
-        page.list("", items);
-    }
-    page.close("section");
 }
 
-fn heading(experiment: &Experiment, title: &str, page: &mut Page) {
-    page.open("h3", "");
-    page.element("span", "place", &capital(&experiment.place()));
-    page.text(&format!(" {title}"));
-    page.close("h3");
+fn article(report: &Report<'_>, entry: &Entry<'_>) -> Markup {
+    let experiment = entry.experiment;
+    match entry.outcome {
+        Outcome::Made(figure, seconds) => html! {
+            (heading(experiment, &figure.title))
+            div.chart { (PreEscaped(figure.to_svg())) }
+            (claims(figure))
+            (notes(figure))
+            (again(report, experiment, seconds))
+        },
+        Outcome::Failed(error) => html! {
+            (heading(experiment, experiment.about))
+            (reported("failure", "It failed. ", error))
+        },
+        Outcome::Missing => html! {
+            (heading(experiment, experiment.about))
+            p.missing { "It was not run to its end." }
+        },
+    }
+}
+
+fn heading(experiment: &Experiment, title: &str) -> Markup {
+    html! { h3 { span.place { (capital(&experiment.place())) } " " (title) } }
 }
 
 /// The text with its first letter capitalized.
@@ -68,61 +70,43 @@ fn capital(text: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-fn claims(figure: &Figure, page: &mut Page) {
+fn claims(figure: &Figure) -> Markup {
     if figure.claims.is_empty() {
-        page.paragraph("The paper makes no claim in numbers about this figure.");
-        return;
+        return html! { p { "The paper makes no claim in numbers about this figure." } };
     }
-    page.table(
-        "claims",
-        &[
-            ("", "Claim"),
-            ("number", "Paper"),
-            ("number", "Ours"),
-            ("number", "Ratio"),
-            ("", "Source"),
-        ],
-    );
-    for claim in &figure.claims {
-        page.open("tr", "");
-        page.element("td", "", &claim.what);
-        summary::cells(claim, page);
-        page.element("td", "", &claim.source);
-        page.close("tr");
-    }
-    page.table_end();
+    let rows = html! {
+        @for claim in &figure.claims {
+            tr {
+                td { (claim.what) }
+                (summary::cells(claim))
+                td { (claim.source) }
+            }
+        }
+    };
+    table("claims", HEADS, &rows)
 }
 
-fn notes(figure: &Figure, page: &mut Page) {
-    if figure.notes.is_empty() {
-        return;
+fn notes(figure: &Figure) -> Markup {
+    html! {
+        @if !figure.notes.is_empty() {
+            ul.notes { @for note in &figure.notes { li { (note) } } }
+        }
     }
-    page.open("ul", "notes");
-    for note in &figure.notes {
-        page.element("li", "", note);
-    }
-    page.close("ul");
 }
 
 /// How to run the experiment again.
-fn again(report: &Report<'_>, experiment: &Experiment, seconds: f64, page: &mut Page) {
+fn again(report: &Report<'_>, experiment: &Experiment, seconds: f64) -> Markup {
     let scale = match report.scale {
-        Scale::Full => String::new(),
-        Scale::Quick => " --quick".into(),
-        Scale::Paper => " --scale paper".into(),
+        Scale::Full => "",
+        Scale::Quick => " --quick",
+        Scale::Paper => " --scale paper",
     };
-    let seed = report.seed;
-    page.open("p", "again");
-    page.text("Run it again: ");
-    page.element(
-        "code",
-        "",
-        &format!("rackweave figures {}{scale} --seed {seed}", experiment.name),
-    );
-    page.text(&format!(
-        ". It took {}. The values are in {}.csv.",
-        duration(seconds),
-        experiment.name
-    ));
-    page.close("p");
+    let name = experiment.name;
+    html! {
+        p.again {
+            "Run it again: "
+            code { "rackweave figures " (name) (scale) " --seed " (report.seed) }
+            ". It took " (duration(seconds)) ". The values are in " (name) ".csv."
+        }
+    }
 }

@@ -2,11 +2,10 @@
 //! constants of the models. The page loads no other resource, so it can be passed on as one file.
 //!
 //! `summary` sorts the claims by how far off they are, `chapter` has a paper's figures, `appendix`
-//! the constants and the input of the configuration hash, `html` writes well-formed tags.
+//! the constants and the input of the configuration hash.
 
 mod appendix;
 mod chapter;
-mod html;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -15,8 +14,17 @@ use crate::experiment::Experiment;
 use crate::experiment::paper::{PAPERS, Paper};
 use crate::figure::Figure;
 use crate::harness::Scale;
-use html::Page;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use rackweave_sim::devices::{self, Testbed};
+
+const TITLE: &str = "Rackweave: the papers' figures";
+
+/// The warning of a report of a run that the user stopped.
+const INTERRUPTED: &str = "This run was interrupted.";
+
+/// The warning of a report that is written while figures are still to come.
+const RUNNING: &str = "This run had not ended when the report was written: it goes on, or was \
+                       stopped from outside.";
 
 /// The page's style: light and dark, for paper and for narrow screens.
 const STYLE: &str = include_str!("style.css");
@@ -86,24 +94,27 @@ pub fn configuration(version: &str, scale: Scale, seed: u64) -> String {
 impl<'a> Report<'a> {
     /// The report as one HTML file.
     pub fn to_html(&self) -> String {
-        let mut page = Page::default();
-        page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
-        page.raw(
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-             <meta name=\"color-scheme\" content=\"light dark\"/>\n",
-        );
-        page.element("title", "", "Rackweave: the papers' figures");
-        page.raw("<style>\n");
-        page.raw(STYLE);
-        page.raw("</style>\n</head>\n<body>\n<main>\n");
-        self.head(&mut page);
-        summary::write(self, &mut page);
-        for paper in self.papers() {
-            chapter::write(self, paper, &mut page);
-        }
-        appendix::write(self, &mut page);
-        page.raw("</main>\n</body>\n</html>\n");
-        page.finish()
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (TITLE) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    main {
+                        (self.head())
+                        (summary::section(self))
+                        @for paper in self.papers() { (chapter::section(self, paper)) }
+                        (appendix::sections(self))
+                    }
+                }
+            }
+        };
+        page.into_string()
     }
 
     /// The figures that exist.
@@ -114,12 +125,16 @@ impl<'a> Report<'a> {
         })
     }
 
+    /// The requested experiments of a paper.
+    fn entries_of(&self, paper: &Paper) -> impl Iterator<Item = &Entry<'a>> {
+        let entries = self.entries.iter();
+        entries.filter(|entry| entry.experiment.paper().name == paper.name)
+    }
+
     /// The papers of the requested experiments.
     fn papers(&self) -> impl Iterator<Item = &'static Paper> {
-        PAPERS.iter().filter(|paper| {
-            let of_paper = |entry: &Entry<'_>| entry.experiment.paper().name == paper.name;
-            self.entries.iter().any(of_paper)
-        })
+        let papers = PAPERS.iter();
+        papers.filter(|paper| self.entries_of(paper).next().is_some())
     }
 
     /// The testbeds of the requested experiments, each once.
@@ -134,76 +149,99 @@ impl<'a> Report<'a> {
         testbeds
     }
 
-    fn head(&self, page: &mut Page) {
-        page.element("h1", "", "Rackweave: the papers' figures");
-        page.element(
-            "p",
-            "lead",
-            "Figures of five papers about database systems on fast networks, repeated with this \
-             project's machines in simulated time on models of the papers' testbeds. Each claim \
-             stands beside what was measured here. No constant of a model was ever changed to \
-             come closer to a paper.",
-        );
-        page.open("dl", "facts");
-        let mut fact = |name: &str, value: &str| {
-            page.open("div", "");
-            page.element("dt", "", name);
-            page.element("dd", "", value);
-            page.close("div");
-        };
-        let made = self.made().count();
-        fact("Scale", self.scale.name());
-        fact("Seed", &self.seed.to_string());
-        fact("Configuration hash", self.hash);
-        fact("Version", self.version);
-        fact("Figures", &format!("{made} of {}", self.entries.len()));
+    fn head(&self) -> Markup {
         let jobs = match self.jobs {
             1 => "one at a time".to_owned(),
             jobs => format!("{jobs} at a time"),
         };
-        fact(
-            "Time taken",
-            &format!("{}, {jobs}", duration(self.elapsed_s)),
-        );
-        page.close("dl");
-        let scale = format!("Scale {}. ", self.scale.name());
-        page.reported("p", "scale", &scale, self.scale.about());
-        self.warnings(page);
+        let figures = format!("{} of {}", self.made().count(), self.entries.len());
+        let facts = [
+            ("Scale", self.scale.name().to_owned()),
+            ("Seed", self.seed.to_string()),
+            ("Configuration hash", self.hash.to_owned()),
+            ("Version", self.version.to_owned()),
+            ("Figures", figures),
+            (
+                "Time taken",
+                format!("{}, {jobs}", duration(self.elapsed_s)),
+            ),
+        ];
+        html! {
+            h1 { (TITLE) }
+            p.lead {
+                "Figures of five papers about database systems on fast networks, repeated with \
+                 this project's machines in simulated time on models of the papers' testbeds. Each \
+                 claim stands beside what was measured here. No constant of a model was ever \
+                 changed to come closer to a paper."
+            }
+            dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
+            p.scale {
+                strong { "Scale " (self.scale.name()) ". " }
+                (self.scale.about())
+            }
+            (self.warnings())
+        }
     }
 
-    /// Writes what failed or is missing, above everything else.
-    fn warnings(&self, page: &mut Page) {
+    /// What failed or is missing, above everything else.
+    fn warnings(&self) -> Markup {
         let missing = self.entries.iter().filter_map(|entry| match entry.outcome {
             Outcome::Missing => Some(entry.experiment.name),
             Outcome::Made(..) | Outcome::Failed(_) => None,
         });
         let missing: Vec<&str> = missing.collect();
-        let said = match self.state {
-            State::Ended => None,
-            State::Interrupted => Some("This run was interrupted."),
-            State::Running => Some(
-                "This run had not ended when the report was written: it goes on, or was stopped \
-                 from outside.",
+        let listed = match missing.len() {
+            0 => String::new(),
+            count => format!(
+                " {count} of {} figures are missing: {}.",
+                self.entries.len(),
+                missing.join(", ")
             ),
         };
-        if let Some(said) = said {
-            let listed = match missing.len() {
-                0 => String::new(),
-                count => format!(
-                    " {count} of {} figures are missing: {}.",
-                    self.entries.len(),
-                    missing.join(", ")
-                ),
-            };
-            page.reported("div", "warning", said, &listed);
-        }
-        for entry in &self.entries {
-            if let Outcome::Failed(error) = entry.outcome {
-                let failed = format!("{} failed. ", entry.experiment.name);
-                page.reported("div", "failure", &failed, error);
+        html! {
+            @match self.state {
+                State::Ended => {}
+                State::Interrupted => { (reported("warning", INTERRUPTED, &listed)) }
+                State::Running => { (reported("warning", RUNNING, &listed)) }
+            }
+            @for entry in &self.entries {
+                @if let Outcome::Failed(error) = entry.outcome {
+                    (reported("failure", &format!("{} failed. ", entry.experiment.name), error))
+                }
             }
         }
     }
+}
+
+/// A box whose text begins with words in bold.
+fn reported(class: &str, bold: &str, text: &str) -> Markup {
+    html! { div class=(class) { strong { (bold) } (text) } }
+}
+
+/// A list whose items begin with words in bold.
+fn list(class: &str, items: impl IntoIterator<Item = (String, String)>) -> Markup {
+    html! {
+        ul class=[some(class)] {
+            @for (bold, text) in items { li { strong { (bold) } (text) } }
+        }
+    }
+}
+
+/// A table with these heads (class and text); a table that is too wide scrolls.
+fn table(class: &str, heads: &[(&str, &str)], rows: &Markup) -> Markup {
+    html! {
+        div.scroll {
+            table class=(class) {
+                thead { tr { @for (class, head) in heads { th class=[some(class)] { (head) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// The class of an element that may have none.
+fn some(class: &str) -> Option<&str> {
+    (!class.is_empty()).then_some(class)
 }
 
 /// Seconds in readable form.

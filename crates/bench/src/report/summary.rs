@@ -1,11 +1,21 @@
 //! All claims, those farthest off first.
 
-use super::html::Page;
-use super::{Outcome, Report};
+use super::{Outcome, Report, list, table};
 use crate::figure::{Claim, ratio, short};
+use maud::{Markup, html};
 
 /// A ratio that fills half of the bar.
 const BAR_MOST: f64 = 4.0;
+
+/// The heads of the table.
+const HEADS: &[(&str, &str)] = &[
+    ("", "Figure"),
+    ("", "Claim"),
+    ("number", "Paper"),
+    ("number", "Ours"),
+    ("number", "Ratio"),
+    ("wide", "Below or above"),
+];
 
 /// The name of a figure, and a claim of it.
 type Row<'a> = (&'a str, &'a Claim);
@@ -35,59 +45,51 @@ pub fn sorted<'a>(report: &Report<'a>) -> Vec<Row<'a>> {
     rows
 }
 
-/// Writes the table and its summary.
-pub fn write(report: &Report<'_>, page: &mut Page) {
-    page.open_with("section", " id=\"summary\"");
-    page.element("h2", "", "How far we are from the papers");
+/// The table with what it comes to, and the contents.
+pub fn section(report: &Report<'_>) -> Markup {
     let rows = sorted(report);
-    if rows.is_empty() {
-        page.paragraph("There is no claim to compare: no figure with claims was made.");
-    } else {
-        counts(&rows, page);
-        page.paragraph(
-            "The ratio is ours over the paper's. A ratio far from one is no failure: where the \
-             paper says \"at least\" or \"at most\", to be beyond it is good, and where hardware \
-             decides, the notes at the figure say what differs. The bar shows the ratio on a \
-             logarithmic scale, to the left below one, to the right above.",
-        );
-        page.table(
-            "claims",
-            &[
-                ("", "Figure"),
-                ("", "Claim"),
-                ("number", "Paper"),
-                ("number", "Ours"),
-                ("number", "Ratio"),
-                ("wide", "Below or above"),
-            ],
-        );
-        for (figure, claim) in rows {
-            page.open("tr", "");
-            page.open("td", "name");
-            page.link(figure, figure);
-            page.close("td");
-            page.element("td", "", &claim.what);
-            cells(claim, page);
-            page.open("td", "wide");
-            bar(claim, page);
-            page.close("td");
-            page.close("tr");
+    html! {
+        section #summary {
+            h2 { "How far we are from the papers" }
+            @if rows.is_empty() {
+                p { "There is no claim to compare: no figure with claims was made." }
+            } @else {
+                (counts(&rows))
+                p {
+                    "The ratio is ours over the paper's. A ratio far from one is no failure: where \
+                     the paper says \"at least\" or \"at most\", to be beyond it is good, and where \
+                     hardware decides, the notes at the figure say what differs. The bar shows the \
+                     ratio on a logarithmic scale, to the left below one, to the right above."
+                }
+                (table("claims", HEADS, &html! { @for claim in &rows { (row(claim)) } }))
+            }
+            (contents(report))
         }
-        page.table_end();
     }
-    contents(report, page);
-    page.close("section");
+}
+
+fn row((figure, claim): &Row<'_>) -> Markup {
+    html! {
+        tr {
+            td.name { a href={ "#" (figure) } { (figure) } }
+            td { (claim.what) }
+            (cells(claim))
+            td.wide { (bar(claim)) }
+        }
+    }
 }
 
 /// The paper's value, ours, and the ratio.
-pub fn cells(claim: &Claim, page: &mut Page) {
-    page.element("td", "number", &short(claim.paper, &claim.unit));
+pub fn cells(claim: &Claim) -> Markup {
     let ours = match claim.ours.is_nan() {
         true => "not measured".to_owned(),
         false => short(claim.ours, &claim.unit),
     };
-    page.element("td", "number", &ours);
-    page.element("td", &format!("number {}", grade(claim)), &ratio(claim));
+    html! {
+        td.number { (short(claim.paper, &claim.unit)) }
+        td.number { (ours) }
+        td.number.(grade(claim)) { (ratio(claim)) }
+    }
 }
 
 /// A word that grades how far off a claim is.
@@ -100,7 +102,7 @@ fn grade(claim: &Claim) -> &'static str {
     }
 }
 
-fn counts(rows: &[Row<'_>], page: &mut Page) {
+fn counts(rows: &[Row<'_>]) -> Markup {
     let within = |least: f64, most: f64| {
         let far = rows.iter().filter_map(|row| distance(row.1));
         far.filter(|far| *far > least && *far <= most).count()
@@ -117,54 +119,45 @@ fn counts(rows: &[Row<'_>], page: &mut Page) {
         ),
     ];
     let items = counts.map(|(count, what)| (count.to_string(), format!(" {what}")));
-    page.list("counts", items);
+    list("counts", items)
 }
 
 /// A bar from the middle to the position of the ratio.
-fn bar(claim: &Claim, page: &mut Page) {
+fn bar(claim: &Claim) -> Markup {
     let ratio = claim.ratio();
     if !ratio.is_finite() || ratio <= 0.0 {
-        return;
+        return html! {};
     }
     let part = (ratio.ln() / BAR_MOST.ln()).clamp(-1.0, 1.0) * 50.0;
     let (left, width) = (50.0 + part.min(0.0), part.abs());
-    page.open("span", &format!("bar {}", grade(claim)));
-    page.raw(&format!(
-        "<span style=\"left:{left:.1}%;width:{width:.1}%\"></span>"
-    ));
-    page.close("span");
+    let style = format!("left:{left:.1}%;width:{width:.1}%");
+    html! { span.bar.(grade(claim)) { span style=(style) {} } }
 }
 
 /// The figures by paper.
-fn contents(report: &Report<'_>, page: &mut Page) {
-    page.open("nav", "");
-    page.element("h2", "", "Figures");
-    page.open("ul", "");
-    for paper in report.papers() {
-        page.open("li", "");
-        page.link(&format!("paper-{}", paper.name), paper.title);
-        page.text(": ");
-        let of_paper = |name: &&str| *name == paper.name;
-        let entries = report.entries.iter();
-        for (at, entry) in entries
-            .filter(|entry| of_paper(&entry.experiment.paper().name))
-            .enumerate()
-        {
-            if at > 0 {
-                page.text(", ");
-            }
-            page.link(entry.experiment.name, &entry.experiment.place());
-            match entry.outcome {
-                Outcome::Made(..) => {}
-                Outcome::Failed(_) => page.text(" (failed)"),
-                Outcome::Missing => page.text(" (not run)"),
+fn contents(report: &Report<'_>) -> Markup {
+    let state = |outcome: &Outcome<'_>| match outcome {
+        Outcome::Made(..) => "",
+        Outcome::Failed(_) => " (failed)",
+        Outcome::Missing => " (not run)",
+    };
+    html! {
+        nav {
+            h2 { "Figures" }
+            ul {
+                @for paper in report.papers() {
+                    li {
+                        a href={ "#paper-" (paper.name) } { (paper.title) }
+                        ": "
+                        @for (at, entry) in report.entries_of(paper).enumerate() {
+                            @if at > 0 { ", " }
+                            a href={ "#" (entry.experiment.name) } { (entry.experiment.place()) }
+                            (state(&entry.outcome))
+                        }
+                    }
+                }
+                li { a href="#constants" { "The models' constants and their sources" } }
             }
         }
-        page.close("li");
     }
-    page.open("li", "");
-    page.link("constants", "The models' constants and their sources");
-    page.close("li");
-    page.close("ul");
-    page.close("nav");
 }
