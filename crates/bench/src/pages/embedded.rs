@@ -2,6 +2,7 @@
 
 use super::load::{self, Worker, first_of_nodes};
 use super::medium::Medium;
+use super::open::open;
 use super::outcome::{PageCounts, PagesOutcome};
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
@@ -46,7 +47,7 @@ pub fn run_on(
     let service = options.pages(rack, &job.nodes, medium.into_backend())?;
     let mut workers = load::workers(rack, &job.nodes, options, &service)?;
     let (run, heap) = match options.reuse {
-        true => load::open(&mut workers, options, progress)?,
+        true => open(&mut workers, options, progress)?,
         false => load::load(&mut workers, options, pages, progress)?,
     };
     let (run, heap) = (Arc::new(run), Arc::new(heap));

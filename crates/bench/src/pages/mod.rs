@@ -8,6 +8,7 @@ pub mod embedded;
 mod heap;
 mod load;
 mod medium;
+mod open;
 mod options;
 mod outcome;
 pub mod simulated;
