@@ -3,7 +3,7 @@
 use super::load::{self, Worker, first_of_nodes};
 use super::medium::Medium;
 use super::open::open;
-use super::outcome::{PageCounts, PagesOutcome};
+use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::ycsb::embedded::{Driven, operate};
@@ -69,7 +69,7 @@ pub fn run_on(
     let before = statistics(&workers);
     let tend = &mut || Ok(());
     operate(&mut workers, &run, "clients", &mut outcome, progress, tend)?;
-    outcome.table.pages = PageCounts::between(before, statistics(&workers));
+    outcome.table.pages = statistics(&workers) - before;
     let mut workers: Vec<_> = workers
         .into_iter()
         .map(|worker| worker.map(|table, _| table.pages))

@@ -113,7 +113,7 @@ impl Actor for Reader {
         self.count(now, ended);
         if now >= self.window.1 {
             let before = self.before.unwrap_or_default();
-            self.tally.borrow_mut().pages += since(*self.worker.statistics(), before);
+            self.tally.borrow_mut().pages += *self.worker.statistics() - before;
             return Step::Done;
         }
         if ended > 0 || spent > Duration::ZERO {
@@ -121,20 +121,6 @@ impl Actor for Reader {
         }
         let timeout = self.worker.poll_timeout().unwrap_or(self.window.1);
         Step::WaitUntil(timeout.min(self.window.1))
-    }
-}
-
-/// The difference between two statistics, for the values shown.
-fn since(after: Statistics, before: Statistics) -> Statistics {
-    Statistics {
-        fixes: after.fixes - before.fixes,
-        local_hits: after.local_hits - before.local_hits,
-        joined: after.joined - before.joined,
-        memory_indexed: after.memory_indexed - before.memory_indexed,
-        memory_fallback: after.memory_fallback - before.memory_fallback,
-        storage_indexed: after.storage_indexed - before.storage_indexed,
-        storage_fallback: after.storage_fallback - before.storage_fallback,
-        ..Statistics::default()
     }
 }
 
