@@ -133,9 +133,9 @@ pub fn run_pages(
 ) -> Result<Seen, ExperimentError> {
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
     let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
-    let members = (0..load.nodes).map(|node| PageNode {
+    let members = (0..load.compute_nodes).map(|node| PageNode {
         node: NodeId(node),
-        frames: load.frames,
+        frames: load.frames_per_node,
         workers: load.workers,
         slots,
     });
@@ -144,7 +144,7 @@ pub fn run_pages(
     let window = (from, from + load.window);
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
-    for node in (0..load.nodes).map(NodeId) {
+    for node in (0..load.compute_nodes).map(NodeId) {
         // As for the baseline, the cost of processing a page's bytes is not modelled.
         let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
         let workers = pages.polled_workers(node, pool);
@@ -178,7 +178,7 @@ pub fn run_pages(
 
 /// The testbed; each worker may have `slots` pending requests.
 fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
-    let workers = load.nodes * load.workers;
+    let workers = load.compute_nodes * load.workers;
     let slots = workers * slots;
     let directory = Directory {
         entries: load.pages as u32,
