@@ -1,7 +1,7 @@
 //! Code shared by experiments and baselines: a run and its scale, racks, actors' verbs, results.
 //!
-//! [`Run`] has the scale, the seed and the progress. `drive` runs a rack and `tally` counts what its
-//! programs do; `grid` measures systems at points. `metered` accounts for the cost of verbs and
+//! [`Run`] has the scale, the seed and the progress. `drive` runs a rack and `tally` counts what
+//! its programs do; `grid` measures systems at points. `metered` accounts for the cost of verbs and
 //! `work` for a core's work. `one_to_one` has the flows of several figures, `shuffle` the rack of
 //! the shuffles, `blank` a namespace without contents. It knows neither baselines nor experiments.
 
