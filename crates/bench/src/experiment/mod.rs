@@ -142,28 +142,16 @@ pub const ALL: &[Experiment] = &[
         .about("the same by the part of reads"),
     experiment("fat-btree-10d", |run| fat_btree_10::BY_SKEW.figure(run))
         .about("the same by the skew of the workload"),
-    experiment("communication-4a", |run| {
-        communication::figures::ROWS[0].figure(run)
-    })
-    .about("one buffer for messages: what can be written"),
-    experiment("communication-4b", |run| {
-        communication::figures::ROWS[1].figure(run)
-    })
-    .about("one buffer for messages: what can be consumed"),
-    experiment("communication-5a", |run| {
-        communication::figures::ROWS[2].figure(run)
-    })
-    .about("several receive buffers: what can be written"),
-    experiment("communication-5b", |run| {
-        communication::figures::ROWS[3].figure(run)
-    })
-    .about("the same with a thread for each of them"),
-    experiment("communication-6a", |run| {
-        communication::figures::ROWS[4].figure(run)
-    })
-    .about("several receive buffers: what can be consumed"),
-    experiment("communication-6b", |run| {
-        communication::figures::ROWS[5].figure(run)
-    })
-    .about("the same with a thread for two of them at each end"),
+    experiment("communication-4a", communication::figures::run::<0>)
+        .about("one buffer for messages: what can be written"),
+    experiment("communication-4b", communication::figures::run::<1>)
+        .about("one buffer for messages: what can be consumed"),
+    experiment("communication-5a", communication::figures::run::<2>)
+        .about("several receive buffers: what can be written"),
+    experiment("communication-5b", communication::figures::run::<3>)
+        .about("the same with a thread for each of them"),
+    experiment("communication-6a", communication::figures::run::<4>)
+        .about("several receive buffers: what can be consumed"),
+    experiment("communication-6b", communication::figures::run::<5>)
+        .about("the same with a thread for two of them at each end"),
 ];
