@@ -32,6 +32,16 @@ macro_rules! counters {
             }
         }
 
+        impl core::ops::Sub for $type {
+            type Output = Self;
+
+            /// The counts since an earlier state.
+            fn sub(mut self, earlier: Self) -> Self {
+                $(self.$name -= earlier.$name;)*
+                self
+            }
+        }
+
         impl $type {
             /// Names and values, in a fixed order.
             pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {

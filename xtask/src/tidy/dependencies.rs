@@ -100,7 +100,6 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
             "base",
             "wire",
             "verbs",
-            "nic",
             "target",
             "controller",
             "endpoint",

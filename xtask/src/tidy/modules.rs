@@ -7,9 +7,6 @@ use super::Finding;
 use super::text::Quotes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules that import each other still, by crate. The table may only shrink.
-const CIRCLES: [(&str, &[&str]); 1] = [("bench", &["baseline", "experiment", "figure"])];
-
 /// The imports of a crate: where each module first imports each other one.
 #[derive(Default)]
 struct Modules {
@@ -43,19 +40,9 @@ pub fn check(sources: &[(String, String)], findings: &mut Vec<Finding>) {
             places.push((path.clone(), line));
         }
     }
-    for (folder, modules) in &crates {
-        let name = folder.strip_prefix("crates/").unwrap_or(folder);
-        for circle in modules.circles() {
-            let known = |(row, members): &(&str, &[&str])| {
-                *row == name
-                    && circle
-                        .iter()
-                        .all(|module| members.contains(&module.as_str()))
-            };
-            if !CIRCLES.iter().any(known) {
-                findings.push(modules.finding(&circle));
-            }
-        }
+    for modules in crates.values() {
+        let circles = modules.circles();
+        findings.extend(circles.iter().map(|circle| modules.finding(circle)));
     }
 }
 

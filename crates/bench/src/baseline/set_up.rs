@@ -1,14 +1,12 @@
 //! Regions and connected queue pairs for baselines, created before the measurement.
 
-use core::cell::RefMut;
+use crate::harness::ExperimentError;
 use core::ops::RangeInclusive;
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
-use rackweave_rack::SimulatedRack;
-use rackweave_rack::testing::SimulatedMachines;
+use rackweave_rack::Rack;
 use rackweave_verbs::{
     Access, CqError, CqId, PdId, PostError, QpCapabilities, QpError, Region, RegisterError, Verbs,
 };
@@ -53,6 +51,12 @@ pub enum SetUpError {
     },
 }
 
+impl From<SetUpError> for ExperimentError {
+    fn from(error: SetUpError) -> Self {
+        Self::Run(format!("a baseline could not be set up: {error}"))
+    }
+}
+
 /// A setting: its name, its value, the valid range, and the number of which it must be a multiple.
 pub type Setting = (&'static str, u64, RangeInclusive<u64>, u64);
 
@@ -95,12 +99,12 @@ impl NodeEnd {
     /// # Errors
     /// If the node or the rack lacks resources.
     pub fn new(
-        rack: &mut SimulatedRack,
+        rack: &Rack,
         node: NodeId,
         bytes: usize,
         completions: u32,
     ) -> Result<Self, SetUpError> {
-        let pd = nic(rack, node)?.create_pd();
+        let pd = on_nic(rack, node, |nic| nic.create_pd())?;
         Self::in_domain(rack, node, pd, bytes, completions)
     }
 
@@ -110,13 +114,13 @@ impl NodeEnd {
     /// # Errors
     /// As for [`NodeEnd::new`].
     pub fn in_domain(
-        rack: &mut SimulatedRack,
+        rack: &Rack,
         node: NodeId,
         pd: PdId,
         bytes: usize,
         completions: u32,
     ) -> Result<Self, SetUpError> {
-        let cq = nic(rack, node)?.create_cq(completions)?;
+        let cq = on_nic(rack, node, |nic| nic.create_cq(completions))??;
         let region = region(rack, node, pd, bytes)?;
         Ok(Self {
             node,
@@ -131,14 +135,11 @@ impl NodeEnd {
 ///
 /// # Errors
 /// If the node or the rack lacks resources.
-pub fn region(
-    rack: &mut SimulatedRack,
-    node: NodeId,
-    pd: PdId,
-    bytes: usize,
-) -> Result<Region, SetUpError> {
+pub fn region(rack: &Rack, node: NodeId, pd: PdId, bytes: usize) -> Result<Region, SetUpError> {
     let block = rack.memory().allocate(bytes)?;
-    Ok(nic(rack, node)?.register(pd, block, Access::all())?)
+    Ok(on_nic(rack, node, |nic| {
+        nic.register(pd, block, Access::all())
+    })??)
 }
 
 /// Connects a queue pair of `a` with one of `b`; each holds this many requests to send and to
@@ -147,7 +148,7 @@ pub fn region(
 /// # Errors
 /// If a node lacks resources.
 pub fn connect(
-    rack: &mut SimulatedRack,
+    rack: &Rack,
     a: &NodeEnd,
     b: &NodeEnd,
     depths: (u32, u32),
@@ -166,7 +167,7 @@ pub fn connect(
 /// # Errors
 /// If a node lacks resources.
 pub fn connect_with(
-    rack: &mut SimulatedRack,
+    rack: &Rack,
     a: &NodeEnd,
     b: &NodeEnd,
     (sends, receives): (u32, u32),
@@ -177,9 +178,11 @@ pub fn connect_with(
         receive_max: receives,
         segments_max: 2,
     };
-    let mut make = |node_end: &NodeEnd| -> Result<Qpn, SetUpError> {
-        let mut nic = nic(rack, node_end.node)?;
-        Ok(nic.create_qp(node_end.pd, node_end.cq, node_end.cq, capabilities)?)
+    let make = |end: &NodeEnd| -> Result<Qpn, SetUpError> {
+        let made = on_nic(rack, end.node, |nic| {
+            nic.create_qp(end.pd, end.cq, end.cq, capabilities)
+        })?;
+        Ok(made?)
     };
     let (near, far) = (make(a)?, make(b)?);
     rack.connect((a.node, near), (b.node, far), attributes)?;
@@ -190,7 +193,12 @@ pub fn connect_with(
 /// queue of 1 MiB takes 84 us), so that it expires only when the last packet of a message is lost.
 const TIMEOUT: Duration = Duration::from_millis(1);
 
-/// A node's NIC.
-pub(super) fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, SetUpError> {
-    rack.nic_mut(node).ok_or(SetUpError::NoNode(node))
+/// Uses a node's NIC.
+pub(super) fn on_nic<R>(
+    rack: &Rack,
+    node: NodeId,
+    act: impl FnOnce(&mut dyn Verbs) -> R,
+) -> Result<R, SetUpError> {
+    let node = rack.node_here(node).ok_or(SetUpError::NoNode(node))?;
+    Ok(node.with(act))
 }

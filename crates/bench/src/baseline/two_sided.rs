@@ -28,14 +28,14 @@ pub mod message;
 
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{self, NodeEnd, SetUpError, connect, region};
-use crate::experiment::drive::{Problem, Until, drive};
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::harness::drive::{Problem, Until, drive};
+use crate::harness::{ExperimentError, Run, Scale};
 use actors::{Common, Consumer, Producer, Sequencer};
 use edge::{Inlet, Outlet, ROOM, WINDOW, edge};
 use log::{Log, same_order};
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_rack::{Rack, RackConfig, SimulatedRack};
 use rackweave_sim::CpuReport;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -176,12 +176,12 @@ impl<'a> SetUp<'a> {
             faults,
             ..RackConfig::default()
         };
-        let mut rack = SimulatedRack::new(&config)?;
+        let rack = SimulatedRack::new(&config)?;
         // A producer makes messages in its memory; the first word of the sequencer's memory is
         // raised.
         let bytes = WINDOW as usize * plan.message_bytes as usize;
         let nodes = (0..count).map(|at| NodeId(at as u16));
-        let node_ends = nodes.map(|node| NodeEnd::new(&mut rack, node, bytes, COMPLETIONS));
+        let node_ends = nodes.map(|node| NodeEnd::new(&rack, node, bytes, COMPLETIONS));
         Ok(Self {
             plan,
             seed,
@@ -217,12 +217,12 @@ impl<'a> SetUp<'a> {
         for (at, from) in producers.iter().enumerate() {
             let mut outlets = Vec::new();
             for (to, inlets) in consumers[..direct].iter().zip(&mut inlets) {
-                let (outlet, inlet) = edge(&mut self.rack, from, to, inlets.len(), bytes)?;
+                let (outlet, inlet) = edge(&self.rack, from, to, inlets.len(), bytes)?;
                 outlets.push(outlet);
                 inlets.push(inlet);
             }
             let sequencer = match sequencers.first() {
-                Some(to) => Some(sequencer(&mut self.rack, self.plan, from, to)?),
+                Some(to) => Some(sequencer(&self.rack, self.plan, from, to)?),
                 None => None,
             };
             let producer = Producer {
@@ -239,7 +239,7 @@ impl<'a> SetUp<'a> {
         }
         for at in direct..count {
             let (from, to) = (&consumers[at - 1], &consumers[at]);
-            let (outlet, inlet) = edge(&mut self.rack, from, to, inlets[at].len(), bytes)?;
+            let (outlet, inlet) = edge(&self.rack, from, to, inlets[at].len(), bytes)?;
             next[at - 1] = Some(outlet);
             inlets[at].push(inlet);
         }
@@ -290,7 +290,7 @@ impl<'a> SetUp<'a> {
 
 /// Connects a producer with the sequencer.
 fn sequencer(
-    rack: &mut SimulatedRack,
+    rack: &Rack,
     plan: &TwoSidedPlan,
     from: &NodeEnd,
     to: &NodeEnd,

@@ -9,9 +9,9 @@ pub mod index;
 pub mod server;
 pub mod tree;
 
-pub use super::work::Core;
+pub use crate::harness::work::Core;
 
-use super::{Result, Scale};
+use crate::harness::{Result, Scale};
 use rackweave_base::Duration;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::config::{NodeConfig, Role};

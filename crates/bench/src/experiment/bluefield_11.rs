@@ -8,12 +8,12 @@
 mod tests;
 
 use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
-use super::drive::OrFailed;
-use super::grid::{self, Grid};
-use super::metered::{Metered, Outbox, after};
-use super::tally::{self, Seen, Shared, Span, Tally};
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::drive::OrFailed;
+use crate::harness::grid::{self, Grid};
+use crate::harness::metered::{Metered, Outbox, after};
+use crate::harness::tally::{self, Seen, Shared, Span, Tally};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{

@@ -4,13 +4,13 @@
 mod line;
 
 use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
-use super::drive::OrFailed;
-use super::grid::{self, Grid};
-use super::metered::{Metered, Outbox, after};
-use super::tally::{self, Shared, Span, Tally};
-use super::work::Priced;
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::drive::OrFailed;
+use crate::harness::grid::{self, Grid};
+use crate::harness::metered::{Metered, Outbox, after};
+use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::work::Priced;
+use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use line::Line;
 use rackweave_base::{Duration, Instant};

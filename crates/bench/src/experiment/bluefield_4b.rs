@@ -3,8 +3,8 @@
 
 use super::bluefield::PAPER;
 use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
+use crate::harness::{Result, Run};
 
 /// Measures and draws the figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure> {

@@ -3,11 +3,11 @@
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield::{PAPER, SERVERS, testbed};
 use super::bluefield_4::real_keys;
-use super::drive::OrFailed;
-use super::grid::{self, Grid};
-use super::tally::{self, Shared, Span, Tally};
-use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::harness::drive::OrFailed;
+use crate::harness::grid::{self, Grid};
+use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::{Result, Run, Scale};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
 use rackweave_sim::Category;

@@ -6,9 +6,9 @@ use super::bluefield::client::Mix;
 use super::bluefield::index::{self, IndexPlan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
-use super::grid::{self, Grid};
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::grid::{self, Grid};
+use crate::harness::{Result, Run};
 use rackweave_base::Duration;
 
 const OFFLOADS: &[f64] = &[0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];

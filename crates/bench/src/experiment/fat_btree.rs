@@ -15,10 +15,10 @@ pub mod seen;
 mod tests;
 pub mod walk;
 
-use super::drive::OrFailed;
-use super::grid::Curve;
-use super::{Result, Scale};
 use crate::figure::{Axis, Figure};
+use crate::harness::drive::OrFailed;
+use crate::harness::grid::Curve;
+use crate::harness::{Result, Scale};
 use database::{Database, Popularity};
 use rdma::Limits;
 use seen::Seen;

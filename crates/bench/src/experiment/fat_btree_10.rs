@@ -7,9 +7,9 @@ use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
 use super::fat_btree::rdma::{self, Limits};
 use super::fat_btree::{PAPER, SKEW, SKEWS, Sweep, limits, popularity, shrink};
-use super::grid::{self, Curve};
-use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::grid::{self, Curve};
+use crate::harness::{Result, Run, Scale};
 use rackweave_base::{Duration, Rng};
 use rackweave_sim::devices;
 

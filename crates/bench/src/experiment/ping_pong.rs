@@ -9,9 +9,9 @@ mod actors;
 #[cfg(test)]
 mod tests;
 
-use super::one_to_one::{self, ENDS};
-use super::tally::{Span, Tally, quantile};
-use super::{ExperimentError, Result, Run};
+use crate::harness::one_to_one::{self, ENDS};
+use crate::harness::tally::{Span, Tally, quantile};
+use crate::harness::{ExperimentError, Result, Run};
 use actors::{Bell, Echo, ItemSource, Pinger, Schedule, Sink, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};

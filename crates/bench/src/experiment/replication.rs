@@ -10,10 +10,10 @@
 
 mod actors;
 
-use super::drive::{OrFailed, Problem, Until, drive, failed};
-use super::one_to_one::payload_rate;
-use super::{Result, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
+use crate::harness::drive::{OrFailed, Problem, Until, drive, failed};
+use crate::harness::one_to_one::payload_rate;
+use crate::harness::{Result, Run, Scale};
 use actors::{ItemSource, Sink};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};

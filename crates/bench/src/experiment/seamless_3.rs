@@ -9,12 +9,12 @@ mod store;
 mod tests;
 mod traffic;
 
-use super::grid::{self, Grid};
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
-use super::{ExperimentError, Run, Scale};
-use crate::baseline::scalestore;
+use crate::baseline::scalestore::{self, Config as Load};
 use crate::figure::{Axis, Figure, claim, panel_and_name};
+use crate::harness::grid::{self, Grid};
+use crate::harness::{ExperimentError, Run, Scale};
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, devices};
 use traffic::Traffic;
@@ -32,23 +32,6 @@ const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 /// Lookups of a thread in flight: one, if a thread waits for each page; or several.
 const DEPTHS: &[u16] = &[1, 8];
 const DEPTHS_QUICK: &[u16] = &[8];
-
-/// The parameters of a run.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Load {
-    pages: u64,
-    nodes: u16,
-    /// Buffer frames of a node.
-    frames: u32,
-    /// Workers of a node.
-    workers: u16,
-    depth: u16,
-    /// Cost of a lookup apart from requesting its page.
-    work: Duration,
-    congestion_control: bool,
-    warm_up: Duration,
-    window: Duration,
-}
 
 /// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -79,32 +62,35 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Software, "software (like ScaleStore)"),
 ];
 
-impl Load {
-    fn new(scale: Scale, depth: u16) -> Self {
-        let (pages, millis) = scale.pick((1 << 11, 4), (1 << 12, 8));
-        let window = Duration::from_millis(millis);
-        let cpu = CpuModel::default();
-        let frames = (pages / 2) as u32;
-        // Filling the pools takes as long as the storage node's link needs for all pages; after
-        // half as long again the lookups have settled.
-        let fill = pages as f64 / link_pages_per_second();
-        Self {
-            pages,
-            nodes: 2,
-            frames,
-            workers: THREADS,
-            depth,
-            work: cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES)
-                + cpu.memory_latency * devices::HOST_PAGE_OPERATION_MISSES,
-            congestion_control: true,
-            warm_up: Duration::from_nanos((fill * 1.5e9) as u64) + window,
-            window,
-        }
+/// The load and its rack at a scale, with `depth` lookups of a thread in flight. Both systems get
+/// the same.
+fn load(scale: Scale, depth: u16) -> Load {
+    let (pages, millis) = scale.pick((1 << 11, 4), (1 << 12, 8));
+    let window = Duration::from_millis(millis);
+    let cpu = CpuModel::default();
+    // Filling the pools takes as long as the storage node's link needs for all pages; after half as
+    // long again the lookups have settled.
+    let fill = pages as f64 / link_pages_per_second();
+    Load {
+        page_size: PAGE_BYTES,
+        pages,
+        frames_per_node: (pages / 2) as u32,
+        compute_nodes: 2,
+        workers: THREADS,
+        depth,
+        handlers: devices::HOST_CORES,
+        ssds: SSDS as u32,
+        congestion_control: true,
+        work: cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES)
+            + cpu.memory_latency * devices::HOST_PAGE_OPERATION_MISSES,
+        warm_up: Duration::from_nanos((fill * 1.5e9) as u64) + window,
+        window,
     }
+}
 
-    fn indexed(&self) -> u64 {
-        self.pages * PAPER_INDEXED / PAPER_PAGES
-    }
+/// As many of `pages` pages as the paper's switch indexes of its own.
+fn indexed(pages: u64) -> u64 {
+    pages * PAPER_INDEXED / PAPER_PAGES
 }
 
 /// Measurements of a system with this many lookups of a thread in flight, by skew.
@@ -123,9 +109,9 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         SYSTEMS.map(|(system, name)| (format!("{panel} | {name}"), (system, depth), skews))
     });
     let curves = Grid::of_rows(rows).measure(run, |run, (system, depth), skew| {
-        measure(run, &Load::new(scale, depth), system, skew)
+        measure(run, &load(scale, depth), system, skew)
     })?;
-    Ok(figure(&curves, &Load::new(scale, depths[0])))
+    Ok(figure(&curves, &load(scale, depths[0])))
 }
 
 fn measure(
@@ -134,12 +120,12 @@ fn measure(
     system: System,
     skew: f64,
 ) -> Result<Seen, ExperimentError> {
-    let sizes = (load.pages, u64::from(load.frames));
+    let sizes = (load.pages, u64::from(load.frames_per_node));
     let traffic = Traffic::new(sizes, skew, load.workers.into(), run.seed);
     let traffic = traffic.map_err(ExperimentError::Run)?;
     match system {
         System::Whole => store::run_pages(run, load, &traffic, load.pages),
-        System::Part => store::run_pages(run, load, &traffic, load.indexed()),
+        System::Part => store::run_pages(run, load, &traffic, indexed(load.pages)),
         System::Software => run_software(run, load, &traffic),
     }
 }
@@ -149,21 +135,7 @@ fn run_software(
     load: &Load,
     traffic: &Traffic,
 ) -> Result<Seen, ExperimentError> {
-    let config = scalestore::Config {
-        page_size: PAGE_BYTES,
-        pages: load.pages,
-        frames_per_node: load.frames,
-        compute_nodes: load.nodes,
-        workers: load.workers,
-        depth: load.depth,
-        handlers: devices::HOST_CORES,
-        ssds: SSDS as u32,
-        congestion_control: load.congestion_control,
-        work: load.work,
-        warm_up: load.warm_up,
-        window: load.window,
-    };
-    let workers = u32::from(load.nodes) * u32::from(load.workers);
+    let workers = u32::from(load.compute_nodes) * u32::from(load.workers);
     let streams = (0..workers).map(|at| traffic.stream(at));
     let streams = streams.collect::<Result<Vec<_>, String>>();
     let mut streams = streams.map_err(ExperimentError::Run)?.into_iter();
@@ -171,7 +143,7 @@ fn run_software(
         let mut stream = streams.next().expect("there is one for each worker");
         Box::new(move || Some(stream.next()))
     };
-    let outcome = scalestore::run(run, &config, &mut pages)?;
+    let outcome = scalestore::run(run, load, &mut pages)?;
     let [local, joined, remote, storage] = outcome.found;
     let all = outcome.found.iter().sum::<u64>().max(1);
     let part = |count: u64| count as f64 / all as f64;
@@ -224,10 +196,10 @@ fn notes(curves: &[Curve], load: &Load) -> Vec<String> {
              paper's 128 GiB and 64 GiB; the switch indexes all pages, or the {} hottest, which is \
              the paper's share (280 k of 2 M)",
             load.pages,
-            load.frames,
-            load.nodes,
+            load.frames_per_node,
+            load.compute_nodes,
             PAPER_PAGES / load.pages,
-            load.indexed()
+            indexed(load.pages)
         ),
         format!(
             "lookups are YCSB C over records of {} bytes, Zipf ranks scattered over all pages; \

@@ -2,9 +2,7 @@
 //! buffer pool. Latencies of SSD reads, remote reads and latch checks by offered rate (open loop,
 //! Poisson), with the table in the switch and in a memory server.
 
-pub(crate) mod blank;
 mod filler;
-pub(crate) mod metered;
 pub(super) mod models;
 pub(super) mod rack;
 pub(super) mod testbed;
@@ -12,9 +10,9 @@ pub(super) mod testbed;
 mod tests;
 pub(super) mod worker;
 
-use super::grid;
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim, panel_and_name};
+use crate::harness::grid;
+use crate::harness::{Result, Run};
 use models::{link_pages_per_second, round_trip};
 use rack::{Load, PageRack, Seen, Shape};
 use rackweave_base::Duration;

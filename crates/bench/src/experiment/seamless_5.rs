@@ -8,13 +8,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::grid::Grid;
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
-use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim, panel_and_name};
+use crate::harness::grid::Grid;
+use crate::harness::{Result, Run, Scale};
 use rackweave_base::Duration;
 
 /// Capacity in entries of the paper's switch. Source: seamless, section 3.

@@ -16,8 +16,8 @@ mod actors;
 
 pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
-use super::drive::{OrFailed, Problem, Until, drive_to_control, failed};
-use super::{Result, Run, Scale, shuffle};
+use crate::harness::drive::{OrFailed, Problem, Until, drive_to_control, failed};
+use crate::harness::{Result, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};

@@ -1,11 +1,11 @@
 //! Figure 10 of zero-sided RDMA: half the round trip time by the rate of items, where the switch
 //! polls the rings and where doorbells notify it.
 
-use super::grid::{Curve, Grid};
 use super::ping_pong::{self, BELL_GAP, Outcome, RING_BYTES, Signal};
-use super::tally::Span;
-use super::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
+use crate::harness::grid::{Curve, Grid};
+use crate::harness::tally::Span;
+use crate::harness::{Result, Run, Scale};
 use rackweave_base::Duration;
 
 /// The median with doorbells. Source: section 7.1 of the paper, figure 10.

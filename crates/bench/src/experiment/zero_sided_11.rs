@@ -8,8 +8,8 @@ mod flows;
 #[cfg(test)]
 mod tests;
 
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
+use crate::harness::{Result, Run};
 use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
 
@@ -53,7 +53,7 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure> {
     let main = play(WEIGHTS.map(|w| phase(w, length)).to_vec(), [None; 3])?;
     let far = play(vec![phase(EXTREME, extreme)], [None; 3])?;
     // The first flow sends at a tenth of the link rate and is entitled to half.
-    let little = Some(super::one_to_one::line_rate() / 10.0);
+    let little = Some(crate::harness::one_to_one::line_rate() / 10.0);
     let modest = play(vec![phase([4, 3, 1], extreme)], [little, None, None])?;
     let half = Duration::from_nanos(extreme.as_nanos() / 2);
     let without = Phase {
@@ -129,7 +129,7 @@ fn claims(figure: &mut Figure, main: &History) {
 
 fn notes(measured: &[History; 4], second: Duration) -> Vec<String> {
     let [main, far, modest, freed] = measured;
-    let line_rate = super::one_to_one::line_rate();
+    let line_rate = crate::harness::one_to_one::line_rate();
     let shares = |history: &History, phase: usize| {
         let (from, to) = counted(history, phase);
         let share = |flow: usize| history.rate(flow, from, to) / line_rate;

@@ -3,11 +3,11 @@
 //! There is one producer, with CPUs at both ends. Zero-sided replication always gives all consumers
 //! one order; the baseline, two-sided SENDs as in DFI, is run with and without one order.
 
-use super::grid::{self, Curve, Grid};
 use super::replication::{self, ITEM_BYTES, RING_BYTES, ReplicationPlan};
-use super::{ExperimentError, Result, Run};
 use crate::baseline::two_sided::{self, Fanout};
 use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::{ExperimentError, Result, Run};
 use rackweave_sim::CpuReport;
 
 /// Maximum number of consumers.

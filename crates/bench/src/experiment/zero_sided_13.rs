@@ -6,8 +6,8 @@
 
 use super::replication::link_rate;
 use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;

@@ -2,10 +2,10 @@
 //!
 //! There are one to four producers, each on its own node, and four consumers that get everything.
 
-use super::grid::Grid;
 use super::replication::{self, ITEM_BYTES, Outcome, ReplicationPlan};
-use super::{ExperimentError, Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series, claim};
+use crate::harness::grid::Grid;
+use crate::harness::{ExperimentError, Result, Run, Scale};
 
 /// Maximum number of producers, and the number of consumers.
 const PRODUCERS_MAX: u32 = 4;

@@ -4,14 +4,14 @@
 //! nodes, four buffers each, which join them as they arrive. Either the switch takes the tuples out
 //! of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
-use super::grid::{self, Curve, Grid};
-use super::shuffle::{self, FlowShape, Seen};
 use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
-use super::{Result, Run};
 use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::shuffle::{self, FlowShape, Seen};
+use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Partitioner;

@@ -8,8 +8,8 @@ use super::units::{
     CPU_UNIT_CORES, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, ROW, STORAGE_NODES, Table,
     heterogeneous_units as units, query,
 };
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, Series, claim};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;

@@ -5,11 +5,11 @@
 //! a transfer for each item. So the first three curves do the same. The other two batch, on both
 //! sides: flows with four transfers in flight, and one core that posts neighbouring items at once.
 
-use super::grid::{self, Curve, Grid};
-use super::one_to_one::{self, Flows};
-use super::{Result, Run};
 use crate::baseline::one_sided::{self, Driving, Words};
 use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::one_to_one::{self, Flows};
+use crate::harness::{Result, Run};
 use rackweave_base::Duration;
 
 const KIB: u32 = 1 << 10;
@@ -170,8 +170,8 @@ fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ExperimentError, Scale};
     use super::*;
+    use crate::harness::{ExperimentError, Scale};
 
     #[test]
     fn a_switch_moves_items_of_several_flows() {

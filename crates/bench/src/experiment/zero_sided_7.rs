@@ -4,11 +4,11 @@
 //! In the paper a flow has one transfer in flight; the second panel has four, the default of a
 //! simulated rack.
 
-use super::grid::{self, Curve, Grid};
-use super::one_to_one::{self, Flows};
 use super::zero_sided_6::{MIB, SIZES};
-use super::{Result, Run};
 use crate::figure::{Axis, Figure, PaperMark, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::one_to_one::{self, Flows};
+use crate::harness::{Result, Run};
 use rackweave_base::Duration;
 
 const TRANSFERS: [(u8, &str); 2] = [

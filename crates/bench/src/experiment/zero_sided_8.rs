@@ -3,14 +3,14 @@
 //! Two shuffle kernels on every node send items of 512 KiB to all kernels in turn. Either the
 //! switch takes the items out of rings, or the kernels put them themselves (NVSHMEM).
 
-use super::grid::{self, Curve, Grid};
-use super::shuffle::{self, FlowShape, Seen};
-use super::{Result, Run};
 use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, PutPlan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::shuffle::{self, FlowShape, Seen};
+use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};

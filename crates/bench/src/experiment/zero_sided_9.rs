@@ -5,15 +5,15 @@
 //! Zero-sided RDMA is compared with a shuffle that the same cores drive (DFI) and one in rounds
 //! (MPI's all-to-all).
 
-use super::grid::{self, Curve, Grid};
-use super::shuffle::{self, FlowShape, Seen};
-use super::{Result, Run};
 use crate::baseline::collective;
 use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::grid::{self, Curve, Grid};
+use crate::harness::shuffle::{self, FlowShape, Seen};
+use crate::harness::{Result, Run};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
 use rackweave_rack::{Flow, SimulatedRack};

@@ -3,10 +3,10 @@
 //! 1:1 flows of one transfer at a time between four nodes, all active at once, in a switch whose
 //! programs fit the first Tofino. Every item is checked.
 
-use super::drive::{Until, drive};
-use super::grid::{self, Grid};
-use super::{ExperimentError, Result, Run};
 use crate::figure::{Axis, Figure, claim};
+use crate::harness::drive::{Until, drive};
+use crate::harness::grid::{self, Grid};
+use crate::harness::{ExperimentError, Result, Run};
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};

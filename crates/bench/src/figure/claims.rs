@@ -2,7 +2,6 @@
 
 use super::{Claim, Figure, csv, number};
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use textwrap::{Options, WordSplitter};
 
 /// Width of a line of a claim's text, and of its source, in characters.
@@ -11,24 +10,22 @@ const SOURCE: usize = 22;
 
 /// A table of all claims: what | paper | ours | ratio | source. Empty if there are no claims.
 pub fn claims_table(figures: &[Figure]) -> String {
-    let rows: Vec<Row> = figures.iter().flat_map(Row::all).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     let mut table = String::new();
-    line(
-        &mut table,
-        &["figure", "claim", "paper", "ours", "ratio", "source"],
-    );
-    for row in &rows {
-        let (what, source) = (wrapped(&row.what, WHAT), wrapped(&row.source, SOURCE));
-        for at in 0..what.len().max(source.len()) {
-            let first = |text| if at == 0 { text } else { "" };
-            let part = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
-            let [figure, paper, ours, ratio] =
-                [&row.figure, &row.paper, &row.ours, &row.ratio].map(|text| first(text.as_str()));
-            let (what, source) = (part(&what), part(&source));
-            line(&mut table, &[figure, &what, paper, ours, ratio, &source]);
+    for figure in figures {
+        for claim in &figure.claims {
+            if table.is_empty() {
+                let heads = ["figure", "claim", "paper", "ours", "ratio", "source"];
+                table.push_str(&line(heads));
+            }
+            let (what, source) = (wrapped(&claim.what, WHAT), wrapped(&claim.source, SOURCE));
+            let [paper, ours] = [claim.paper, claim.ours].map(|value| short(value, &claim.unit));
+            let mut values = [figure.name.clone(), paper, ours, ratio(claim)];
+            for at in 0..what.len().max(source.len()) {
+                let part = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
+                let (what, source) = (part(&what), part(&source));
+                let [figure, paper, ours, ratio] = values.each_mut().map(core::mem::take);
+                table.push_str(&line([&figure, &what, &paper, &ours, &ratio, &source]));
+            }
         }
     }
     table
@@ -36,14 +33,12 @@ pub fn claims_table(figures: &[Figure]) -> String {
 
 /// The same table as CSV, with units in their own column.
 pub fn claims_csv(figures: &[Figure]) -> String {
-    let mut text = String::new();
     let head = [
         "figure", "claim", "unit", "paper", "ours", "ratio", "source",
     ];
-    csv::row(&mut text, head.into_iter().map(str::to_owned));
-    for figure in figures {
-        for claim in &figure.claims {
-            let cells = [
+    let rows = figures.iter().flat_map(|figure| {
+        figure.claims.iter().map(|claim| {
+            vec![
                 figure.name.clone(),
                 claim.what.clone(),
                 claim.unit.clone(),
@@ -51,49 +46,19 @@ pub fn claims_csv(figures: &[Figure]) -> String {
                 number(claim.ours),
                 ratio(claim),
                 claim.source.clone(),
-            ];
-            csv::row(&mut text, cells.into_iter());
-        }
-    }
-    text
-}
-
-struct Row {
-    figure: String,
-    what: String,
-    paper: String,
-    ours: String,
-    ratio: String,
-    source: String,
-}
-
-impl Row {
-    fn all(figure: &Figure) -> impl Iterator<Item = Self> {
-        figure.claims.iter().map(|claim| Self {
-            figure: figure.name.clone(),
-            what: claim.what.clone(),
-            paper: short(claim.paper, &claim.unit),
-            ours: short(claim.ours, &claim.unit),
-            ratio: ratio(claim),
-            source: claim.source.clone(),
+            ]
         })
-    }
+    });
+    csv::text(std::iter::once(head.map(str::to_owned).into()).chain(rows))
 }
 
-fn line(table: &mut String, cells: &[&str; 6]) {
-    let [figure, what, paper, ours, ratio, source] = cells;
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        text,
-        "{figure:<16} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}"
-    );
-    table.push_str(text.trim_end());
-    table.push('\n');
+fn line([figure, what, paper, ours, ratio, source]: [&str; 6]) -> String {
+    let text = format!("{figure:<16} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}");
+    format!("{}\n", text.trim_end())
 }
 
 /// A value with three significant digits and its unit.
-pub(super) fn short(value: f64, unit: &str) -> String {
+pub(crate) fn short(value: f64, unit: &str) -> String {
     let text = if value == 0.0 || !value.is_finite() {
         format!("{value}")
     } else {
@@ -107,7 +72,7 @@ pub(super) fn short(value: f64, unit: &str) -> String {
 }
 
 /// The ratio with two or three digits; a dash if it cannot be divided by the paper's value.
-pub(super) fn ratio(claim: &Claim) -> String {
+pub(crate) fn ratio(claim: &Claim) -> String {
     let ratio = claim.ratio();
     match ratio.abs() {
         size if !size.is_finite() => "-".to_owned(),

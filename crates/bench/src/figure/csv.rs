@@ -6,37 +6,30 @@ use super::{Figure, number};
 impl Figure {
     /// The curves as CSV. A curve without a point at some x has an empty cell there.
     pub fn to_csv(&self) -> String {
-        let mut csv = String::new();
         let unit = |name: &str| match self.y.unit.as_str() {
             "" => name.to_owned(),
             unit => format!("{name} [{unit}]"),
         };
         let names = self.series.iter().map(|series| unit(&series.name));
-        row(&mut csv, std::iter::once(self.x.title()).chain(names));
-        for (at, x) in self.xs().into_iter().enumerate() {
+        let head = std::iter::once(self.x.title()).chain(names).collect();
+        let rows = self.xs().into_iter().enumerate().map(|(at, x)| {
             let cells = self.series.iter().map(|series| {
                 let point = series.points.iter().find(|point| point.0 == x);
                 point.map_or_else(String::new, |point| number(point.1))
             });
-            row(&mut csv, std::iter::once(self.x_name(at, x)).chain(cells));
-        }
-        csv
+            std::iter::once(self.x_name(at, x)).chain(cells).collect()
+        });
+        text(std::iter::once(head).chain(rows))
     }
 }
 
-/// Appends a row.
-pub(super) fn row(csv: &mut String, cells: impl Iterator<Item = String>) {
-    for (at, cell) in cells.enumerate() {
-        if at > 0 {
-            csv.push(',');
-        }
-        if cell.contains([',', '"', '\n', '\r']) {
-            csv.push('"');
-            csv.push_str(&cell.replace('"', "\"\""));
-            csv.push('"');
-        } else {
-            csv.push_str(&cell);
-        }
+/// Rows of equal length as text.
+pub(super) fn text(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        csv.write_record(row)
+            .expect("memory takes rows of equal length");
     }
-    csv.push('\n');
+    let bytes = csv.into_inner().expect("memory takes all");
+    String::from_utf8(bytes).expect("cells are text")
 }

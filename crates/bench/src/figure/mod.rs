@@ -1,15 +1,14 @@
 //! A figure: curves, claims and notes, and its output formats.
 //!
 //! `csv` writes the curves for programs, `svg` draws them, `claims` tabulates the paper's claims
-//! beside our results, `report` puts everything into one page.
+//! beside our results. [`crate::report`] puts everything into one page.
 
 mod claims;
 mod csv;
-pub mod report;
 mod svg;
 
-use claims::short;
 pub use claims::{claims_csv, claims_table, wrapped};
+pub(crate) use claims::{ratio, short};
 
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 //! initial number of records.
 
 use super::options::IndexOptions;
-use crate::experiment::bluefield::Core;
+use crate::harness::work::Core;
 use crate::ycsb::Stepped;
 use crate::ycsb::simulated::loading;
 use rackweave_base::{Duration, NodeId};

@@ -10,9 +10,8 @@ use super::price::{Price, core, request, work};
 use super::table::IndexTable;
 use super::way::Way;
 use super::{Job, Outcome};
-use crate::experiment::bluefield::tree::ENTRY_BYTES;
-use crate::experiment::seamless_4::metered::Metered;
-use crate::experiment::work::Priced;
+use crate::harness::metered::Metered;
+use crate::harness::work::{Priced, TREE_ENTRY_BYTES};
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time};
 use crate::ycsb::{Progress, Result, Session};
 use rackweave_base::{Duration, Instant};
@@ -145,7 +144,7 @@ impl Modelled for Model {
                 let counts = client.reader_statistics();
                 let node_reads = counts.node_reads + counts.network_queries;
                 let more = node_reads - core::mem::replace(&mut self.node_reads, node_reads);
-                let searched = core.searched(self.node_bytes / ENTRY_BYTES);
+                let searched = core.searched(self.node_bytes / TREE_ENTRY_BYTES);
                 work(&core, stepped) + (core.verified(self.node_bytes) + searched) * more
             }
         };

@@ -2,7 +2,8 @@
 
 use super::load::{self, Worker, first_of_nodes};
 use super::medium::Medium;
-use super::outcome::{PageCounts, PagesOutcome};
+use super::open::open;
+use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
 use crate::ycsb::embedded::{Driven, operate};
@@ -46,7 +47,7 @@ pub fn run_on(
     let service = options.pages(rack, &job.nodes, medium.into_backend())?;
     let mut workers = load::workers(rack, &job.nodes, options, &service)?;
     let (run, heap) = match options.reuse {
-        true => load::open(&mut workers, options, progress)?,
+        true => open(&mut workers, options, progress)?,
         false => load::load(&mut workers, options, pages, progress)?,
     };
     let (run, heap) = (Arc::new(run), Arc::new(heap));
@@ -68,7 +69,7 @@ pub fn run_on(
     let before = statistics(&workers);
     let tend = &mut || Ok(());
     operate(&mut workers, &run, "clients", &mut outcome, progress, tend)?;
-    outcome.table.pages = PageCounts::between(before, statistics(&workers));
+    outcome.table.pages = statistics(&workers) - before;
     let mut workers: Vec<_> = workers
         .into_iter()
         .map(|worker| worker.map(|table, _| table.pages))

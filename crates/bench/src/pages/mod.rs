@@ -8,6 +8,7 @@ pub mod embedded;
 mod heap;
 mod load;
 mod medium;
+mod open;
 mod options;
 mod outcome;
 pub mod simulated;
@@ -16,7 +17,7 @@ mod table;
 pub use heap::Heap;
 pub use medium::Medium;
 pub use options::{BLOCK, INDEXED_MAX, PagesOptions};
-pub use outcome::{PageCounts, PagesOutcome};
+pub use outcome::PagesOutcome;
 
 /// A page-store run and its rack.
 pub type Job = crate::ycsb::Job<PagesOptions>;

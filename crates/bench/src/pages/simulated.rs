@@ -8,10 +8,10 @@ use super::heap::{Heap, STORE};
 use super::load;
 use super::medium::Medium;
 use super::options::PagesOptions;
-use super::outcome::{PageCounts, PagesOutcome};
+use super::outcome::PagesOutcome;
 use super::table::{PageTable, Pages};
 use super::{Job, Outcome};
-use crate::experiment::seamless_4::metered::Metered;
+use crate::harness::metered::Metered;
 use crate::ycsb::simulated::{Modelled, SOON, Workers, loading, time, wait};
 use crate::ycsb::{Load, Nodes, Progress, Result, Run, Session, Stepped, YcsbError};
 use rackweave_base::{Duration, Instant, Rng};
@@ -75,17 +75,15 @@ pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome>
     let tend = &mut |_| Ok(());
     workers.operate(&mut rack, &run, Some(GRACE), &mut outcome, progress, tend)?;
     outcome.time = vec![time(&rack, "clients", &job.nodes.compute)];
-    let mut pages = Statistics::default();
     for worker in &workers.all {
         let model = &worker.borrow().model;
-        pages += model.seen.unwrap_or_default();
+        outcome.table.pages += model.seen.unwrap_or_default();
         match model.flushed {
             Some(Ok(written)) => outcome.table.flushed += written,
             Some(Err(error)) => outcome.not_flushed = Some(error.to_string()),
             None => {}
         }
     }
-    outcome.table.pages = PageCounts::between(Statistics::default(), pages);
     outcome.table.heap_pages = heap.pages();
     outcome.take(&run);
     Ok(outcome)

@@ -1,7 +1,8 @@
 //! Arguments of `figures`.
 
 use clap::{Args, ValueEnum};
-use rackweave_bench::experiment::{ALL, Scale};
+use rackweave_bench::experiment::ALL;
+use rackweave_bench::harness::Scale;
 use std::path::PathBuf;
 
 /// Arguments of `figures`.

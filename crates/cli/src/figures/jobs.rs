@@ -4,9 +4,10 @@ use super::bars::Bars;
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::pool;
+use rackweave_bench::experiment::Experiment;
 use rackweave_bench::experiment::order::longest_first;
-use rackweave_bench::experiment::{Experiment, ExperimentError};
 use rackweave_bench::figure::Figure;
+use rackweave_bench::harness::ExperimentError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 

@@ -15,9 +15,10 @@ use args::FiguresArgs;
 use files::Folder;
 use jobs::Done;
 use rackweave_bench::experiment::communication::embedded;
-use rackweave_bench::experiment::{ALL, Experiment, ExperimentError, Run, Scale};
-use rackweave_bench::figure::report::{Entry, Outcome, Report, State, configuration};
+use rackweave_bench::experiment::{ALL, Experiment};
 use rackweave_bench::figure::{Figure, claims_csv};
+use rackweave_bench::harness::{ExperimentError, Run, Scale};
+use rackweave_bench::report::{Entry, Outcome, Report, State, configuration};
 use serde_json::json;
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::baseline::tuples::Tally;
-use crate::experiment::shuffle;
+use crate::harness::shuffle;
 use rackweave_base::Instant;
 use rackweave_rack::RunEnd;
 

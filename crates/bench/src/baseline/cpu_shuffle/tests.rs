@@ -3,7 +3,7 @@
 use super::*;
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
-use crate::experiment::shuffle;
+use crate::harness::shuffle;
 use rackweave_base::{Duration, Instant};
 use rackweave_rack::RunEnd;
 

@@ -16,10 +16,10 @@
 mod server;
 
 use crate::baseline::set_up::{NodeEnd, connect_with, region};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::one_to_one::{self, ENDS, Flows, KernelSource, MTU, Sink};
-use crate::experiment::tally::{Span, Tally};
-use crate::experiment::{ExperimentError, Run};
+use crate::harness::drive::OrFailed;
+use crate::harness::one_to_one::{self, ENDS, Flows, KernelSource, MTU, Sink};
+use crate::harness::tally::{Span, Tally};
+use crate::harness::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout};
@@ -82,8 +82,8 @@ pub fn run(
     let layout = layout(flows);
     let bytes = region_bytes(layout.item_size, layout.slots) as usize;
     let count = flows.count as usize;
-    let near = NodeEnd::new(&mut rack, ENDS.0, 1, 1)?;
-    let far = NodeEnd::new(&mut rack, ENDS.1, 1, 1)?;
+    let near = NodeEnd::new(&rack, ENDS.0, 1, 1)?;
+    let far = NodeEnd::new(&rack, ENDS.1, 1, 1)?;
     let attributes = PairAttributes {
         mtu: Mtu::from_bytes(MTU).unwrap_or_default(),
         ..PairAttributes::default()
@@ -95,12 +95,12 @@ pub fn run(
     for core in 0..cores {
         let flows_here = (core..count).step_by(cores);
         let scratch = server::scratch_bytes(layout) as usize * flows_here.len();
-        let node_end = NodeEnd::in_domain(&mut rack, ENDS.0, near.pd, scratch, COMPLETIONS)?;
+        let node_end = NodeEnd::in_domain(&rack, ENDS.0, near.pd, scratch, COMPLETIONS)?;
         let mut links = Vec::new();
         for _ in flows_here {
-            let from = region(&mut rack, ENDS.0, near.pd, bytes)?;
-            let to = region(&mut rack, ENDS.1, far.pd, bytes)?;
-            let (qpn, _) = connect_with(&mut rack, &node_end, &far, room, &attributes)?;
+            let from = region(&rack, ENDS.0, near.pd, bytes)?;
+            let to = region(&rack, ENDS.1, far.pd, bytes)?;
+            let (qpn, _) = connect_with(&rack, &node_end, &far, room, &attributes)?;
             links.push(Link::new(qpn, (&from, &to), links.len(), layout));
             sources.push(Producer::new(&from.block, layout).or_failed("a ring")?);
             sinks.push(Consumer::new(&to.block, layout).or_failed("a ring")?);

@@ -4,7 +4,7 @@ use super::Words;
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, poll, post};
 use crate::baseline::set_up::NodeEnd;
-use crate::experiment::tally::{Shared, broken};
+use crate::harness::tally::{Shared, broken};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Qpn};
 use rackweave_endpoint::flow::RingLayout;

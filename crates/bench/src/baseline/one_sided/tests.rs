@@ -1,7 +1,7 @@
 //! The baseline moves items in order, and its cost is what its core is charged.
 
 use super::*;
-use crate::experiment::Run;
+use crate::harness::Run;
 
 fn goodput(flows: Flows, driving: Driving) -> f64 {
     let mut run = Run::quick(1);

@@ -6,12 +6,12 @@
 use super::message::{Message, WORDS_MAX};
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SetUpError, nic, region};
+use crate::baseline::set_up::{NodeEnd, SetUpError, on_nic, region};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::Rack;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{Completion, Operation, ReceiveRequest, Region, Verbs, WorkRequest};
+use rackweave_verbs::{Completion, Operation, ReceiveRequest, Region, WorkRequest};
 
 /// Bytes of a message's buffer.
 const BUFFER: u64 = 256;
@@ -53,7 +53,7 @@ impl Channel {
     /// # Errors
     /// If the node or the rack lacks resources.
     pub fn open(
-        rack: &mut SimulatedRack,
+        rack: &Rack,
         node_end: &NodeEnd,
         qpn: Qpn,
         number: u32,
@@ -67,7 +67,8 @@ impl Channel {
             tags,
         };
         for buffer in 0..tags {
-            nic(rack, node_end.node)?.post_receive(qpn, channel.receive_into(buffer))?;
+            let receive = channel.receive_into(buffer);
+            on_nic(rack, node_end.node, |nic| nic.post_receive(qpn, receive))??;
         }
         Ok(channel)
     }

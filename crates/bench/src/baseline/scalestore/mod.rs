@@ -56,8 +56,8 @@ mod worker;
 
 use super::ends::Failure;
 use super::set_up;
-use crate::experiment::drive::{Until, drive};
-use crate::experiment::{ExperimentError, Run, shuffle};
+use crate::harness::drive::{Until, drive};
+use crate::harness::{ExperimentError, Run, shuffle};
 pub use cache::PageSource;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};

@@ -9,8 +9,8 @@ use super::worker::{SCRATCH, Slot, Worker};
 use super::{Config, Pages, Shared};
 use crate::baseline::requests::Remote;
 use crate::baseline::set_up::{NodeEnd, SetUpError, connect};
-use crate::experiment::ExperimentError;
-use crate::experiment::seamless_4::blank::BlankBackend;
+use crate::harness::ExperimentError;
+use crate::harness::blank::BlankBackend;
 use core::cell::RefCell;
 use rackweave_base::{NodeId, Rng};
 use rackweave_rack::config::{NicSection, NodeConfig, Role};
@@ -65,17 +65,17 @@ impl Store {
         pages: &mut dyn FnMut(usize) -> Pages,
     ) -> Result<Self, ExperimentError> {
         config.check()?;
-        let mut rack = SimulatedRack::new(&rack_config(config, seed))?;
+        let rack = SimulatedRack::new(&rack_config(config, seed))?;
         let storage = NodeId(config.compute_nodes);
         let buffers = config.ssds.max(1) * STAGING_PER_DRIVE;
         let bytes = buffers as usize * config.page_size as usize;
-        let staging = NodeEnd::new(&mut rack, storage, bytes, 1)?;
+        let staging = NodeEnd::new(&rack, storage, bytes, 1)?;
         let threads = u32::from(config.compute_nodes) * (u32::from(config.workers) + 1);
         let each = threads.div_ceil(u32::from(config.handlers));
         // Requests and answers of each thread, and a page from each staging buffer.
         let entries = 2 * each * TAGS.max(config.depth.into()) + buffers + 64;
         let handlers = (0..config.handlers)
-            .map(|_| NodeEnd::in_domain(&mut rack, storage, staging.pd, 1, entries));
+            .map(|_| NodeEnd::in_domain(&rack, storage, staging.pd, 1, entries));
         let handlers = handlers.collect::<Result<Vec<_>, _>>()?;
         let (size, ssds) = (config.page_size, config.ssds as usize);
         let (blank, mut rng) = (BlankBackend::new(config.pages, size), Rng::new(seed));
@@ -100,7 +100,7 @@ impl Store {
     ) -> Result<(), ExperimentError> {
         let bytes = Frames::bytes(config.frames_per_node, config.page_size);
         let nodes = (0..config.compute_nodes).map(NodeId);
-        let nodes = nodes.map(|node| NodeEnd::new(&mut self.rack, node, bytes, 1));
+        let nodes = nodes.map(|node| NodeEnd::new(&self.rack, node, bytes, 1));
         let nodes: Vec<NodeEnd> = nodes.collect::<Result<_, _>>()?;
         for (at, own) in nodes.iter().enumerate() {
             let frames = Frames::new(own.region.clone(), config.page_size);
@@ -122,7 +122,7 @@ impl Store {
                 let (node_end, channel) = self.thread(own, tags, SCRATCH)?;
                 let mut remotes = vec![None; nodes.len()];
                 for (to, far) in nodes.iter().enumerate().filter(|&(to, _)| to != at) {
-                    let (qpn, _) = connect(&mut self.rack, &node_end, far, (4 * tags + 64, 1))?;
+                    let (qpn, _) = connect(&self.rack, &node_end, far, (4 * tags + 64, 1))?;
                     remotes[to] = Some(Remote::new(qpn, &far.region));
                 }
                 let worker = Worker {

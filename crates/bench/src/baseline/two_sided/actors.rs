@@ -5,7 +5,7 @@ use super::log::Log;
 use super::message::{self, Stamp};
 use crate::baseline::ends::{Failure, note};
 use crate::baseline::requests::{Remote, poll, post};
-use crate::experiment::drive::Problem;
+use crate::harness::drive::Problem;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use rackweave_base::Duration;

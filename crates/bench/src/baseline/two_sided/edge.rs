@@ -5,12 +5,12 @@
 
 use crate::baseline::ends::Failure;
 use crate::baseline::requests::{Remote, post, post_receive};
-use crate::baseline::set_up::{NodeEnd, SetUpError, connect, nic, region};
+use crate::baseline::set_up::{NodeEnd, SetUpError, connect, on_nic, region};
 use core::sync::atomic::Ordering;
 use rackweave_base::Qpn;
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::Rack;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{Operation, ReceiveRequest, Region, Segment, Verbs, WorkRequest};
+use rackweave_verbs::{Operation, ReceiveRequest, Region, Segment, WorkRequest};
 
 /// Messages that may be in flight on an edge.
 pub const WINDOW: u64 = 64;
@@ -52,7 +52,7 @@ pub struct Inlet {
 /// An edge from `from` to `to` for messages of `message` bytes, whose receives are posted. `index`
 /// is the inlet's number there.
 pub fn edge(
-    rack: &mut SimulatedRack,
+    rack: &Rack,
     from: &NodeEnd,
     to: &NodeEnd,
     index: usize,
@@ -70,7 +70,9 @@ pub fn edge(
         credit: Remote::new(far, &credit),
     };
     for slot in 0..WINDOW {
-        nic(rack, to.node)?.post_receive(far, inlet.receive(slot))?;
+        on_nic(rack, to.node, |nic| {
+            nic.post_receive(far, inlet.receive(slot))
+        })??;
     }
     let outlet = Outlet {
         qpn: near,

@@ -1,8 +1,8 @@
 //! A thread of the compute node that uses the index, with several operations in flight.
 
 use super::{Core, tree};
-use crate::experiment::metered::{Metered, Outbox, after};
-use crate::experiment::tally::{self, Shared};
+use crate::harness::metered::{Metered, Outbox, after};
+use crate::harness::tally::{self, Shared};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;

@@ -4,10 +4,10 @@
 use super::client::{ClientActor, Mix};
 use super::server::{Prices, ServerActor, Slowdown};
 use super::{Core, attributes, testbed, tree};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::metered::Outbox;
-use crate::experiment::tally::{Seen, Shared, Span, Tally};
-use crate::experiment::{Result, Run};
+use crate::harness::drive::OrFailed;
+use crate::harness::metered::Outbox;
+use crate::harness::tally::{Seen, Shared, Span, Tally};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{

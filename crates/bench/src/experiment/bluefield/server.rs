@@ -1,9 +1,9 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::{Core, tree};
-use crate::experiment::metered::{Metered, Outbox};
-use crate::experiment::tally::{self, Shared};
-use crate::experiment::work::Priced;
+use crate::harness::metered::{Metered, Outbox};
+use crate::harness::tally::{self, Shared};
+use crate::harness::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::Shard;

@@ -1,14 +1,14 @@
 //! Trees of the experiments: their keys, and their cost at the paper's sizes.
 
-use crate::experiment::Result;
-use crate::experiment::drive::OrFailed;
+use crate::harness::Result;
+use crate::harness::drive::OrFailed;
 use rackweave_base::Memory;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::{TreeCost, TreeShape};
 use rackweave_wire::fabric::tree::Layout;
 
-pub use crate::experiment::work::TREE_ENTRY_BYTES as ENTRY_BYTES;
+pub use crate::harness::work::TREE_ENTRY_BYTES as ENTRY_BYTES;
 
 /// Bytes of a tree node for requests. The paper does not state them; this is the size that it finds
 /// best for one-sided reads.

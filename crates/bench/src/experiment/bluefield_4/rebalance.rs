@@ -5,10 +5,10 @@ use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, IndexPlan};
 use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::{Core, tree};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::metered::{Outbox, after};
-use crate::experiment::tally::{self, Shared, Span, Tally};
-use crate::experiment::{ExperimentError, Result, Run};
+use crate::harness::drive::OrFailed;
+use crate::harness::metered::{Outbox, after};
+use crate::harness::tally::{self, Shared, Span, Tally};
+use crate::harness::{ExperimentError, Result, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{

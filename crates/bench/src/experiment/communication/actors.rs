@@ -6,7 +6,7 @@
 use super::data::Data;
 use super::testbed::Core;
 use super::ways::{Inlet, Outlet};
-use crate::experiment::metered::{Metered, Outbox};
+use crate::harness::metered::{Metered, Outbox};
 use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, Instant};

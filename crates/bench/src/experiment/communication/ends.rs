@@ -3,16 +3,17 @@
 use super::shape::{Shape, Way};
 use super::testbed::attributes;
 use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
+use crate::baseline::set_up::{NodeEnd, connect_with};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
-use crate::experiment::Result;
-use crate::experiment::drive::OrFailed;
-use rackweave_base::{Duration, Instant, KeyRng, NodeId, Qpn, Rng};
+use crate::harness::Result;
+use crate::harness::drive::OrFailed;
+use rackweave_base::{Duration, Instant, KeyRng, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
 };
 use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region};
+use rackweave_verbs::{Mtu, Region};
 
 /// Both units' ends.
 #[derive(Debug)]
@@ -41,40 +42,6 @@ impl Ends {
     }
 }
 
-fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region> {
-    let block = rack
-        .memory()
-        .allocate(bytes as usize)
-        .or_failed("the buffers")?;
-    let made = rack.node_at(node).with(|nic| {
-        let pd = nic.create_pd();
-        nic.register(pd, block, Access::all())
-    });
-    made.or_failed("the buffers")
-}
-
-fn end(rack: &Rack, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId)> {
-    rack.node_at(node).with(|nic| {
-        let cq = nic.create_cq(sends).or_failed("a queue pair")?;
-        let capabilities = QpCapabilities {
-            send_max: sends,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        let qpn = nic.create_qp(at.pd, cq, cq, capabilities);
-        Ok((qpn.or_failed("a queue pair")?, cq))
-    })
-}
-
-/// A connected queue pair at the storage unit and one at the compute unit.
-fn pair(rack: &Rack, regions: [&Region; 2], sends: u32) -> Result<[(Qpn, CqId); 2]> {
-    let near = end(rack, STORAGE, regions[0], sends)?;
-    let far = end(rack, COMPUTE, regions[1], sends)?;
-    rack.connect((STORAGE, near.0), (COMPUTE, far.0), &attributes())
-        .or_failed("a queue pair")?;
-    Ok([near, far])
-}
-
 fn keyed(region: &Region) -> KeyedAddress {
     KeyedAddress {
         address: region.address,
@@ -84,35 +51,40 @@ fn keyed(region: &Region) -> KeyedAddress {
 
 fn raw(rack: &Rack, shape: &Shape) -> Result<Ends> {
     let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
-    let far = region(rack, COMPUTE, RawTarget::bytes_of(buffers, shape.bytes))?;
+    let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
+    let bytes = RawTarget::bytes_of(buffers, shape.bytes);
+    let far = NodeEnd::new(rack, COMPUTE, bytes as usize, sends)?;
     let own = buffers / threads;
     let mut writers = Vec::new();
     for thread in 0..threads {
         let bytes = RawWriter::region_bytes(shape.parts(), shape.bytes);
-        let near = region(rack, STORAGE, bytes)?;
-        let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
-        let [end, _] = pair(rack, [&near, &far], sends)?;
+        let near = NodeEnd::new(rack, STORAGE, bytes as usize, sends)?;
+        let (qpn, _) = connect_with(rack, &near, &far, (sends, 1), &attributes())?;
         let target = RawTarget {
-            at: keyed(&far),
+            at: keyed(&far.region),
             buffers,
             buffer_bytes: shape.bytes,
             own: (thread * own, own),
         };
-        writers.push(RawWriter::new(near, shape.parts(), target, end));
+        writers.push(RawWriter::new(
+            near.region,
+            shape.parts(),
+            target,
+            (qpn, near.cq),
+        ));
     }
-    Ok(Ends::Raw(writers, far))
+    Ok(Ends::Raw(writers, far.region))
 }
 
 fn single(rack: &Rack, half: u64) -> Result<Ends> {
-    let bytes = 2 * half + NOTICE_BYTES as u64;
-    let near = region(rack, STORAGE, bytes)?;
-    let far = region(rack, COMPUTE, bytes)?;
-    let [a, b] = pair(rack, [&near, &far], SEND_REQUESTS)?;
-    let (to_far, to_near) = (keyed(&far), keyed(&near));
     let half = half as usize;
+    let end = |node| NodeEnd::new(rack, node, 2 * half + NOTICE_BYTES, SEND_REQUESTS);
+    let (near, far) = (end(STORAGE)?, end(COMPUTE)?);
+    let (a, b) = connect_with(rack, &near, &far, (SEND_REQUESTS, 1), &attributes())?;
+    let (to_far, to_near) = (keyed(&far.region), keyed(&near.region));
     let ends = [
-        SingleBuffer::new(near, half, a, to_far),
-        SingleBuffer::new(far, half, b, to_near),
+        SingleBuffer::new(near.region, half, (a, near.cq), to_far),
+        SingleBuffer::new(far.region, half, (b, far.cq), to_near),
     ];
     Ok(Ends::Single(Box::new(ends)))
 }

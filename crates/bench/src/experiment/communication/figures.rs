@@ -3,8 +3,8 @@
 use super::claims::{self, Seen};
 use super::shape::{Bytes, Shape, Way};
 use super::sweep::{self, Curve, Sizes, best};
-use crate::experiment::{Result, Run, Scale};
 use crate::figure::{Axis, Figure, PaperMark, Series};
+use crate::harness::{Result, Run, Scale};
 
 /// Threads at each end, and the total number of receive buffers.
 pub type Layout = (u8, u8);
@@ -123,6 +123,11 @@ pub const ROWS: [Row; 6] = [
     },
 ];
 
+/// Measures the figure of a row in virtual time.
+pub fn run<const ROW: usize>(run: &mut Run<'_>) -> Result<Figure> {
+    ROWS[ROW].figure(run)
+}
+
 impl Row {
     /// Threads and buffers, including those of the paper's figure.
     pub fn layouts(&self, scale: Scale) -> &'static [Layout] {
@@ -212,8 +217,7 @@ impl Row {
             .y(Axis::linear("effective bandwidth", "MiB/s"))
     }
 
-    /// Measures the figure in virtual time.
-    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
+    fn figure(&self, run: &mut Run<'_>) -> Result<Figure> {
         let sizes = Sizes::of(run.scale);
         let mut shapes = self.shapes(run.scale, &sizes.buffers);
         let own = shapes.len();

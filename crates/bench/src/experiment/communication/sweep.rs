@@ -2,7 +2,7 @@
 
 use super::shape::{Bytes, Shape};
 use super::units::Units;
-use crate::experiment::{Result, Run, Scale};
+use crate::harness::{Result, Run, Scale};
 
 /// Bytes of a MiB, the paper's unit.
 pub const MIB: f64 = 1_048_576.0;

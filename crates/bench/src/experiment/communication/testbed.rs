@@ -1,7 +1,7 @@
 //! The testbed as a simulated rack, and the costs of its cores.
 
-use crate::experiment::Result;
-use crate::experiment::metered::Toll;
+use crate::harness::Result;
+use crate::harness::metered::Toll;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::config::{NodeConfig, Role};

@@ -4,7 +4,7 @@ use super::figures::ROWS;
 use super::shape::{Bytes, Shape, Way};
 use super::sweep;
 use super::units::Units;
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::harness::{ExperimentError, Run, Scale};
 use std::fmt::Write as _;
 
 const SEED: u64 = 5;

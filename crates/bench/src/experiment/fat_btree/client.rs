@@ -2,8 +2,8 @@
 
 use super::database::Database;
 use super::seen::Seen;
-use crate::experiment::metered::{Metered, Outbox, Toll, after};
-use crate::experiment::work::Core;
+use crate::harness::metered::{Metered, Outbox, Toll, after};
+use crate::harness::work::{Core, TREE_ENTRY_BYTES, streamed};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
@@ -37,7 +37,7 @@ impl Toll for Reads {
         let bytes = u64::from(completion.length);
         let use_of_it = match completion.opcode {
             CompletionOpcode::Read if completion.length == self.node_bytes => {
-                let entries = bytes / crate::experiment::work::TREE_ENTRY_BYTES;
+                let entries = bytes / TREE_ENTRY_BYTES;
                 self.core.verified(bytes) + self.core.searched(entries)
             }
             CompletionOpcode::Read => self.core.record(bytes),
@@ -151,12 +151,9 @@ impl Actor for ClientActor {
 }
 
 impl Core {
-    /// Time to load a record that a NIC has just written, with as many lines in flight as a core
-    /// allows, and to verify it word by word.
+    /// Time to load a record that a NIC has just written, and to verify it word by word.
     fn record(&self, bytes: u64) -> Duration {
-        let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
-        let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);
         let words = (bytes / 8).saturating_sub(RECORD_HEADER_WORDS as u64);
-        Duration::from_nanos(nanos) + self.work(words * devices::RECORD_CHECK_WORD_CYCLES)
+        streamed(&self.cpu, bytes) + self.work(words * devices::RECORD_CHECK_WORD_CYCLES)
     }
 }

@@ -3,9 +3,9 @@
 
 use super::database::Database;
 use super::walk::WalkCost;
-use crate::experiment::metered::after;
-use crate::experiment::tally::Shared;
-use crate::experiment::work::Core;
+use crate::harness::metered::after;
+use crate::harness::tally::Shared;
+use crate::harness::work::Core;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, DatagramClient, Op, Reply, Ticket};
 use rackweave_rack::SharedDatagramServer;

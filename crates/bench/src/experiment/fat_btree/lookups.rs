@@ -8,9 +8,9 @@ use super::database::{Database, Popularity, distinct};
 use super::rdma::{self, Limits, LookupRack, REGULAR, Shape};
 use super::seen::Seen;
 use super::{SKEW, Sweep, TO_TEN, VALUE_BYTES, limits, notes, popularity, shrink};
-use crate::experiment::grid::{self, Curve};
-use crate::experiment::{ExperimentError, Result, Run};
 use crate::figure::{Axis, Claim, Figure, Series, claim};
+use crate::harness::grid::{self, Curve};
+use crate::harness::{ExperimentError, Result, Run};
 use rackweave_base::Rng;
 use rackweave_endpoint::index::Access;
 

@@ -3,10 +3,10 @@
 use super::client::{ClientActor, Reads};
 use super::database::Database;
 use super::seen::Seen;
-use crate::experiment::drive::{OrFailed, Until, drive};
-use crate::experiment::metered::Outbox;
-use crate::experiment::work::Core;
-use crate::experiment::{Result, Run};
+use crate::harness::drive::{OrFailed, Until, drive};
+use crate::harness::metered::Outbox;
+use crate::harness::work::Core;
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::KeyWeights;

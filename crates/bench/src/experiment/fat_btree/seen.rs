@@ -1,6 +1,6 @@
 //! Results of a run of lookups.
 
-use crate::experiment::tally::{mean, quantile};
+use crate::harness::tally::{mean, quantile};
 use rackweave_base::Duration;
 
 /// Results of lookups made one after another.

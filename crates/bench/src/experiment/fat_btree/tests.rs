@@ -4,7 +4,7 @@ use super::database::{Database, Popularity, distinct};
 use super::datagrams::Asks;
 use super::ethernet::{Ethernet, Load};
 use super::rdma::{self, Limits, LookupRack, REGULAR};
-use crate::experiment::Run;
+use crate::harness::Run;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::index::Access;
 

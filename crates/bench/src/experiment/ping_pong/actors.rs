@@ -1,14 +1,15 @@
 //! The programs of a ping-pong, and the time of their cores.
 
-use super::super::tally::{self, Shared};
 use super::BELL_GAP;
 use crate::baseline::cores;
+use crate::harness::tally::{self, Shared};
+use crate::harness::work::streamed;
 use core::cell::RefCell;
 use rackweave_base::memory::SharedBytes;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
+use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, CpuModel, devices};
 use std::rc::Rc;
 
 /// Items that a core handles before it notifies the switch.
@@ -21,17 +22,10 @@ const CLOCK_CYCLES: u64 = 25;
 /// Cycles per item apart from its bytes and the clock: index, bounds, loop. Assumed.
 const ITEM_CYCLES: u64 = 10;
 
-/// Time of a core to read or write `bytes` in its last level cache, where the NIC puts them: by
-/// Little's law its lines in flight per latency.
-fn copy_time(cpu: &CpuModel, bytes: u64) -> Duration {
-    let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
-    Duration::from_nanos((bytes * cpu.cache_latency.as_nanos()).div_ceil(at_once))
-}
-
 /// Charges the core for `items` items, each with this many cycles and bytes.
 fn charge(context: &mut Context<'_>, items: u64, cycles: u64, bytes: u64) {
     let cpu = context.cpu();
-    let cost = cpu.cycles(cycles * items) + copy_time(cpu, bytes * items);
+    let cost = cpu.cycles(cycles * items) + streamed(cpu, bytes * items);
     context.charge(Category::Communication, cost);
 }
 

@@ -2,10 +2,10 @@
 
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
-use crate::experiment::drive::OrFailed;
-use crate::experiment::seamless_4::metered::Metered;
 use crate::experiment::seamless_4::testbed::{self, Directory};
-use crate::experiment::{ExperimentError, Run, shuffle};
+use crate::harness::drive::OrFailed;
+use crate::harness::metered::Metered;
+use crate::harness::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::PageNode;
@@ -113,7 +113,7 @@ impl Actor for Reader {
         self.count(now, ended);
         if now >= self.window.1 {
             let before = self.before.unwrap_or_default();
-            self.tally.borrow_mut().pages += since(*self.worker.statistics(), before);
+            self.tally.borrow_mut().pages += *self.worker.statistics() - before;
             return Step::Done;
         }
         if ended > 0 || spent > Duration::ZERO {
@@ -121,20 +121,6 @@ impl Actor for Reader {
         }
         let timeout = self.worker.poll_timeout().unwrap_or(self.window.1);
         Step::WaitUntil(timeout.min(self.window.1))
-    }
-}
-
-/// The difference between two statistics, for the values shown.
-fn since(after: Statistics, before: Statistics) -> Statistics {
-    Statistics {
-        fixes: after.fixes - before.fixes,
-        local_hits: after.local_hits - before.local_hits,
-        joined: after.joined - before.joined,
-        memory_indexed: after.memory_indexed - before.memory_indexed,
-        memory_fallback: after.memory_fallback - before.memory_fallback,
-        storage_indexed: after.storage_indexed - before.storage_indexed,
-        storage_fallback: after.storage_fallback - before.storage_fallback,
-        ..Statistics::default()
     }
 }
 
@@ -147,9 +133,9 @@ pub fn run_pages(
 ) -> Result<Seen, ExperimentError> {
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
     let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
-    let members = (0..load.nodes).map(|node| PageNode {
+    let members = (0..load.compute_nodes).map(|node| PageNode {
         node: NodeId(node),
-        frames: load.frames,
+        frames: load.frames_per_node,
         workers: load.workers,
         slots,
     });
@@ -158,7 +144,7 @@ pub fn run_pages(
     let window = (from, from + load.window);
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
-    for node in (0..load.nodes).map(NodeId) {
+    for node in (0..load.compute_nodes).map(NodeId) {
         // As for the baseline, the cost of processing a page's bytes is not modelled.
         let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
         let workers = pages.polled_workers(node, pool);
@@ -192,7 +178,7 @@ pub fn run_pages(
 
 /// The testbed; each worker may have `slots` pending requests.
 fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
-    let workers = load.nodes * load.workers;
+    let workers = load.compute_nodes * load.workers;
     let slots = workers * slots;
     let directory = Directory {
         entries: load.pages as u32,

@@ -1,16 +1,16 @@
 //! A small run of each system.
 
 use super::*;
-use crate::experiment::Run;
+use crate::harness::Run;
 
 fn small(depth: u16) -> Load {
     Load {
         pages: 512,
-        frames: 256,
+        frames_per_node: 256,
         workers: 4,
         warm_up: Duration::from_millis(6),
         window: Duration::from_millis(2),
-        ..Load::new(Scale::Quick, depth)
+        ..load(Scale::Quick, depth)
     }
 }
 
@@ -59,7 +59,7 @@ fn skew_makes_lookups_local() {
 #[test]
 fn dropped_pages_hold_nobody_up() {
     let load = small(1);
-    let threads = f64::from(load.nodes) * f64::from(load.workers);
+    let threads = f64::from(load.compute_nodes) * f64::from(load.workers);
     for system in [System::Whole, System::Part] {
         let seen = measured(&load, system, 0.0);
         let mean_us = threads / seen.per_second * 1e6;

@@ -1,6 +1,6 @@
 //! The program that fills a passive node's buffer frames.
 
-use crate::experiment::drive::Problem;
+use crate::harness::drive::Problem;
 use rackweave_base::{Block, Instant};
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Mode, Op};
 use rackweave_sim::world::{Actor, Context, Step};

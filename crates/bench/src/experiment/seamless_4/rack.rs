@@ -5,9 +5,9 @@ use super::filler::Filler;
 use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, NodeEnd};
-use crate::experiment::drive::{OrFailed, Problem, Until, drive};
-use crate::experiment::shuffle::traffic;
-use crate::experiment::{ExperimentError, Result, Run};
+use crate::harness::drive::{OrFailed, Problem, Until, drive};
+use crate::harness::shuffle::traffic;
+use crate::harness::{ExperimentError, Result, Run};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
@@ -247,10 +247,10 @@ impl PageRack {
     fn looks(&mut self, from: u64) -> Result<Looks> {
         let depth = u32::from(self.shape.depth);
         let bytes = (depth * ENTRY_BYTES) as usize;
-        let near = NodeEnd::new(&mut self.rack, ASKING, bytes, depth * 2)?;
+        let near = NodeEnd::new(&self.rack, ASKING, bytes, depth * 2)?;
         let entries = LOOK_ENTRIES * ENTRY_BYTES as usize;
-        let far = NodeEnd::new(&mut self.rack, SERVER, entries, 1)?;
-        let (qpn, _) = set_up::connect(&mut self.rack, &near, &far, (depth, 1))?;
+        let far = NodeEnd::new(&self.rack, SERVER, entries, 1)?;
+        let (qpn, _) = set_up::connect(&self.rack, &near, &far, (depth, 1))?;
         Ok(Looks {
             from,
             near,

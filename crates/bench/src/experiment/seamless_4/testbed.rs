@@ -1,9 +1,9 @@
 //! The testbed of the Seamless paper: two compute nodes, a storage node, a memory server, and a
 //! switch with a page table of the requested size.
 
-use super::blank::BlankBackend;
-use crate::experiment::Result;
-use crate::experiment::drive::OrFailed;
+use crate::harness::Result;
+use crate::harness::blank::BlankBackend;
+use crate::harness::drive::OrFailed;
 use rackweave_base::{NodeId, Rng};
 use rackweave_controller::PageNode;
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};

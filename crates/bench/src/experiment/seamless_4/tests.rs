@@ -1,7 +1,7 @@
 //! A small rack of the microbenchmarks.
 
 use super::*;
-use crate::experiment::Run;
+use crate::harness::Run;
 
 fn seen(want: Want, table: Table, load: Load) -> Seen {
     let mut run = Run::quick(9);

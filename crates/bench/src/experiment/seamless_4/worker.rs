@@ -1,7 +1,7 @@
 //! The program that requests pages over a channel of the page directory.
 
-use super::metered::Metered;
 use crate::baseline::set_up::NodeEnd;
+use crate::harness::metered::Metered;
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Block, Duration, Instant, Qpn, Rng};
 use rackweave_endpoint::page_store::directory::{

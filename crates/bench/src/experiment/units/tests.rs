@@ -1,7 +1,7 @@
 //! Q1 on processing units: right answers, and differences between units.
 
 use super::*;
-use crate::experiment::ExperimentError;
+use crate::harness::ExperimentError;
 use rackweave_workload::tpch::Q1Partial;
 
 fn run<R>(seed: u64, act: impl FnOnce(&mut Run<'_>) -> R) -> R {

@@ -1,9 +1,9 @@
 //! Flows with weights between two nodes, and the bytes that arrived of each over time.
 
-use super::super::drive::{Until, drive};
-use super::super::one_to_one::{self, ENDS, KernelSource, Sink};
-use super::super::tally::{Span, Tally};
-use super::super::{Result, Run};
+use crate::harness::drive::{Until, drive};
+use crate::harness::one_to_one::{self, ENDS, KernelSource, Sink};
+use crate::harness::tally::{Span, Tally};
+use crate::harness::{Result, Run};
 use rackweave_base::{Duration, Instant};
 
 /// Maximum bytes of one transfer.

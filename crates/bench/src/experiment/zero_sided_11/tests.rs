@@ -18,14 +18,14 @@ fn shares_follow_the_weights_and_their_changes() {
         let off = history.deviation(at, from, to);
         assert!(off < KEPT, "{off} with {weights:?}");
         let all: f64 = (0..3).map(|flow| history.rate(flow, from, to)).sum();
-        let share = all / super::super::one_to_one::line_rate();
+        let share = all / crate::harness::one_to_one::line_rate();
         assert!(share > 0.95, "the link is used: {share}");
     }
 }
 
 #[test]
 fn what_a_flow_leaves_goes_to_the_others() {
-    let line_rate = super::super::one_to_one::line_rate();
+    let line_rate = crate::harness::one_to_one::line_rate();
     let little = Some(line_rate / 10.0);
     let weights = phase([4, 3, 1], Duration::from_millis(8));
     let history = played(vec![weights], [little, None, None]);
@@ -46,7 +46,7 @@ fn without_weights_nobody_starves() {
     let history = played(vec![phase([8, 1, 1], Duration::from_millis(4)), free], ALL);
     let (from, to) = counted(&history, 1);
     for flow in 0..3 {
-        let share = history.rate(flow, from, to) / super::super::one_to_one::line_rate();
+        let share = history.rate(flow, from, to) / crate::harness::one_to_one::line_rate();
         assert!((0.2..0.5).contains(&share), "flow {flow} has {share}");
     }
 }

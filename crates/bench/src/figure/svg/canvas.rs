@@ -274,7 +274,7 @@ impl Canvas {
 }
 
 /// Escapes a text for XML, between tags or quotes.
-pub fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

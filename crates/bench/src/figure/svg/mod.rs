@@ -8,8 +8,6 @@ mod legend;
 mod marks;
 mod scale;
 
-pub(super) use canvas::escaped;
-
 use super::{Drawing, Figure, Series};
 use canvas::{Canvas, Point, Rule, Text, TextAnchor, text_width};
 use scale::Scale;

@@ -10,8 +10,9 @@ use super::yardstick::{self, MediumRates};
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
-use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PageCounts, PagesOptions, embedded};
+use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded};
 use rackweave_bench::ycsb::Nodes;
+use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
 use serde_json::json;
@@ -260,7 +261,7 @@ fn report(
         "page_size_bytes": options.page_size,
         "heap_to_buffers": times,
         "indexed_pages": outcome.table.indexed,
-        "pages": counts,
+        "pages": json!(outcome.table)["pages"],
         "verification_errors": outcome.errors,
         "store_alone_pages_read_per_s": alone.reads,
         "store_alone_pages_written_per_s": alone.writes,
@@ -276,7 +277,7 @@ struct Moves {
 }
 
 impl Moves {
-    fn of(counts: &PageCounts, alone: MediumRates, copied: f64) -> Self {
+    fn of(counts: &Statistics, alone: MediumRates, copied: f64) -> Self {
         let read = counts.storage_indexed + counts.storage_fallback;
         let copies = counts.memory_indexed + counts.memory_fallback;
         Self {
@@ -327,11 +328,11 @@ mod tests {
 
     #[test]
     fn what_takes_longest_is_the_limit() {
-        let counts = PageCounts {
+        let counts = Statistics {
             memory_indexed: 1000,
             storage_indexed: 500,
             written: 100,
-            ..PageCounts::default()
+            ..Statistics::default()
         };
         let slow = MediumRates {
             reads: 1000.0,

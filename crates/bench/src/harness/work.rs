@@ -9,6 +9,13 @@ use rackweave_verbs::{Completion, CompletionOpcode};
 /// Bytes of an entry of a tree node: key and value, or key and pointer.
 pub const TREE_ENTRY_BYTES: u64 = 16;
 
+/// Time of a core to load or store bytes in its last level cache, where a NIC puts them: by
+/// Little's law its lines in flight per latency.
+pub fn streamed(cpu: &CpuModel, bytes: u64) -> Duration {
+    let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
+    Duration::from_nanos((bytes * cpu.cache_latency.as_nanos()).div_ceil(at_once))
+}
+
 /// The cost of a thread's work apart from loads of trees.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Core {
@@ -29,13 +36,10 @@ impl Core {
         self.cpu.cache_latency * bytes.div_ceil(devices::HOST_LINE_BYTES)
     }
 
-    /// Time to load a tree node that a NIC has just written, with as many lines in flight as a core
-    /// allows, and to verify its entries.
+    /// Time to load a tree node that a NIC has just written, and to verify its entries.
     pub fn verified(&self, bytes: u64) -> Duration {
-        let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
-        let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);
         let entries = bytes / TREE_ENTRY_BYTES;
-        Duration::from_nanos(nanos) + self.work(entries * devices::TREE_CHECK_ENTRY_CYCLES)
+        streamed(&self.cpu, bytes) + self.work(entries * devices::TREE_CHECK_ENTRY_CYCLES)
     }
 
     /// Time to search a tree node of this many entries whose lines are in the first level cache.

@@ -1,8 +1,8 @@
 //! The page is well formed, complete, sorted, and loads nothing.
 
-use super::super::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use super::*;
 use crate::experiment::ALL;
+use crate::figure::{Axis, Claim, Drawing, PaperMark, Series};
 
 fn claim(what: &str, paper: f64, ours: f64) -> Claim {
     Claim {
@@ -73,7 +73,8 @@ fn tags(html: &str) -> Vec<String> {
             assert_eq!(open.pop(), Some(name), "it was opened last");
         } else if !tag.starts_with('!') {
             tags.push(tag.to_owned());
-            if !tag.ends_with('/') {
+            // The head's elements without content are not closed.
+            if !tag.ends_with('/') && !tag.starts_with("meta ") {
                 open.push(tag.split(' ').next().unwrap_or(tag));
             }
         }
@@ -225,7 +226,8 @@ fn a_small_report() {
     let to = html
         .find("<section id=\"constants\">")
         .expect("an appendix");
-    insta::assert_snapshot!(&html[from..to]);
+    // The page has no line breaks of its own.
+    insta::assert_snapshot!(html[from..to].replace("><", ">\n<"));
 }
 
 #[test]

@@ -3,8 +3,6 @@
 use super::drive::{Until, drive};
 use super::grid::Curve;
 use super::{ExperimentError, Result, Run};
-use crate::baseline::ends::Failure;
-use crate::baseline::set_up::SetUpError;
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role, SwitchSection};
 use rackweave_rack::{Flow, RackConfig, SimulatedRack};
@@ -43,12 +41,6 @@ pub struct Seen {
     pub rate: f64,
     /// Its losses.
     pub traffic: Traffic,
-}
-
-impl From<SetUpError> for ExperimentError {
-    fn from(error: SetUpError) -> Self {
-        Self::Run(format!("a baseline could not be set up: {error}"))
-    }
 }
 
 /// A rack of `nodes` nodes of the testbed, large enough for any flow of these experiments: the
@@ -105,7 +97,7 @@ pub fn flow(
 pub fn finish(
     run: &mut Run<'_>,
     rack: &mut SimulatedRack,
-    failure: &dyn Fn() -> Option<Failure>,
+    failure: &dyn Fn() -> Option<String>,
 ) -> Result<()> {
     drive(run, rack, Until::Done(TIME_MAX), failure)?;
     Ok(())

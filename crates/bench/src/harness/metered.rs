@@ -2,8 +2,8 @@
 //! finished its turn.
 
 use rackweave_base::{Block, Duration, Instant, Qpn};
-use rackweave_sim::Category;
 use rackweave_sim::world::{Context, Step};
+use rackweave_sim::{Category, CpuModel};
 use rackweave_verbs::{
     Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
@@ -67,7 +67,7 @@ pub fn after(spent: Duration, timeout: Option<Instant>) -> Step {
 }
 
 /// A node's verbs, and the time that the core using them has spent.
-pub struct Metered<'a, T> {
+pub struct Metered<'a, T = CpuModel> {
     verbs: &'a mut dyn Verbs,
     /// Holds work requests until the end of the turn; without it they reach the NIC at once.
     outbox: Option<&'a mut Outbox>,
@@ -94,6 +94,33 @@ impl<'a, T: Toll> Metered<'a, T> {
     /// Charges the core for something other than a verb.
     pub fn pay(&mut self, cost: impl FnOnce(&T) -> Duration) {
         self.spent += cost(&self.toll);
+    }
+}
+
+impl<'a> Metered<'a> {
+    /// Verbs whose core has spent nothing yet; work requests reach the NIC at once.
+    pub fn new(verbs: &'a mut dyn Verbs, cpu: CpuModel) -> Self {
+        Self::with(verbs, None, cpu)
+    }
+
+    /// Charges for a completion that no queue shows: a word that the switch has written.
+    pub fn word_taken(&mut self) {
+        self.pay(|cpu| cpu.poll_cost);
+    }
+}
+
+/// A constant per posted work request and per taken completion.
+impl Toll for CpuModel {
+    fn posts(&self, requests: usize) -> Duration {
+        self.post_cost * requests as u64
+    }
+
+    fn receives(&self) -> Duration {
+        self.post_cost
+    }
+
+    fn takes(&self, _completion: &Completion) -> Duration {
+        self.poll_cost
     }
 }
 
