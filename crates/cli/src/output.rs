@@ -2,7 +2,7 @@
 
 use crate::globals::{Format, Globals};
 use crate::outcome::CliError;
-use crate::report::{Text, object};
+use crate::report::{Text, object, open_metrics};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -57,6 +57,7 @@ pub fn print_as<T: Serialize>(
             };
             serde_json::to_string_pretty(&envelope).map_err(CliError::run)?
         }
+        Format::OpenMetrics => open_metrics::text(command, &object(body)),
     };
     line(&text)
 }

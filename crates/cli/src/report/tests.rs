@@ -1,7 +1,9 @@
-//! Text of a hand-made report.
+//! Text and metrics of hand-made reports. A small parser checks the grammar of the metrics.
 
-use super::{Text, object};
+use super::{Text, object, open_metrics};
+use crate::live::samples::busy;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Something of everything that reports have.
 fn sample() -> Map<String, Value> {
@@ -84,4 +86,99 @@ fn an_object_reads_as_lines_with_units_and_tables() {
     let is_long = |line: &&str| line.chars().count() >= 80 && !line.contains("rackweave chaos");
     assert_eq!(text.lines().find(is_long), None);
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_object_has_metrics_in_base_units() {
+    let text = open_metrics::text("perf", &sample());
+    check(&text);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_state_of_a_rack_has_metrics() {
+    let text = open_metrics::text("stat", &object(busy(10)));
+    check(&text);
+    for sample in [
+        "rackweave_stat_rack_nodes_in_bytes_total{name=\"compute0\"} 49896000000\n",
+        "rackweave_stat_rack_nodes_counters_total{name=\"compute0\",counter=\"sent_pkts\"} 4800000",
+        "rackweave_stat_rack_flows_items_waiting{id=\"3\"} 12\n",
+        "rackweave_stat_rack_nodes_dead{name=\"storage1\"} 1\n",
+        "rackweave_stat_rack_index_by_depth{index=\"2\"} 6000000\n",
+    ] {
+        assert!(text.contains(sample), "{sample} in\n{text}");
+    }
+}
+
+/// Checks the grammar of the text format: metrics in families, each family once, with type and unit
+/// in front; names, labels and numbers; no sample twice; the end.
+fn check(text: &str) {
+    let body = text.strip_suffix("# EOF\n").expect("it has an end");
+    let (mut families, mut samples) = (BTreeSet::new(), BTreeSet::new());
+    let (mut family, mut kind) = ("", "");
+    for line in body.lines() {
+        let words: Vec<_> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, its_kind] => {
+                assert!(is_name(name) && families.insert(name), "{line}");
+                (family, kind) = (name, its_kind);
+            }
+            ["#", "UNIT", name, unit] => {
+                assert!(
+                    name == family && name.ends_with(&format!("_{unit}")),
+                    "{line}"
+                );
+            }
+            _ => {
+                let (sample, number) = line.rsplit_once(' ').expect("a sample has a number");
+                let number: f64 = number.parse().expect(line);
+                assert!(number.is_finite() && samples.insert(sample), "{line}");
+                let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
+                let names = check_labels(labels);
+                let suffix = name.strip_prefix(family).expect(line);
+                assert!(match kind {
+                    "gauge" => suffix.is_empty(),
+                    "counter" => suffix == "_total" && number >= 0.0,
+                    "info" => suffix == "_info" && number == 1.0,
+                    "summary" if suffix.is_empty() => names.contains("quantile"),
+                    "summary" => ["_count", "_sum"].contains(&suffix),
+                    _ => false,
+                });
+            }
+        }
+    }
+    assert!(!samples.is_empty());
+}
+
+fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// The names of labels: `name="value",name="value"}`, with `\\`, `\"` and `\n` in values.
+fn check_labels(text: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    let mut rest = text;
+    while rest != "}" {
+        let (name, value) = rest.split_once("=\"").expect(text);
+        assert!(is_name(name) && names.insert(name), "{text}");
+        let mut letters = value.char_indices();
+        let end = loop {
+            match letters.next() {
+                Some((at, '"')) => break at,
+                Some((_, '\\')) => {
+                    let (_, escaped) = letters.next().expect(text);
+                    assert!(['\\', '"', 'n'].contains(&escaped), "{text}");
+                }
+                Some(_) => {}
+                None => panic!("{text} has no end"),
+            }
+        };
+        rest = &value[end + 1..];
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+    names
 }
