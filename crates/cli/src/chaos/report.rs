@@ -215,9 +215,6 @@ impl fmt::Display for CampaignReport {
         let own = own.filter(|(_, of, _)| of.is_none_or(|of| of == self.of));
         let counts = own.map(|(name, ..)| (*name, self.counts[name]));
         count_in_order(&mut found, counts);
-        if self.queries_led.iter().all(|&count| count == 0) {
-            found.shift_remove("queries_led");
-        }
         let (name, last) = (self.name(), self.first_seed + self.seeds - 1);
         let heading = format!("chaos {name}: seeds {} to {last}", self.first_seed);
         let text = Text::new(found).titled(heading, &["system", "access", "first_seed", "seeds"]);

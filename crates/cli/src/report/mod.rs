@@ -1,8 +1,8 @@
 //! One model of a command's result: a JSON object (docs/JSON.md), from which its other forms are
 //! made.
 //!
-//! [`Text`] is for people, [`open_metrics`] for systems that monitor. Both take the unit of a number
-//! from the suffix of its key (`units`); `table` lays out lists of objects.
+//! [`Text`] is for people, [`open_metrics`] for systems that monitor. Both take the unit of a
+//! number from the suffix of its key (`units`); `table` lays out lists of objects.
 
 pub mod open_metrics;
 mod table;

@@ -71,7 +71,8 @@ impl fmt::Display for Text {
 fn blocks(map: &Map<String, Value>, limit: usize) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut group: Vec<(&str, String, String)> = Vec::new();
-    for (key, value) in map.iter().filter(|(_, value)| is_reported(value)) {
+    let is_shown = |(key, value): &(&String, &Value)| is_reported(value) && !is_unused(key, value);
+    for (key, value) in map.iter().filter(is_shown) {
         let (label, unit) = label(key);
         match one_line(key, value, unit) {
             Some(line) => group.push((key, label, line)),
@@ -83,6 +84,12 @@ fn blocks(map: &Map<String, Value>, limit: usize) -> Vec<String> {
     }
     blocks.extend(aligned(&group, limit));
     blocks
+}
+
+/// Whether a list of numbers by position has nothing but zeros: there were no queries.
+fn is_unused(key: &str, value: &Value) -> bool {
+    let list = value.as_array().filter(|_| place(key, 0).is_some());
+    list.is_some_and(|list| list.iter().all(|number| number.as_f64() == Some(0.0)))
 }
 
 /// Lines with their values in one column.
