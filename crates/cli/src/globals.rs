@@ -38,6 +38,9 @@ pub enum Format {
     Text,
     /// One object, described in docs/JSON.md
     Json,
+    /// Metrics of the same object, for Prometheus and others
+    #[value(name = "openmetrics")]
+    OpenMetrics,
 }
 
 /// Settings of the rack that have a flag. They go over the configuration file.

@@ -43,7 +43,7 @@ mod ycsb;
 use args::{Cli, Command};
 use clap::Parser;
 use demo::args::DemoArgs;
-use globals::Globals;
+use globals::{Format, Globals};
 use outcome::{CliError, Verdict};
 use std::process::ExitCode;
 
@@ -73,6 +73,14 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         Some(Command::Info(args)) => info::run(&args, globals),
         Some(Command::Top(args)) => top::run(&args, globals),
         Some(Command::Stat(args)) => stat::run(&args, globals),
+        Some(Command::Up(_) | Command::Switch(_) | Command::Node(_))
+            if globals.args.format == Format::OpenMetrics =>
+        {
+            Err(CliError::usage(
+                "up, switch and node report events, of which there are no metrics; use --format \
+                 json here, and `rackweave stat --hosted --format openmetrics` for the rack",
+            ))
+        }
         Some(Command::Up(args)) => hosted::up::run(&args, globals),
         Some(Command::Switch(args)) => hosted::switch::run(&args, globals),
         Some(Command::Node(args)) => hosted::node::run(&args, globals),

@@ -1,8 +1,8 @@
-//! A command's result on standard output: text, or one JSON object (docs/JSON.md).
+//! A command's result on standard output: text, one JSON object (docs/JSON.md), or metrics.
 
 use crate::globals::{Format, Globals};
 use crate::outcome::CliError;
-use crate::report::{Text, object};
+use crate::report::{Text, object, open_metrics};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -15,8 +15,8 @@ struct Envelope<'a, T> {
     body: &'a T,
 }
 
-/// Prints the result of `command`, once: `body` has both forms. The JSON object starts with
-/// `"schema": "rackweave/<command>/1"`.
+/// Prints the result of `command`, once: `body` has a text form; metrics are made from the object.
+/// The JSON object starts with `"schema": "rackweave/<command>/1"`.
 ///
 /// # Errors
 /// If standard output cannot be written. A closed reader is not an error.
@@ -34,7 +34,7 @@ pub fn print<T: Serialize + Display>(
 /// As for [`print()`].
 pub fn report<T: Serialize>(globals: &Globals, command: &str, body: &T) -> Result<(), CliError> {
     print_as(globals, command, body, |body| {
-        Text(&object(body)).to_string()
+        Text::new(object(body)).to_string()
     })
 }
 
@@ -57,6 +57,7 @@ pub fn print_as<T: Serialize>(
             };
             serde_json::to_string_pretty(&envelope).map_err(CliError::run)?
         }
+        Format::OpenMetrics => open_metrics::text(command, &object(body)),
     };
     line(&text)
 }

@@ -7,10 +7,10 @@ use super::{Attack, options};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use crate::report::{object, table};
+use crate::report::{Text, object};
 use rackweave_chaos::{IndexAccess, Options, System};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The name on the command line.
@@ -79,24 +79,28 @@ impl fmt::Display for AllReport {
         for failed in self.campaigns.iter().filter(|one| one.seeds_failed > 0) {
             writeln!(f, "{failed}\n")?;
         }
-        let row = |one: &CampaignReport| {
+        let row = |one: &CampaignReport| -> Value {
             let checked = one.of_system().take(2);
             let checked = checked.map(|(what, n)| format!("{n} {}", what.replace('_', " ")));
-            object(json!({
+            json!({
                 "campaign": one.name(),
-                "seeds_run": one.seeds_run,
+                "seeds": one.seeds_run,
                 "disturbed": one.counts["packets_disturbed"],
                 "crashes": one.counts["node_crashes"],
                 "violations": one.violations,
                 "stuck": one.seeds_stuck,
                 "checked": checked.collect::<Vec<_>>().join(", "),
-            }))
+            })
         };
-        let rows: Vec<_> = self.campaigns.iter().map(row).collect();
-        f.write_str(&table(&rows.iter().collect::<Vec<_>>(), None))?;
-        if self.seeds_run < self.seeds {
-            writeln!(f, "{} of {} seeds were run", self.seeds_run, self.seeds)?;
+        let mut found = object(self);
+        found["campaigns"] = self.campaigns.iter().map(row).collect();
+        if self.seeds_run == self.seeds {
+            found.shift_remove("seeds");
         }
-        write!(f, "verified: {}", self.verified)
+        write!(
+            f,
+            "{}",
+            Text::new(found).titled("chaos all".into(), &["system"])
+        )
     }
 }

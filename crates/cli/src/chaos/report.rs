@@ -4,6 +4,7 @@ use crate::report::{Text, object};
 use rackweave_chaos::System::{Flows, Index, Messaging, Pages, Sequencer};
 use rackweave_chaos::{IndexAccess, Options, SeedReport, System, replay_command};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -118,22 +119,6 @@ pub struct Failure {
     pub replay: String,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nseed {}: {}", self.seed, self.plan)?;
-        for violation in &self.violations {
-            writeln!(f, "  violation: {violation}")?;
-        }
-        for (what, lines) in &self.more {
-            let what = what.replace('_', " ");
-            lines
-                .iter()
-                .try_for_each(|line| writeln!(f, "  {what}: {line}"))?;
-        }
-        writeln!(f, "  repeat with: {}", self.replay)
-    }
-}
-
 impl CampaignReport {
     pub fn new(system: System, options: Options, first_seed: u64, seeds: u64) -> Self {
         Self {
@@ -226,17 +211,28 @@ impl fmt::Display for CampaignReport {
     /// Omits the counters of other systems.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut found = object(self);
-        let is_reported = |name: &String| {
-            let mut of = COUNTERS.iter().filter(|(known, ..)| known == name);
-            let is_counter = of.clone().next().is_some();
-            !is_counter || of.any(|(_, of, _)| of.is_none_or(|of| of == self.of))
-        };
-        found.retain(|name, _| is_reported(name));
-        if self.queries_led.iter().all(|&count| count == 0) {
-            found.remove("queries_led");
-        }
+        let own = COUNTERS.iter();
+        let own = own.filter(|(_, of, _)| of.is_none_or(|of| of == self.of));
+        let counts = own.map(|(name, ..)| (*name, self.counts[name]));
+        count_in_order(&mut found, counts);
         let (name, last) = (self.name(), self.first_seed + self.seeds - 1);
-        writeln!(f, "chaos {name}: seeds {} to {last}", self.first_seed)?;
-        write!(f, "{}", Text(&found))
+        let heading = format!("chaos {name}: seeds {} to {last}", self.first_seed);
+        let text = Text::new(found).titled(heading, &["system", "access", "first_seed", "seeds"]);
+        write!(f, "{text}")
     }
+}
+
+/// Replaces all counters of a campaign by these, in their order; failures follow them.
+pub fn count_in_order(
+    found: &mut Map<String, Value>,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) {
+    let counts: Map<_, _> = counts
+        .map(|(name, n)| (name.to_owned(), n.into()))
+        .collect();
+    let is_counter = |name: &str| COUNTERS.iter().any(|(known, ..)| *known == name);
+    found.retain(|name, _| !is_counter(name) && !counts.contains_key(name));
+    let failures = found.shift_remove_entry("failures");
+    found.insert("counts".into(), counts.into());
+    found.extend(failures);
 }

@@ -16,7 +16,7 @@ impl fmt::Display for DemoReport {
         }
         f.write_str("\n")?;
         if let Some(capture) = &self.capture {
-            write!(f, "{}", Text(&object(json!({ "capture": capture }))))?;
+            write!(f, "{}", Text::new(object(json!({ "capture": capture }))))?;
         }
         write!(f, "{}", table(&self.systems))?;
         if self.interrupted {
@@ -58,6 +58,6 @@ impl DemoReport {
             other => (!LATER.contains(&other)).then_some((key, value)),
         };
         let found = object(self).into_iter().filter_map(reported).collect();
-        Text(&found).to_string()
+        Text::new(found).to_string()
     }
 }

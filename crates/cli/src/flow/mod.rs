@@ -61,9 +61,11 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
         script,
         is_over: false,
     };
-    let report = run::run(&mut play, &mode, globals)?;
-    output::print(globals, "flow", &report)?;
-    Ok(Verdict::of(report.verified))
+    let found = run::run(&mut play, &mode, globals)?;
+    output::print_as(globals, "flow", &found, |found| {
+        report::text(found).to_string()
+    })?;
+    Ok(Verdict::of(found["verified"] == true))
 }
 
 impl Play {

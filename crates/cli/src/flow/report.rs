@@ -1,39 +1,23 @@
-//! Results of a script: text for users, one object for programs (docs/JSON.md).
+//! Results of a script (docs/JSON.md), and what its text shows of them.
 
 use super::Play;
 use super::script::Action;
 use super::stage::{FlowEnd, FlowRecord};
 use crate::mode::SIMULATED;
-use crate::report::{Text, without_nulls};
+use crate::report::{Text, joined, object};
 use rackweave_base::NodeId;
 use rackweave_rack::RackConfig;
 use serde::Serialize;
-use serde_json::{Value, json};
-use std::fmt;
+use serde_json::{Map, Value, json};
 
-/// The result of the command.
-#[derive(Serialize)]
-pub struct ScriptReport {
-    pub script: String,
-    /// `embedded` or `simulated`.
-    pub mode: &'static str,
-    pub seed: u64,
+/// Results that only some racks have.
+#[derive(Serialize, Default)]
+pub struct RackFound {
     pub driver_threads: Option<usize>,
-    /// From the start to the last item, in virtual time if simulated.
-    pub elapsed_s: f64,
     /// Real time of a simulated run.
     pub real_seconds: Option<f64>,
     pub events: Option<u64>,
     pub trace_hash: Option<String>,
-    pub actions: Vec<ActionReport>,
-    /// Flows while they ran.
-    pub snapshots: Vec<Value>,
-    /// Flows and their members.
-    pub flows: Vec<Value>,
-    /// All problems, in words.
-    pub problems: Vec<String>,
-    pub interrupted: bool,
-    pub verified: bool,
 }
 
 /// The outcome of an action.
@@ -166,86 +150,76 @@ fn flow_entry(flow: &FlowRecord, config: &RackConfig) -> Value {
     })
 }
 
-impl ScriptReport {
-    /// The results of `play` after `span` nanoseconds. Takes over what its stage has recorded.
-    pub(super) fn new(play: &mut Play, mode: &'static str, span: u64, interrupted: bool) -> Self {
-        let problems = play.stage.judge(play.is_over);
-        let flows = play.stage.flows.iter();
-        let flows = flows.map(|flow| flow_entry(flow, &play.config));
-        Self {
-            script: play.script.name.clone(),
-            mode,
-            seed: play.config.seed,
-            driver_threads: None,
-            elapsed_s: span as f64 / 1e9,
-            real_seconds: None,
-            events: None,
-            trace_hash: None,
-            flows: flows.collect(),
-            verified: problems.is_empty() && play.is_over,
-            problems,
-            interrupted,
-            actions: core::mem::take(&mut play.stage.actions),
-            snapshots: core::mem::take(&mut play.stage.snapshots),
-        }
-    }
+/// The results of `play` after `span` nanoseconds on a rack that has these further results. Takes
+/// over what its stage has recorded.
+pub(super) fn found(
+    play: &mut Play,
+    mode: &'static str,
+    span: u64,
+    of_rack: RackFound,
+    interrupted: bool,
+) -> Map<String, Value> {
+    let problems = play.stage.judge(play.is_over);
+    let flows = play.stage.flows.iter();
+    let flows: Vec<_> = flows.map(|flow| flow_entry(flow, &play.config)).collect();
+    let head = json!({
+        "script": play.script.name,
+        "mode": mode,
+        "seed": play.config.seed,
+    });
+    let actions = json!({
+        // From the start to the last item, in virtual time if simulated.
+        "elapsed_s": span as f64 / 1e9,
+        "actions": core::mem::take(&mut play.stage.actions),
+        "snapshots": core::mem::take(&mut play.stage.snapshots),
+        "flows": flows,
+    });
+    let end = json!({
+        "interrupted": interrupted,
+        "verified": problems.is_empty() && play.is_over,
+        "problems": problems,
+    });
+    object(joined([head, json!(of_rack), actions, end]))
 }
 
-impl fmt::Display for ActionReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flow = self.flow.as_deref().unwrap_or("all");
-        let refused = match (self.done, self.expect_error) {
-            (true, false) => "",
-            (true, true) => "not refused, as it should have been: ",
-            (false, true) => "refused, as expected: ",
-            (false, false) => "refused: ",
-        };
-        writeln!(
-            f,
-            "  {:>11.3}  {:<15} {:<10} {refused}{}",
-            self.happened_s * 1e3,
-            self.action,
-            flow,
-            self.outcome
-        )
-    }
+/// The results as text. Snapshots are in the outcomes of their actions.
+pub(super) fn text(found: &Map<String, Value>) -> Text {
+    let (article, time) = match found["mode"] == SIMULATED {
+        true => ("a", "virtual_time_s"),
+        false => ("an", "elapsed_s"),
+    };
+    let word = |key: &str| found[key].as_str().unwrap_or_default();
+    let (script, mode, seed) = (word("script"), word("mode"), &found["seed"]);
+    let actions = found["actions"].as_array().into_iter().flatten();
+    let shown = json!({
+        "actions": actions.map(action_row).collect::<Vec<_>>(),
+        "flows": found["flows"],
+        time: found["elapsed_s"],
+        "real_seconds": found["real_seconds"],
+        "events": found["events"],
+        "trace_hash": found["trace_hash"],
+        "problems": found["problems"],
+        "interrupted": found["interrupted"],
+        "verified": found["verified"],
+    });
+    let heading = format!("{script} on {article} {mode} rack, seed {seed}");
+    Text::new(object(shown)).titled(heading, &[])
 }
 
-impl fmt::Display for ScriptReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (article, time) = match self.mode {
-            SIMULATED => ("a", "virtual_time_s"),
-            _ => ("an", "elapsed_s"),
-        };
-        writeln!(
-            f,
-            "{} on {article} {} rack, seed {}\n",
-            self.script, self.mode, self.seed
-        )?;
-        writeln!(
-            f,
-            "  {:>11}  {:<15} {:<10} outcome",
-            "at [ms]", "action", "flow"
-        )?;
-        for action in &self.actions {
-            write!(f, "{action}")?;
-        }
-        let more = without_nulls(json!({
-            "flow": self.flows,
-            time: self.elapsed_s,
-            "real_time_s": self.real_seconds,
-            "events": self.events,
-            "trace_hash": self.trace_hash,
-        }));
-        if let Value::Object(more) = &more {
-            write!(f, "\n{}", Text(more))?;
-        }
-        for problem in &self.problems {
-            writeln!(f, "problem: {problem}")?;
-        }
-        if self.interrupted {
-            writeln!(f, "interrupted: what was to come was left out")?;
-        }
-        write!(f, "verified: {}", self.verified)
-    }
+/// An action in the table of the text.
+fn action_row(action: &Value) -> Value {
+    let is = |key: &str| action[key] == true;
+    let refused = match (is("done"), is("expect_error")) {
+        (true, false) => "",
+        (true, true) => "not refused, as it should have been: ",
+        (false, true) => "refused, as expected: ",
+        (false, false) => "refused: ",
+    };
+    let millis = action["happened_s"].as_f64().unwrap_or_default() * 1e3;
+    json!({
+        "at [ms]": format!("{millis:.3}"),
+        "action": action["action"],
+        "flow": action["flow"].as_str().unwrap_or("all"),
+        "outcome": format!("{refused}{}", action["outcome"].as_str().unwrap_or_default()),
+    })
 }

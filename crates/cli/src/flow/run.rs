@@ -2,7 +2,7 @@
 //! each end is an actor of the simulator.
 
 use super::Play;
-use super::report::ScriptReport;
+use super::report::{self, RackFound};
 use super::stage::RunningEnd;
 use crate::globals::Globals;
 use crate::mode::Mode;
@@ -10,6 +10,7 @@ use crate::outcome::CliError;
 use crate::programs::{Advance, OwnRack, Session};
 use crate::progress::Progress;
 use rackweave_base::Duration;
+use serde_json::{Map, Value};
 use std::time::Instant;
 
 /// Virtual time between two checks whether the user wants to stop.
@@ -24,11 +25,15 @@ const PATIENCE_VIRTUAL: Duration = Duration::from_secs(2);
 const NEWS: std::time::Duration = std::time::Duration::from_secs(5);
 const NEWS_SLICES: u32 = 100;
 
-/// Runs the script.
+/// Runs the script, and returns the results.
 ///
 /// # Errors
 /// If the rack cannot be built, or the script is invalid for it.
-pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptReport, CliError> {
+pub fn run(
+    play: &mut Play,
+    mode: &Mode,
+    globals: &Globals,
+) -> Result<Map<String, Value>, CliError> {
     let is_simulated = matches!(mode, Mode::Simulated);
     let mut rack = OwnRack::new(&play.config, is_simulated, globals)?;
     play.check_specs(&rack)?;
@@ -54,16 +59,25 @@ pub fn run(play: &mut Play, mode: &Mode, globals: &Globals) -> Result<ScriptRepo
     drop(session);
     drop(progress);
     let is_interrupted = globals.interrupt.is_set();
-    let mut report = ScriptReport::new(play, mode.name(), span, is_interrupted);
-    match &rack {
-        OwnRack::Embedded(rack, _) => report.driver_threads = Some(rack.driver_threads()),
-        OwnRack::Simulated(rack) => {
-            report.real_seconds = Some(started.elapsed().as_secs_f64());
-            report.events = Some(rack.events());
-            report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
-        }
-    }
-    Ok(report)
+    let of_rack = match &rack {
+        OwnRack::Embedded(rack, _) => RackFound {
+            driver_threads: Some(rack.driver_threads()),
+            ..RackFound::default()
+        },
+        OwnRack::Simulated(rack) => RackFound {
+            real_seconds: Some(started.elapsed().as_secs_f64()),
+            events: Some(rack.events()),
+            trace_hash: Some(format!("{:016x}", rack.trace_hash())),
+            ..RackFound::default()
+        },
+    };
+    Ok(report::found(
+        play,
+        mode.name(),
+        span,
+        of_rack,
+        is_interrupted,
+    ))
 }
 
 /// Executes every action at its time and runs the ends that it starts. Returns when it ended, in

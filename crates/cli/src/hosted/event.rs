@@ -188,8 +188,8 @@ impl Speaker {
         let text = event.what.to_string().replace(['\n', '\r'], " ");
         let line = match (self.format, self.prefix) {
             (Format::Json, _) => serde_json::to_string(event).expect("an event has a JSON form"),
-            (Format::Text, Some(width)) => format!("{:<width$} | {text}", event.process),
-            (Format::Text, None) => text,
+            (_, Some(width)) => format!("{:<width$} | {text}", event.process),
+            (_, None) => text,
         };
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -92,7 +92,7 @@ fn text(found: &Map<String, Value>, paths: &[Path]) -> String {
     let reported = |keys: &[&str]| {
         let some = found.iter().filter(|(key, _)| keys.contains(&&***key));
         let some = some.map(|(key, value)| (key.clone(), value.clone()));
-        Text(&some.collect()).to_string()
+        Text::new(some.collect()).to_string()
     };
     let machine = reported(&["switch", "topology", "per_flow", "memory", "links", "cpu"]);
     let rack = reported(&["rack"]);

@@ -35,6 +35,7 @@ pub struct TopArgs {
 Examples:
   rackweave stat                              what the command that began last has counted
   rackweave stat --pid 4711 --format json     this one, as one JSON object
+  rackweave stat --format openmetrics         as metrics, for Prometheus
   rackweave stat --interval 1 --count 10      and what happens each second, ten times
   rackweave stat --hosted --all               the rack that `rackweave up` runs, zeros included
 

@@ -27,8 +27,7 @@ mod test_run;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use args::{PerfArgs, TESTS};
-use serde::Serialize;
-use std::fmt;
+use serde_json::json;
 
 /// Runs the command.
 ///
@@ -39,35 +38,11 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     args.test.run(args, globals)
 }
 
-/// Every test except the list itself, with one line about it.
-#[derive(Serialize)]
-struct List {
-    tests: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    name: &'static str,
-    about: &'static str,
-}
-
+/// Prints every test except the list itself, with one line about it.
 fn list(_: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let tests = TESTS.iter().skip(1).map(|test| Entry {
-        name: test.name,
-        about: test.about,
-    });
-    let list = List {
-        tests: tests.collect(),
-    };
-    crate::output::print(globals, "perf-list", &list)?;
+    let tests = TESTS.iter().skip(1);
+    let tests = tests.map(|test| json!({"name": test.name, "about": test.about}));
+    let list = json!({"tests": tests.collect::<Vec<_>>()});
+    crate::output::report(globals, "perf-list", &list)?;
     Ok(Verdict::Passed)
-}
-
-impl fmt::Display for List {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { name, about } in &self.tests {
-            writeln!(f, "{name:<12} {about}")?;
-        }
-        Ok(())
-    }
 }

@@ -4,31 +4,12 @@ use super::args::Test;
 use crate::globals::Globals;
 use crate::mode::{EMBEDDED, HOSTED, NO_RACK};
 use crate::outcome::{CliError, Verdict};
-use crate::report::Text;
+use crate::output;
+use crate::report::{Text, joined, object};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::NodeConfig;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// The test, its rack, and its results.
-#[derive(Serialize)]
-struct PerfReport<'a> {
-    test: &'static str,
-    /// `embedded`, `simulated`, `hosted`, or `none` where the test needs no rack.
-    rack: &'static str,
-    seed: u64,
-    /// Driver threads of an embedded rack.
-    driver_threads: u32,
-    /// How the packets of each node of a hosted rack reach the switch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    links: Option<BTreeMap<String, &'static str>>,
-    verified: bool,
-    interrupted: bool,
-    #[serde(flatten)]
-    found: &'a Value,
-}
 
 /// Prints the results of `test`, an object, on a rack of `config` of the kind `rack`.
 ///
@@ -43,21 +24,48 @@ pub fn finish(
 ) -> Result<Verdict, CliError> {
     let hosted = config.hosted();
     let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
-    let report = PerfReport {
-        test: test.name,
-        rack,
-        seed: config.seed,
-        driver_threads: match rack {
-            EMBEDDED => config.driver_threads,
-            _ => 0,
-        },
-        links: (rack == HOSTED).then(|| config.node.iter().map(link).collect()),
-        verified,
-        interrupted: globals.interrupt.is_set(),
-        found,
-    };
-    crate::output::print(globals, "perf", &report)?;
+    let links = (rack == HOSTED).then(|| config.node.iter().map(link).collect());
+    let head = json!({
+        "test": test.name,
+        "rack": rack,
+        "seed": config.seed,
+        "driver_threads": if rack == EMBEDDED { config.driver_threads } else { 0 },
+    });
+    let heading = heading(test, (rack, config), links.as_ref());
+    let links = links.map_or(Value::Null, |links| json!({ "links": links }));
+    let end = json!({"verified": verified, "interrupted": globals.interrupt.is_set()});
+    let report = joined([head, links, end, found.clone()]);
+    output::print_as(globals, "perf", &report, |report| {
+        let text = Text::new(object(report));
+        text.titled(heading, &HEAD).to_string()
+    })?;
     Ok(Verdict::of(verified))
+}
+
+/// What the heading has.
+const HEAD: [&str; 5] = ["test", "rack", "seed", "driver_threads", "links"];
+
+/// The test, and its rack.
+fn heading(
+    test: &Test,
+    (rack, config): (&'static str, &RackConfig),
+    links: Option<&BTreeMap<String, &'static str>>,
+) -> String {
+    let (test, seed) = (test.name, config.seed);
+    match links {
+        // A hosted rack takes its random numbers from the system: it has no seed to report.
+        Some(links) => {
+            let kinds: BTreeSet<_> = links.values().copied().collect();
+            let kinds: Vec<_> = kinds.into_iter().collect();
+            format!("{test}, hosted rack over {}", kinds.join(" and "))
+        }
+        None if rack == NO_RACK => format!("{test}, no rack"),
+        None if rack == EMBEDDED => {
+            let drivers = config.driver_threads;
+            format!("{test}, {rack} rack, seed {seed}, {drivers} driver threads")
+        }
+        None => format!("{test}, {rack} rack, seed {seed}"),
+    }
 }
 
 /// The rate of `count` in `nanos`.
@@ -77,30 +85,4 @@ pub fn rate(what: &str, count: u64, nanos: u64) -> Value {
 /// The share of `part` in `whole`; zero if both are zero.
 pub fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-impl fmt::Display for PerfReport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.links {
-            // A hosted rack takes its random numbers from the system: it has no seed to report.
-            Some(links) => {
-                let kinds: BTreeSet<_> = links.values().copied().collect();
-                let kinds: Vec<_> = kinds.into_iter().collect();
-                write!(f, "{}, hosted rack over {}", self.test, kinds.join(" and "))?;
-            }
-            None if self.rack == NO_RACK => write!(f, "{}, no rack", self.test)?,
-            None => write!(f, "{}, {} rack, seed {}", self.test, self.rack, self.seed)?,
-        }
-        if self.rack == EMBEDDED {
-            write!(f, ", {} driver threads", self.driver_threads)?;
-        }
-        writeln!(f)?;
-        if let Value::Object(found) = self.found {
-            write!(f, "{}", Text(found))?;
-        }
-        if self.interrupted {
-            writeln!(f, "interrupted: what was to come was not measured")?;
-        }
-        writeln!(f, "verified: {}", self.verified)
-    }
 }

@@ -71,7 +71,7 @@ impl fmt::Display for StatReport {
                 }
             }
         }
-        write!(f, "{}", Text(&found))
+        write!(f, "{}", Text::new(found))
     }
 }
 

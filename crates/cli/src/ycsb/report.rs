@@ -8,7 +8,27 @@ use crate::output;
 use crate::report::object;
 use rackweave_bench::ycsb::{Load, Outcome};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// Fields that come first, in the order in which a reader wants them; the others follow.
+const FIRST: [&str; 16] = [
+    "mode",
+    "target",
+    "access",
+    "store",
+    "seed",
+    "parameters",
+    "operations",
+    "seconds",
+    "operations_per_s",
+    "reads_per_lookup",
+    "latency",
+    "time",
+    "shares",
+    "pages",
+    "heap_to_buffers",
+    "written_bytes",
+];
 
 /// Prints a run's result. `parameters` and `derived` are those of the table that is called
 /// `target`; a parameter that has no meaning for it is null.
@@ -47,6 +67,11 @@ pub(super) fn finish<T: Serialize>(
         "verified": verified,
     })));
     found.extend(object(derived));
-    output::report(globals, "ycsb", &found)?;
+    let mut ordered: Map<_, _> = FIRST
+        .iter()
+        .filter_map(|key| found.shift_remove_entry(*key))
+        .collect();
+    ordered.extend(found);
+    output::report(globals, "ycsb", &ordered)?;
     Ok(Verdict::of(verified))
 }

@@ -3,7 +3,8 @@
 use super::hinder::WAIT_MS_LIMIT;
 use super::plan::HostedPlan;
 use super::round::RoundEnd;
-use crate::chaos::report::Failure;
+use crate::chaos::report::{Failure, count_in_order};
+use crate::report::{Text, object};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -194,40 +195,17 @@ impl CampaignReport {
 
 impl fmt::Display for CampaignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut found = object(self);
+        count_in_order(
+            &mut found,
+            COUNTS.iter().map(|&name| (name, self.counts[name])),
+        );
+        if self.slowest.join_ms_max.is_none() {
+            found.shift_remove("wait_ms_limit");
+        }
         let last = self.first_seed + (self.seeds - 1);
-        writeln!(f, "chaos hosted: seeds {} to {last}", self.first_seed)?;
-        for failure in &self.failures {
-            write!(f, "{failure}")?;
-        }
-        if !self.errors.is_empty() {
-            writeln!(f, "\nrounds failed because of")?;
-            for (error, count) in &self.errors {
-                writeln!(f, "  {count:>4} {error}")?;
-            }
-        }
-        writeln!(f)?;
-        for (link, count) in &self.links {
-            writeln!(f, "  {:<24} {count:>8}", format!("racks over {link}"))?;
-        }
-        writeln!(f, "  {:<24} {:>8}", "seeds run", self.seeds_run)?;
-        for name in COUNTS {
-            let (what, value) = (name.replace('_', " "), self.counts[name]);
-            writeln!(f, "  {what:<24} {value:>8}")?;
-        }
-        let Slowest {
-            join_ms_max,
-            recovery_ms_max,
-        } = self.slowest;
-        for (what, value) in [
-            ("slowest join (ms)", join_ms_max),
-            ("slowest recovery (ms)", recovery_ms_max),
-        ] {
-            if let Some(value) = value {
-                let limit = self.wait_ms_limit;
-                writeln!(f, "  {what:<24} {value:>8} of {limit}")?;
-            }
-        }
-        writeln!(f, "  {:<24} {:>8}", "violations", self.violations)?;
-        write!(f, "verified: {}", self.verified)
+        let heading = format!("chaos hosted: seeds {} to {last}", self.first_seed);
+        let text = Text::new(found).titled(heading, &["system", "first_seed", "seeds"]);
+        write!(f, "{text}")
     }
 }

@@ -42,7 +42,7 @@ pub(in crate::demo) fn run(
     // Progress messages are for users: with other formats only the result is on standard output.
     let say = |text: &str| match globals.args.format {
         Format::Text => output::line(text),
-        Format::Json => Ok(()),
+        Format::Json | Format::OpenMetrics => Ok(()),
     };
     let began = Instant::now();
     say(&heading(&plan.config))?;
