@@ -781,6 +781,23 @@ rackweave_status rackweave_rack_create(const char *toml, struct rackweave_rack *
 rackweave_status rackweave_rack_create_from_file(const char *path, struct rackweave_rack **rack);
 
 /**
+ * Joins a running rack of processes as one of its nodes. `path` is the file with its
+ * configuration, `node` the name of the node, which no other process may be. The process has that
+ * node's memory and NIC, and every service of the rack; other nodes are in other processes.
+ *
+ * The process leaves the rack when the handle and all that was made with it are destroyed.
+ *
+ * BAD_CONFIG: the configuration makes no sense, or has no such node. GONE: no rack runs there, or
+ * it does not admit the node; the detail says why. SYSTEM: no key, no folder for sockets.
+ *
+ * Pointers:
+ * `path` and `node` end with a zero byte; `rack` may be written.
+ */
+rackweave_status rackweave_rack_join(const char *path,
+                                     const char *node,
+                                     struct rackweave_rack **rack);
+
+/**
  * Ends a handle of a rack. What was made with the rack keeps it alive. NULL is allowed.
  */
 rackweave_status rackweave_rack_destroy(struct rackweave_rack *rack);

@@ -57,6 +57,7 @@ pub(crate) fn set_up_fault(rack: &Rack, error: &IndexServiceError) -> Fault {
         | Error::Map(_)
         | Error::Load { .. } => Status::BadArgument,
         Error::BeginMove(_) | Error::Move(_) => Status::Refused,
+        Error::Process(_) => Status::Gone,
         Error::NoStorage => Status::NotFound,
         Error::TimedOut { .. } => Status::TimedOut,
     };
@@ -82,7 +83,7 @@ unsafe fn create(rack: Rack, options: &rackweave_index_options) -> Result<Shared
         clients: or(options.clients.into(), usual.clients.into()) as u16,
         ..usual
     };
-    let made = IndexService::new(&rack.0, &wanted);
+    let made = IndexService::new(&rack, &wanted);
     let service = made.map_err(|error| set_up_fault(&rack, &error))?;
     Ok(SharedIndex { rack, service })
 }

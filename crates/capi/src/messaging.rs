@@ -130,7 +130,7 @@ impl Connection {
 
     /// The node itself.
     pub fn place(&self) -> Result<Node, Fault> {
-        Ok(self.rack.node_at(self.rack.node_id(self.node)?))
+        self.rack.node_in_process(self.rack.node_id(self.node)?)
     }
 
     /// Takes the sending end of a channel.

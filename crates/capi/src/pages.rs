@@ -177,7 +177,7 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
         node,
         backend: backend(path, options.pages, rack.config().switch.page_size)?,
     };
-    let made = PageService::with_stores(&rack.0, &wanted, vec![store]);
+    let made = PageService::with_stores(&rack, &wanted, vec![store]);
     let service = made.map_err(|error| rack.fault(service_status(&error), &error))?;
     Ok(Pages { rack, service })
 }

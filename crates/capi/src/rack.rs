@@ -1,4 +1,4 @@
-//! Racks: all nodes and the switch in this process.
+//! Racks: all nodes and the switch in this process, or one node of a rack of processes.
 
 use crate::detail::copy_text;
 use crate::error::{Fault, call};
@@ -6,11 +6,13 @@ use crate::handle::{self, Handled, Kind};
 use crate::pointer::{give, optional_text, tell, text};
 use crate::status::Status;
 use ::rackweave_rack::config::Role;
-use ::rackweave_rack::{EmbeddedRack, RackConfig, RackError};
+use ::rackweave_rack::hosted::HostedError;
+use ::rackweave_rack::{EmbeddedRack, Node, RackConfig, RackError};
 use core::ffi::c_char;
 use core::fmt::Display;
 use core::ops::Deref;
 use rackweave_base::NodeId;
+use rackweave_verbs::Progress;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,7 +38,11 @@ pub enum rackweave_role {
 
 /// A rack shared by handles.
 #[derive(Clone)]
-pub(crate) struct Rack(pub Arc<EmbeddedRack>);
+pub(crate) struct Rack {
+    pub rack: ::rackweave_rack::Rack,
+    /// What a waiting caller drives.
+    progress: Arc<dyn Progress>,
+}
 
 impl Handled for Rack {
     type Opaque = rackweave_rack;
@@ -45,10 +51,10 @@ impl Handled for Rack {
 }
 
 impl Deref for Rack {
-    type Target = EmbeddedRack;
+    type Target = ::rackweave_rack::Rack;
 
-    fn deref(&self) -> &EmbeddedRack {
-        &self.0
+    fn deref(&self) -> &::rackweave_rack::Rack {
+        &self.rack
     }
 }
 
@@ -61,6 +67,15 @@ impl Rack {
         }
         let detail = format!("there is no node {node}; the rack has {nodes}, counted from 0");
         Err(Fault::new(Status::NotFound, detail))
+    }
+
+    /// The node with this number, which has to be in this process.
+    pub fn node_in_process(&self, node: NodeId) -> Result<Node, Fault> {
+        self.node_here(node).ok_or_else(|| {
+            let name = &self.config().node[usize::from(node.0)].name;
+            let detail = format!("{name} is in another process");
+            Fault::new(Status::NotFound, detail)
+        })
     }
 
     /// The node with this name.
@@ -95,12 +110,16 @@ impl Rack {
 
 fn build(config: &RackConfig) -> Result<Rack, Fault> {
     if config.hosted.is_some() {
-        let detail = "the configuration is of a rack of processes ([hosted]); this library builds \
-                      racks inside the calling process: leave that section out";
+        let detail = "the configuration is of a rack of processes ([hosted]), which is joined as \
+                      one of its nodes (rackweave_rack_join); leave that section out for a rack \
+                      in this process";
         return Err(Fault::new(Status::BadConfig, detail));
     }
     match EmbeddedRack::new(config) {
-        Ok(rack) => Ok(Rack(Arc::new(rack))),
+        Ok(rack) => Ok(Rack {
+            progress: rack.progress(),
+            rack: rack.into(),
+        }),
         Err(error @ RackError::Thread(_)) => Err(Fault::new(Status::System, error)),
         Err(error) => Err(Fault::new(Status::BadConfig, error)),
     }
@@ -153,6 +172,50 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
     };
     // SAFETY: as the caller promises.
     unsafe { handle::create(rack, "rack", make) }
+}
+
+/// Joins a running rack of processes as one of its nodes. `path` is the file with its
+/// configuration, `node` the name of the node, which no other process may be. The process has that
+/// node's memory and NIC, and every service of the rack; other nodes are in other processes.
+///
+/// The process leaves the rack when the handle and all that was made with it are destroyed.
+///
+/// BAD_CONFIG: the configuration makes no sense, or has no such node. GONE: no rack runs there, or
+/// it does not admit the node; the detail says why. SYSTEM: no key, no folder for sockets.
+///
+/// # Safety
+/// `path` and `node` end with a zero byte; `rack` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_join(
+    path: *const c_char,
+    node: *const c_char,
+    rack: *mut *mut rackweave_rack,
+) -> Status {
+    let join = || {
+        // SAFETY: as the caller promises.
+        let (path, node) = unsafe { (text(path, "path")?, text(node, "node")?) };
+        let joined = ::rackweave_rack::Rack::join(path, node);
+        let rack = joined.map_err(|error| Fault::new(join_status(&error), error))?;
+        Ok(Rack {
+            progress: Arc::new(rack.any_node()),
+            rack,
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { handle::create(rack, "rack", join) }
+}
+
+fn join_status(error: &HostedError) -> Status {
+    match error {
+        HostedError::Rack(_) | HostedError::NoSuchNode { .. } | HostedError::SharedBySeveral => {
+            Status::BadConfig
+        }
+        HostedError::Key(_)
+        | HostedError::Directory { .. }
+        | HostedError::System { .. }
+        | HostedError::Link { .. } => Status::System,
+        _ => Status::Gone,
+    }
 }
 
 /// Ends a handle of a rack. What was made with the rack keeps it alive. NULL is allowed.
@@ -271,7 +334,7 @@ pub unsafe extern "C" fn rackweave_rack_drive(
     moved: *mut bool,
 ) -> Status {
     call(|| {
-        let happened = handle::shared::<Rack>(rack)?.progress().drive();
+        let happened = handle::shared::<Rack>(rack)?.progress.drive();
         // SAFETY: as the caller promises.
         unsafe { tell(moved, "moved", happened) }
     })
@@ -282,7 +345,7 @@ pub unsafe extern "C" fn rackweave_rack_drive(
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_rack_relax(rack: *const rackweave_rack, idle_rounds: u32) -> Status {
     call(|| {
-        handle::shared::<Rack>(rack)?.progress().relax(idle_rounds);
+        handle::shared::<Rack>(rack)?.progress.relax(idle_rounds);
         Ok(())
     })
 }

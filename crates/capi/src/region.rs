@@ -81,7 +81,7 @@ fn create(rack: Rack, node: u16, length: u64, access: u32) -> Result<SharedRegio
     let bytes = bytes.ok_or_else(|| Fault::argument(format!("a region of {length} bytes")))?;
     let block = rack.memory().allocate(bytes);
     let block = block.map_err(|error| rack.fault(memory_status(&error), &error))?;
-    let region = rack.node_at(node).with(|nic| {
+    let region = rack.node_in_process(node)?.with(|nic| {
         let pd = nic.create_pd();
         nic.register(pd, block, access)
     });

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn rackweave_sequencer_create(
 ) -> Status {
     let make = || {
         let rack = handle::shared::<Rack>(rack)?;
-        let made = SequencerService::new(&rack.0, first);
+        let made = SequencerService::new(&rack, first);
         let service = made.map_err(|error| set_up_fault(&rack, error))?;
         Ok(SharedSequencer { rack, service })
     };

@@ -138,3 +138,51 @@ fn the_default_rack_has_room_for_everything() {
     assert_eq!(rackweave_rack_destroy(second), rackweave_status::Ok);
     assert_eq!(rackweave_rack_destroy(rack), rackweave_status::Ok);
 }
+
+#[test]
+fn a_rack_of_processes_is_joined() {
+    use ::rackweave_rack::RackConfig;
+    use ::rackweave_rack::hosted::{SwitchOptions, SwitchProcess};
+    use core::sync::atomic::{AtomicBool, Ordering};
+    let folder = std::env::temp_dir().join(format!("rackweave-capi-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let control = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let toml = format!(
+        "switch.sequencers = 4\nswitch.sequencer_clients = 8\n\
+         [[node]]\nname = \"storage0\"\nrole = \"storage\"\n\
+         [[node]]\nname = \"compute0\"\nrole = \"compute\"\n\
+         [hosted]\ncontrol = \"{control}\"\nsecurity = \"plain\"\ndirectory = \"run\"\n"
+    );
+    let path = folder.join("rack.toml");
+    std::fs::write(&path, toml).expect("the folder is writable");
+    let config = RackConfig::read(&path).expect("it makes sense");
+    let process = SwitchProcess::new(SwitchOptions {
+        config,
+        listen: None,
+    });
+    let process = process.expect("the switch can be started");
+    let stop = AtomicBool::new(false);
+    let path = std::ffi::CString::new(path.to_str().expect("it is UTF-8")).expect("no zeros");
+    std::thread::scope(|scope| {
+        scope.spawn(|| process.run(&stop, &|_| {}));
+        let mut rack = null_mut();
+        // SAFETY: the texts end with zero bytes, and the pointer is valid.
+        let status = unsafe { rackweave_rack_join(path.as_ptr(), c"nobody".as_ptr(), &mut rack) };
+        let refused = (status, detail());
+        // SAFETY: as above.
+        let status = unsafe { rackweave_rack_join(path.as_ptr(), c"compute0".as_ptr(), &mut rack) };
+        let joined = (status, detail());
+        let mut sequencer = null_mut();
+        // SAFETY: the handle is of a rack, if it was joined, and the pointer is valid.
+        let made = unsafe { rackweave_sequencer_create(rack, 7, &mut sequencer) };
+        assert_eq!(rackweave_sequencer_destroy(sequencer), rackweave_status::Ok);
+        assert_eq!(rackweave_rack_destroy(rack), rackweave_status::Ok);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(refused.0, rackweave_status::BadConfig, "{}", refused.1);
+        assert_eq!(joined.0, rackweave_status::Ok, "{}", joined.1);
+        assert_eq!(made, rackweave_status::Ok, "{}", detail());
+    });
+    std::fs::remove_dir_all(&folder).expect("nothing uses it");
+}

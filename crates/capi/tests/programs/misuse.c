@@ -25,6 +25,8 @@ static void racks(void) {
   EXPECT(rackweave_rack_create("[hosted]\n", &rack), BAD_CONFIG);
   EXPECT(rackweave_rack_create_from_file("/no/such/file.toml", &rack), BAD_CONFIG);
   EXPECT(rackweave_rack_create_from_file(NULL, &rack), NULL_POINTER);
+  EXPECT(rackweave_rack_join("/no/such/file.toml", "compute0", &rack), BAD_CONFIG);
+  EXPECT(rackweave_rack_join(NULL, NULL, &rack), NULL_POINTER);
   char text[8];
   size_t length = 0;
   EXPECT(rackweave_error_detail_copy(text, sizeof text, &length), TOO_LONG);
