@@ -1,11 +1,14 @@
 //! The resources of a unit for a connection, and how two units are connected.
 
+mod division;
+
 use super::config::{Agreed, MessagingConfig, Role};
 use super::connection::Connection;
 use super::receiver::{Receiver, ReceiverPlaces};
 use super::sender::{Sender, SenderPlaces};
 use super::shared::{End, SPARE_REQUESTS, Shared};
 use super::{KeyedAddress, QueuePairName, UnitKeys};
+use division::{Part, buffers_of, divide, sizes};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, Instant, KeyRng, Memory, Psn};
@@ -15,13 +18,6 @@ use rackweave_verbs::{
 };
 use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, own_entry, peer_entry};
 use std::sync::Arc;
-
-/// Maximum number of packages into which a channel's part of the send buffer is divided.
-const SLOTS_MAX: u64 = 64;
-
-/// A part of the send buffer with space for less than two receive buffers is not halved if the
-/// halves would be smaller than this.
-const HALVES_MIN: u64 = 64 << 10;
 
 /// A word that is written to the peer has its own cache line: any thread may write it.
 const WORD_SPACING: usize = 64;
@@ -90,59 +86,6 @@ pub struct Prepared {
 struct Made {
     name: QueuePairName,
     cq: CqId,
-}
-
-/// A channel's part of the send buffer.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    slots: usize,
-    slot_bytes: usize,
-}
-
-/// Receive buffer j belongs to channel j modulo channels.
-fn buffers_of(channel: u8, channels: u8, buffers: u8) -> impl Iterator<Item = u8> {
-    (channel..buffers).step_by(usize::from(channels))
-}
-
-fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
-    let (channels, theirs) = (agreed.outgoing(), &agreed.theirs);
-    let size = u64::from(theirs.receive_bytes);
-    let share = |bytes: u64| bytes / u64::from(channels) / 64 * 64;
-    let parts = (0..channels).map(|channel| {
-        let buffers = buffers_of(channel, channels, theirs.receive_buffers).count() as u64;
-        let bytes = match config.send_bytes {
-            0 => (buffers * size).min(share(config.send_bytes_auto_max())),
-            bytes => share(bytes),
-        };
-        // Where the limit leaves space for less than two receive buffers, one half is filled while
-        // the other is in flight, if halves are not too small.
-        let half = bytes / 2 / 64 * 64;
-        let limited = config.send_bytes == 0 && buffers > 1 && bytes < 2 * size;
-        let slot_bytes = if limited && half >= HALVES_MIN {
-            half
-        } else {
-            bytes.min(size)
-        };
-        Part {
-            slots: (bytes / slot_bytes).clamp(1, SLOTS_MAX) as usize,
-            slot_bytes: slot_bytes as usize,
-        }
-    });
-    parts.collect()
-}
-
-/// Bytes of the three regions: buffer info, receive buffers, the words with the send buffer.
-fn sizes(agreed: &Agreed, parts: &[Part]) -> [u64; 3] {
-    let mine = &agreed.mine;
-    let slots: usize = parts.iter().map(|part| part.slots).sum();
-    let words = WORDS_COMMON + usize::from(mine.receive_buffers) + slots;
-    let packages = parts.iter();
-    let packages = packages.map(|part| part.slots as u64 * part.slot_bytes as u64);
-    [
-        BUFFER_INFO_LEN,
-        u64::from(mine.receive_buffers) * u64::from(mine.receive_bytes),
-        (words * WORD_SPACING) as u64 + packages.sum::<u64>(),
-    ]
 }
 
 impl Prepared {
