@@ -1,5 +1,7 @@
 //! The storage unit's side of the handshake.
 
+mod leaving;
+
 use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
 use super::quota::{PeerName, PeerQuota, Quotas};
@@ -7,6 +9,7 @@ use super::stream::{Came, Stream};
 use super::{ConnectError, Dialing, LocalNode, PATIENCE, PENDING_MAX};
 use crate::Rack;
 use core::time::Duration;
+use leaving::Leaving;
 use rackweave_base::eviction::oldest_of_most;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
@@ -22,13 +25,6 @@ const ACCEPTS_PER_POLL: usize = 64;
 
 /// Failures kept for [`Listener::take_failure`].
 const FAILURES_MAX: usize = 32;
-
-/// Maximum streams with a last message in flight.
-const LEAVING_MAX: usize = 64;
-
-/// How long a stream is kept open for its last message to arrive: if it were closed before the
-/// peer's bytes are read, the system would discard the message.
-const LAST_WORD: Duration = Duration::from_millis(500);
 
 /// A handshake that did not lead to a connection.
 #[derive(Clone, Debug)]
@@ -54,14 +50,6 @@ struct Pending {
 enum Advanced {
     Waits,
     Over,
-}
-
-/// A stream with a last message in flight.
-struct Leaving {
-    stream: Stream,
-    until: Instant,
-    /// The message has been sent, and the peer knows that nothing follows.
-    finished: bool,
 }
 
 /// A storage unit that accepts connections. Dropping it closes all that have not been accepted.
@@ -264,14 +252,6 @@ impl Listener {
         oldest.is_some()
     }
 
-    fn turn_away(&mut self, stream: Stream, mut greeter: Handshake, now: Instant) {
-        self.counters.busy += 1;
-        self.counters.count_code(RefusalCode::Busy);
-        let why = format!("{PENDING_MAX} are about to connect already");
-        greeter.refuse(RefusalCode::Busy, &why);
-        self.leave(stream, &mut greeter, now);
-    }
-
     /// Advances a handshake, if anything happened. When one ends, the next takes its index.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
@@ -355,35 +335,6 @@ impl Listener {
                 refusal: Refusal::new(code, &why),
             }
         })
-    }
-
-    /// Keeps a stream that is finished except for its last message.
-    fn leave(&mut self, mut stream: Stream, greeter: &mut Handshake, now: Instant) {
-        if let Some(bytes) = greeter.poll_send() {
-            stream.send(&bytes);
-        }
-        let mut leaving = Leaving {
-            stream,
-            until: now + LAST_WORD.into(),
-            finished: false,
-        };
-        if !leaving.is_gone(now) && self.leaving.len() < LEAVING_MAX {
-            self.leaving.push(leaving);
-        }
-    }
-}
-
-impl Leaving {
-    /// Whether the last message has arrived, or never will.
-    fn is_gone(&mut self, now: Instant) -> bool {
-        if now >= self.until || self.stream.is_broken() {
-            return true;
-        }
-        if !self.finished && self.stream.flush() {
-            self.stream.finish();
-            self.finished = true;
-        }
-        matches!(self.stream.receive(), Came::End)
     }
 }
 
