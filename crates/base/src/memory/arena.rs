@@ -1,4 +1,5 @@
-//! The arena behind [`Memory`](super::Memory): slots of blocks, their generations, and where their bytes are.
+//! The arena behind [`Memory`](super::Memory): slots of blocks, their generations, and where their
+//! bytes are.
 
 use super::{BLOCK_ALIGNMENT, BLOCKS_MAX, MemoryError, Origin, foreign, mapping, shared};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};

@@ -1,5 +1,5 @@
-//! The quiet phase at the end of a run: no further fault occurs, losses are accepted, and everything
-//! is read and written home.
+//! The quiet phase at the end of a run: no further fault occurs, losses are accepted, and all pages
+//! are read and written home.
 
 use super::actors::Work;
 use super::allocators;

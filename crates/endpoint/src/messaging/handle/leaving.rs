@@ -1,5 +1,5 @@
-//! How an end leaves after its handle was dropped or closed: it sends its farewell and destroys what
-//! it has on its node.
+//! How an end leaves after its handle was dropped or closed: it sends the reason to the peer and
+//! destroys its resources.
 
 use super::with;
 use crate::flow::wait_until;

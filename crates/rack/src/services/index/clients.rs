@@ -48,8 +48,8 @@ impl IndexService {
     }
 
     /// A connection for one thread, from `node`, whose requests are UDP datagrams
-    /// ([`IndexOptions::datagrams`](super::IndexOptions::datagrams)): neither side keeps connection state, and switches may lead
-    /// the requests.
+    /// ([`IndexOptions::datagrams`](super::IndexOptions::datagrams)): neither side keeps connection
+    /// state, and switches may lead the requests.
     ///
     /// # Errors
     /// If the index does not answer datagrams, or the node has no port.

@@ -151,8 +151,8 @@ impl PageWorker {
     }
 
     /// Reads a page without a latch: see
-    /// [`Worker::read_optimistic`](rackweave_endpoint::page_store::Worker::read_optimistic). `None` if the page is not in
-    /// this node's memory, or is being changed there.
+    /// [`Worker::read_optimistic`](rackweave_endpoint::page_store::Worker::read_optimistic). `None`
+    /// if the page is not in this node's memory, or is being changed there.
     pub fn read_optimistic<R>(
         &self,
         page: PageId,

@@ -1,5 +1,5 @@
-//! The operations of a user on the open store: it allocates pages, reads and changes them, and frees
-//! them, and compares the results with the histories.
+//! The operations of a user on the open store: it allocates pages, reads, changes and frees them,
+//! and compares the results with the histories.
 
 use super::{Job, Script, StoreUser};
 use crate::campaign::count;
