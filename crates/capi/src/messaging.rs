@@ -1,4 +1,4 @@
-//! Connections between compute and storage units: listening and dialing.
+//! Connections between compute and storage nodes: listening and dialing.
 
 use crate::connection::{Connection, fault};
 use crate::detail::copy_text;
@@ -15,18 +15,18 @@ use rackweave_base::Duration;
 use rackweave_endpoint::messaging::MessagingConfig;
 use std::net::SocketAddr;
 
-/// A storage unit that compute units connect to. One thread at a time.
+/// A storage node that compute nodes connect to. One thread at a time.
 pub struct rackweave_listener {
     _opaque: (),
 }
 
-/// One unit's side of a connection, or of one that is being made. One thread at a time.
+/// One node's side of a connection, or of one that is being made. One thread at a time.
 pub struct rackweave_connection {
     _opaque: (),
 }
 
-/// How a unit wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
-/// buffers are each unit's own; of the rest, the smaller of what both say holds.
+/// How a node wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
+/// buffers are each node's own; of the rest, the smaller of what both say holds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rackweave_messaging_options {
@@ -38,9 +38,9 @@ pub struct rackweave_messaging_options {
     pub send_bytes: u64,
     /// The longest message in bytes; 0: 4 GiB.
     pub message_max: u64,
-    /// Channels from the compute to the storage unit, 1 to 7; 0: 1.
+    /// Channels from the compute to the storage node, 1 to 7; 0: 1.
     pub channels_up: u32,
-    /// Channels from the storage to the compute unit, 1 to 7; 0: 1.
+    /// Channels from the storage to the compute node, 1 to 7; 0: 1.
     pub channels_down: u32,
     /// Nanoseconds after which a silent peer is asked for a sign of life; 0: half a second;
     /// RACKWEAVE_FOREVER: it never is.
@@ -118,7 +118,7 @@ unsafe fn config(
     if !options.region.is_null() {
         let SharedRegion(region) = handle::shared::<SharedRegion>(options.region)?;
         if region.node.0 != node {
-            let detail = "the region is on another node than the unit";
+            let detail = "the region is on another node than the connection";
             return Err(Fault::argument(detail));
         }
         config.pd = Some(region.region.pd);
@@ -126,8 +126,8 @@ unsafe fn config(
     Ok(config)
 }
 
-/// Has a storage unit at a node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free
-/// one. `options` may be NULL.
+/// Has a storage node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free one.
+/// `options` may be NULL.
 ///
 /// BAD_ARGUMENT: address or options make no sense. NOT_FOUND: no such node. SYSTEM: the system does
 /// not let it listen there.
@@ -248,7 +248,7 @@ unsafe fn dial(
     Ok(Connection::dialing(rack, node, dialing))
 }
 
-/// Begins to connect a compute unit at a node to the storage unit that listens at an address, and
+/// Begins to connect a compute node to the storage node that listens at an address, and
 /// gives up after `timeout_ns` nanoseconds; `rackweave_connection_poll` gets on with it. `options`
 /// may be NULL.
 ///
@@ -283,7 +283,7 @@ pub extern "C" fn rackweave_connection_poll(connection: *mut rackweave_connectio
     })
 }
 
-/// Connects a compute unit, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
+/// Connects a compute node, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
 /// and waits for that. The listener must be in another thread, or nobody would answer.
 ///
 /// # Safety

@@ -59,7 +59,7 @@ pub struct ReceiverCounters {
 #[derive(Debug)]
 struct Buffer {
     bytes: ReadSlots,
-    /// Its entry in this unit's buffer info.
+    /// Its entry in this node's buffer info.
     entry: usize,
     /// The raw word last accepted.
     seen: u64,

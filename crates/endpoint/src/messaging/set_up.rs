@@ -1,4 +1,4 @@
-//! The resources of a unit for a connection, and how two units are connected.
+//! The resources of a node for a connection, and how two nodes are connected.
 
 mod division;
 
@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::receiver::{Receiver, ReceiverPlaces};
 use super::sender::{Sender, SenderPlaces};
 use super::shared::{End, SPARE_REQUESTS, Shared};
-use super::{KeyedAddress, QueuePairName, UnitKeys};
+use super::{KeyedAddress, NodeKeys, QueuePairName};
 use division::{Part, buffers_of, divide, sizes};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::MemoryError;
@@ -66,7 +66,7 @@ pub enum SetUpError {
     },
 }
 
-/// The resources of one unit for a connection, before it knows the peer's keys.
+/// The resources of one node for a connection, before it knows the peer's keys.
 #[derive(Debug)]
 pub struct Prepared {
     agreed: Agreed,
@@ -195,7 +195,7 @@ impl Prepared {
     }
 
     /// The keys to be sent to the peer.
-    pub fn keys(&self) -> UnitKeys {
+    pub fn keys(&self) -> NodeKeys {
         let keyed = |region: &Region| KeyedAddress {
             address: region.address,
             rkey: region.rkey,
@@ -205,14 +205,14 @@ impl Prepared {
             Role::Compute => (away, here),
             Role::Storage => (here, away),
         };
-        UnitKeys {
+        NodeKeys {
             queue_pairs: up.iter().chain(down).map(|made| made.name).collect(),
             buffer_info: keyed(&self.buffer_info),
             receive: keyed(&self.receive),
         }
     }
 
-    /// Connects this unit's queue pairs to the peer's. On failure, everything is released.
+    /// Connects this node's queue pairs to the peer's. On failure, everything is released.
     ///
     /// # Errors
     /// If the peer's keys are not valid, or the NIC refuses.
@@ -220,7 +220,7 @@ impl Prepared {
         self,
         now: Instant,
         verbs: &mut dyn Verbs,
-        theirs: &UnitKeys,
+        theirs: &NodeKeys,
     ) -> Result<Connection, SetUpError> {
         let joined = self
             .check(theirs)
@@ -232,7 +232,7 @@ impl Prepared {
         Ok(self.into_connection(now, theirs))
     }
 
-    fn check(&self, theirs: &UnitKeys) -> Result<(), SetUpError> {
+    fn check(&self, theirs: &NodeKeys) -> Result<(), SetUpError> {
         let channels = self.ends.len();
         if theirs.queue_pairs.len() != channels {
             return Err(SetUpError::QueuePairs {
@@ -287,7 +287,7 @@ impl Prepared {
         Ok(())
     }
 
-    fn into_connection(self, now: Instant, theirs: &UnitKeys) -> Connection {
+    fn into_connection(self, now: Instant, theirs: &NodeKeys) -> Connection {
         let agreed = self.agreed;
         let shared = Arc::new(Shared::new(
             agreed,

@@ -1,4 +1,4 @@
-//! The storage unit's side of the handshake.
+//! The storage node's side of the handshake.
 
 mod leaving;
 
@@ -40,7 +40,7 @@ struct Pending {
     stream: Stream,
     peer: SocketAddr,
     greeter: Handshake,
-    /// The peer's name and how much of this unit's memory it will take, once it has sent a valid
+    /// The peer's name and how much of this node's memory it will take, once it has sent a valid
     /// Hello.
     share: Option<(PeerName, u64)>,
 }
@@ -52,11 +52,11 @@ enum Advanced {
     Over,
 }
 
-/// A storage unit that accepts connections. Dropping it closes all that have not been accepted.
+/// A storage node that accepts connections. Dropping it closes all that have not been accepted.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    unit: LocalNode,
+    local: LocalNode,
     patience: Duration,
     /// In order of arrival.
     pending: Vec<Pending>,
@@ -68,17 +68,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Has a storage unit at `node` listen at `address`; port 0 selects a free port.
+    /// Has the storage node `node` listen at `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// If the unit's configuration is invalid, or the system refuses the address.
+    /// If the node's configuration is invalid, or the system refuses the address.
     pub fn bind(
         rack: &Rack,
         node: impl Into<NodeId>,
         address: SocketAddr,
         config: MessagingConfig,
     ) -> Result<Self, ConnectError> {
-        let unit = LocalNode::new(rack, node.into(), Role::Storage, config)?;
+        let local = LocalNode::new(rack, node.into(), Role::Storage, config)?;
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
@@ -88,7 +88,7 @@ impl Listener {
         Ok(Self {
             socket,
             address,
-            unit,
+            local,
             patience: PATIENCE,
             pending: Vec::new(),
             leaving: Vec::new(),
@@ -99,7 +99,7 @@ impl Listener {
         })
     }
 
-    /// Sets the handshake timeout of compute units from now on, in place of [`PATIENCE`].
+    /// Sets the handshake timeout of compute nodes from now on, in place of [`PATIENCE`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -135,7 +135,7 @@ impl Listener {
         self.ready.pop_front()
     }
 
-    /// Both ends of a connection, the compute unit's and this one's, if one thread has both and no
+    /// Both ends of a connection, the compute node's and this one's, if one thread has both and no
     /// other peer dials.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Listener {
         mut dialing: Dialing,
     ) -> Result<(MessageConnection, MessageConnection), ConnectError> {
         let mut dialed = None;
-        let until = self.unit.node.now() + self.patience.into();
+        let until = self.local.node.now() + self.patience.into();
         loop {
             self.poll();
             if dialed.is_none() {
@@ -156,11 +156,11 @@ impl Listener {
             {
                 return Ok((dialed.expect("it is some"), accepted));
             }
-            if dialed.is_some() && self.unit.node.now() > until {
+            if dialed.is_some() && self.local.node.now() > until {
                 let (address, error) = (self.address, ErrorKind::TimedOut.into());
                 return Err(ConnectError::Connect { address, error });
             }
-            self.unit.node.drive();
+            self.local.node.drive();
         }
     }
 
@@ -169,7 +169,7 @@ impl Listener {
     /// # Errors
     /// If none was made in time.
     pub fn accept(&mut self, timeout: Duration) -> Result<MessageConnection, ConnectError> {
-        let node = self.unit.node.clone();
+        let node = self.local.node.clone();
         let until = node.now() + timeout.into();
         wait_until(&node, || {
             self.poll();
@@ -183,7 +183,7 @@ impl Listener {
 
     /// Advances all handshakes without waiting. Returns true if anything happened.
     pub fn poll(&mut self) -> bool {
-        let now = self.unit.node.now();
+        let now = self.local.node.now();
         let mut happened = self.take_streams(now);
         let mut at = 0;
         while at < self.pending.len() {
@@ -218,7 +218,7 @@ impl Listener {
                 self.counters.ended += 1;
                 continue;
             };
-            let (config, terms) = (self.unit.config.clone(), self.unit.terms);
+            let (config, terms) = (self.local.config.clone(), self.local.terms);
             let deadline = now + self.patience.into();
             let greeter = Handshake::new(now, Role::Storage, config, terms, deadline);
             if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {
@@ -267,7 +267,7 @@ impl Listener {
         }
         let LocalNode {
             node, memory, keys, ..
-        } = &mut self.unit;
+        } = &mut self.local;
         let mut step = node.with(|nic| greeter.poll(now, nic, memory, keys));
         if matches!(step, Step::Waiting)
             && let Err(error) = self.admit(at)
@@ -292,7 +292,7 @@ impl Listener {
                 if let Some((name, bytes)) = *share {
                     self.quotas.opened(name, bytes, connection.watch());
                 }
-                let node = self.unit.node.clone();
+                let node = self.local.node.clone();
                 let connection = MessageConnection::new(node, *peer, connection);
                 self.ready.push_back(connection);
             }
@@ -321,7 +321,7 @@ impl Listener {
             return Ok(());
         };
         let name = self.quotas.name_of(pending.peer.ip(), agreed.theirs.ip);
-        let bytes = Prepared::memory_bytes(&self.unit.config, agreed);
+        let bytes = Prepared::memory_bytes(&self.local.config, agreed);
         let others = self.pending.iter().filter_map(|pending| pending.share);
         let admitted = self.quotas.admit(name, bytes, others);
         let pending = &mut self.pending[at];
@@ -341,7 +341,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         for pending in &mut self.pending {
-            let why = "the storage unit listens no more";
+            let why = "the storage node listens no more";
             pending.greeter.refuse(RefusalCode::Stopping, why);
             if let Some(bytes) = pending.greeter.poll_send() {
                 pending.stream.send(&bytes);
@@ -350,6 +350,6 @@ impl Drop for Listener {
         }
         let ready = self.ready.drain(..);
         let ready = ready.map(MessageConnection::into_machines).collect();
-        part(&self.unit.node, ready, CloseReason::UnitStops);
+        part(&self.local.node, ready, CloseReason::NodeStops);
     }
 }

@@ -124,8 +124,8 @@ impl Sender {
             }
             // The tail may fill the part of a receive buffer that exceeds the slot: it needs no
             // send buffer.
-            let room = self.package_bytes() - self.filled;
-            let piece = wanted.min(room);
+            let free = self.package_bytes() - self.filled;
+            let piece = wanted.min(free);
             self.grow_piece(piece);
             let tail = region.segment(offset + taken, piece as u32);
             self.slot().tail = Some(tail);
