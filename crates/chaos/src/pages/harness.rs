@@ -1,4 +1,4 @@
-//! A rack with a page store on it, and its users.
+//! A rack with a page store on it, and its users. [`drives`] are the media of the store.
 
 mod drives;
 

@@ -17,7 +17,7 @@
 //!
 //! [`plan`] draws the rack and pages of a seed, [`disturb`] its faults; [`harness`] builds it;
 //! [`actors`] use the pages, an [`attendant`] polls idle workers, a [`rogue`] misuses the pages;
-//! [`shared`] is their common state.
+//! [`shared`] is their common state. [`end`] is the quiet phase at the end of a run.
 
 mod actors;
 mod allocators;

@@ -1,4 +1,4 @@
-//! The receiving end of a channel.
+//! The receiving end of a channel. `packages` reads and checks what has arrived.
 
 mod packages;
 

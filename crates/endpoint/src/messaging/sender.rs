@@ -1,4 +1,5 @@
-//! The sending end of a channel.
+//! The sending end of a channel. `message` writes messages, `packages` packs them into packages and
+//! posts those.
 
 mod message;
 mod packages;

@@ -1,5 +1,5 @@
 //! A user of the store: a worker that opens it ([`session`]), allocates, reads, changes and frees
-//! pages.
+//! pages ([`operations`]).
 
 mod operations;
 mod session;

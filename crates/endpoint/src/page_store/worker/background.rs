@@ -1,4 +1,4 @@
-//! The background work: releasing latches, evicting pages, freeing buffer frames.
+//! The background work: releasing latches, evicting pages ([`eviction`]), freeing buffer frames.
 
 mod eviction;
 

@@ -5,7 +5,8 @@
 //! until [`Worker::is_idle`] before it rests.
 //!
 //! [`fix`] describes how a fix proceeds, [`background`] the work behind it: releasing latches,
-//! evicting pages, freeing buffer frames. [`flush`] writes everything home.
+//! evicting pages, freeing buffer frames. [`flush`] writes everything home. [`poll`] has the order
+//! in which a worker advances all of it, and its time limits.
 
 mod answers;
 mod background;
