@@ -1,5 +1,5 @@
-/* Columns in C: a storage unit sends a column, a compute unit sums it up where it arrives. Both
- * units are in one thread, which never waits: it submits, polls and drives the rack in turn.
+/* Columns in C: a storage node sends a column, a compute node sums it up where it arrives. Both
+ * nodes are in one thread, which never waits: it submits, polls and drives the rack in turn.
  * Exits with 1 if the sum is not as it should be. */
 
 #include <rackweave.h>
@@ -27,7 +27,7 @@ int main(void) {
   is_done(rackweave_rack_node_by_name(rack, "storage0", &storage), "node");
   is_done(rackweave_rack_node_by_name(rack, "compute0", &compute), "node");
 
-  /* The storage unit listens at a free port, the compute unit dials there. */
+  /* The storage node listens at a free port, the compute node dials there. */
   rackweave_listener *listener = NULL;
   char address[64];
   is_done(rackweave_listener_create(rack, storage, "127.0.0.1:0", NULL, &listener), "listen");

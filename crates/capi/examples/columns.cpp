@@ -1,5 +1,5 @@
-// Columns in C++: a storage unit serves columns, a compute unit asks for them and sums them up
-// where they arrive. Each unit is a thread here; they speak by messages over one-sided WRITEs.
+// Columns in C++: a storage node serves columns, a compute node asks for them and sums them up
+// where they arrive. Each node is a thread here; they speak by messages over one-sided WRITEs.
 // Exits with 1 if a sum is not as it should be.
 
 #include <rackweave.hpp>
@@ -18,7 +18,7 @@ std::int64_t value(std::uint64_t name, std::uint64_t row) {
   return static_cast<std::int64_t>((row * 7 + name) % 1000);
 }
 
-// The storage unit: answers each question, the number of a column, with its values.
+// The storage node: answers each question, the number of a column, with its values.
 void serve(rackweave::listener listener) {
   auto connection = listener.accept(10s);
   if (!connection) return;
@@ -37,7 +37,7 @@ void serve(rackweave::listener listener) {
   sender.consumed();
 }
 
-// The compute unit: asks for a column and sums it up, piece by piece, without copying it.
+// The compute node: asks for a column and sums it up, piece by piece, without copying it.
 std::int64_t sum_of(std::uint8_t name, rackweave::sender& sender,
                     rackweave::receiver& receiver) {
   const std::uint8_t question[] = {name};
@@ -63,7 +63,7 @@ int run() {
     try {
       serve(std::move(listener));
     } catch (const rackweave::error& error) {
-      std::cerr << "storage unit: " << error.what() << '\n';
+      std::cerr << "storage node: " << error.what() << '\n';
     }
   });
   auto connection =
@@ -78,7 +78,7 @@ int run() {
     std::cout << "column " << int{name} << ": sum " << sum << '\n';
     is_right = is_right && sum == expected;
   }
-  // The storage unit sees the end, and says so in turn.
+  // The storage node sees the end, and says so in turn.
   sender.finish();
   rackweave_piece piece{};
   is_right = is_right && receiver.peek(piece) == rackweave::arrival::end;

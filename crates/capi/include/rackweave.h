@@ -262,9 +262,9 @@ typedef enum rackweave_close_reason {
    */
   RACKWEAVE_CLOSE_REASON_NORMAL = 1,
   /**
-   * The unit stops.
+   * The node stops.
    */
-  RACKWEAVE_CLOSE_REASON_UNIT_STOPS = 2,
+  RACKWEAVE_CLOSE_REASON_NODE_STOPS = 2,
   /**
    * The peer wrote a state that does not exist, or does not belong there.
    */
@@ -300,7 +300,7 @@ typedef enum rackweave_close_reason {
  */
 typedef enum rackweave_closed_by {
   /**
-   * This unit.
+   * This node.
    */
   RACKWEAVE_CLOSED_BY_LOCAL = 0,
   /**
@@ -314,7 +314,7 @@ typedef enum rackweave_closed_by {
 } rackweave_closed_by;
 
 /**
- * One unit's side of a connection, or of one that is being made. One thread at a time.
+ * One node's side of a connection, or of one that is being made. One thread at a time.
  */
 typedef struct rackweave_connection rackweave_connection;
 
@@ -344,7 +344,7 @@ typedef struct rackweave_index rackweave_index;
 typedef struct rackweave_index_client rackweave_index_client;
 
 /**
- * A storage unit that compute units connect to. One thread at a time.
+ * A storage node that compute nodes connect to. One thread at a time.
  */
 typedef struct rackweave_listener rackweave_listener;
 
@@ -599,8 +599,8 @@ typedef struct rackweave_index_reply {
 } rackweave_index_reply;
 
 /**
- * How a unit wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
- * buffers are each unit's own; of the rest, the smaller of what both say holds.
+ * How a node wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
+ * buffers are each node's own; of the rest, the smaller of what both say holds.
  */
 typedef struct rackweave_messaging_options {
   /**
@@ -620,11 +620,11 @@ typedef struct rackweave_messaging_options {
    */
   uint64_t message_max;
   /**
-   * Channels from the compute to the storage unit, 1 to 7; 0: 1.
+   * Channels from the compute to the storage node, 1 to 7; 0: 1.
    */
   uint32_t channels_up;
   /**
-   * Channels from the storage to the compute unit, 1 to 7; 0: 1.
+   * Channels from the storage to the compute node, 1 to 7; 0: 1.
    */
   uint32_t channels_down;
   /**
@@ -1566,8 +1566,8 @@ rackweave_status rackweave_sequencer_client_poll(struct rackweave_sequencer_clie
                                                  uint64_t *count);
 
 /**
- * Has a storage unit at a node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free
- * one. `options` may be NULL.
+ * Has a storage node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free one.
+ * `options` may be NULL.
  *
  * BAD_ARGUMENT: address or options make no sense. NOT_FOUND: no such node. SYSTEM: the system does
  * not let it listen there.
@@ -1620,7 +1620,7 @@ rackweave_status rackweave_listener_accept(struct rackweave_listener *listener,
                                            struct rackweave_connection **connection);
 
 /**
- * Begins to connect a compute unit at a node to the storage unit that listens at an address, and
+ * Begins to connect a compute node to the storage node that listens at an address, and
  * gives up after `timeout_ns` nanoseconds; `rackweave_connection_poll` gets on with it. `options`
  * may be NULL.
  *
@@ -1646,7 +1646,7 @@ rackweave_status rackweave_connection_submit_dial(const struct rackweave_rack *r
 rackweave_status rackweave_connection_poll(struct rackweave_connection *connection);
 
 /**
- * Connects a compute unit, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
+ * Connects a compute node, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
  * and waits for that. The listener must be in another thread, or nobody would answer.
  *
  * Pointers:

@@ -11,8 +11,8 @@ use rackweave_endpoint::messaging::{CloseReason, Closed, ClosedBy};
 pub enum rackweave_close_reason {
     /// It is no longer needed.
     Normal = 1,
-    /// The unit stops.
-    UnitStops = 2,
+    /// The node stops.
+    NodeStops = 2,
     /// The peer wrote a state that does not exist, or does not belong there.
     ForeignState = 3,
     /// The peer named a package that cannot be.
@@ -33,7 +33,7 @@ pub enum rackweave_close_reason {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum rackweave_closed_by {
-    /// This unit.
+    /// This node.
     Local = 0,
     /// The other one.
     Peer = 1,
@@ -75,7 +75,7 @@ pub(crate) fn reason(number: u32) -> Result<CloseReason, Fault> {
     reason.ok_or_else(|| Fault::argument(format!("there is no reason {number} to close for")))
 }
 
-/// Reports which unit closed a connection, and why.
+/// Reports which node closed a connection, and why.
 ///
 /// # Safety
 /// Both pointers are NULL or may be written.

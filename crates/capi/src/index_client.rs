@@ -3,7 +3,7 @@
 use crate::error::{Fault, keep};
 use crate::handle::{self, Handled, Kind};
 use crate::index::{SharedIndex, rackweave_index, set_up_fault};
-use crate::pointer::{read, slice, space, tell};
+use crate::pointer::{read, slice};
 use crate::status::Status;
 use ::rackweave_rack::services::IndexConnection;
 use core::time::Duration;
@@ -91,11 +91,11 @@ pub struct rackweave_index_reply {
     pub entry_count: usize,
 }
 
-struct Client {
+pub(crate) struct Client {
     connection: IndexConnection,
     asked: HashMap<Ticket, Asked>,
     /// The targets of the last reply's pointers.
-    values: Vec<(u64, Value)>,
+    pub values: Vec<(u64, Value)>,
     entries: Vec<rackweave_index_entry>,
 }
 
@@ -138,7 +138,7 @@ impl From<IndexError> for Fault {
 /// # Safety
 /// If the pointer is neither NULL nor misaligned, it points to an operation whose value has its
 /// stated length.
-unsafe fn operation<'a>(
+pub(crate) unsafe fn decode<'a>(
     operation: *const rackweave_index_operation,
 ) -> Result<(Op<'a>, u32), Fault> {
     // SAFETY: as the caller promises.
@@ -181,34 +181,6 @@ unsafe fn operation<'a>(
         }
     };
     Ok((op, kind))
-}
-
-/// A write of a kind.
-fn write(kind: u32, key: u64, value: *const u8, value_length: usize) -> rackweave_index_operation {
-    rackweave_index_operation {
-        kind,
-        limit: 0,
-        key,
-        last: 0,
-        value,
-        value_length,
-    }
-}
-
-/// A call that executes a write and waits for its result.
-///
-/// # Safety
-/// The value of the operation has its stated length.
-unsafe fn carry_out(
-    client: *mut rackweave_index_client,
-    operation: &rackweave_index_operation,
-    timeout_ns: u64,
-) -> Status {
-    handle::on(client, |client: &mut Client| {
-        // SAFETY: as the caller promises.
-        let (op, kind) = unsafe { self::operation(operation)? };
-        client.write(&op, kind, timeout_ns)
-    })
 }
 
 /// The data of a pending operation that is needed to report its result.
@@ -265,7 +237,7 @@ impl Client {
 
     /// Submits an operation and waits for its reply. An error of the operation becomes that of this
     /// call.
-    fn execute(
+    pub fn execute(
         &mut self,
         op: &Op<'_>,
         kind: u32,
@@ -283,20 +255,12 @@ impl Client {
             (_, Some(fault)) => Err(fault),
         }
     }
-
-    /// A write that is waited for.
-    fn write(&mut self, op: &Op<'_>, kind: u32, timeout_ns: u64) -> Result<(), Fault> {
-        match self.execute(op, kind, timeout_ns)?.status {
-            Status::Ok => Ok(()),
-            other => Err(Fault::quiet(other)),
-        }
-    }
 }
 
-const INSERT: u32 = rackweave_index_operation_kind::Insert as u32;
-const PUT: u32 = rackweave_index_operation_kind::Put as u32;
-const UPDATE: u32 = rackweave_index_operation_kind::Update as u32;
-const DELETE: u32 = rackweave_index_operation_kind::Delete as u32;
+pub(crate) const INSERT: u32 = rackweave_index_operation_kind::Insert as u32;
+pub(crate) const PUT: u32 = rackweave_index_operation_kind::Put as u32;
+pub(crate) const UPDATE: u32 = rackweave_index_operation_kind::Update as u32;
+pub(crate) const DELETE: u32 = rackweave_index_operation_kind::Delete as u32;
 
 /// Makes a client on a node, connected to the index's server. `access` is a
 /// `rackweave_index_access`.
@@ -353,7 +317,7 @@ pub unsafe extern "C" fn rackweave_index_client_submit(
 ) -> Status {
     let submit = |client: &mut Client| {
         // SAFETY: as the caller promises.
-        let (op, kind) = unsafe { self::operation(operation)? };
+        let (op, kind) = unsafe { decode(operation)? };
         Ok(client.submit(&op, kind)?.0)
     };
     // SAFETY: as the caller promises.
@@ -398,105 +362,9 @@ pub unsafe extern "C" fn rackweave_index_client_execute(
 ) -> Status {
     let execute = |client: &mut Client| {
         // SAFETY: as the caller promises.
-        let (op, kind) = unsafe { self::operation(operation)? };
+        let (op, kind) = unsafe { decode(operation)? };
         client.execute(&op, kind, timeout_ns)
     };
     // SAFETY: as the caller promises.
     unsafe { handle::get(client, reply, "reply", execute) }
-}
-
-/// The value of a key, copied into `value`; `length`, which may be NULL, is how long it is.
-/// NOT_FOUND: the key has none. TOO_LONG: it has more than `capacity` bytes; nothing was copied.
-///
-/// # Safety
-/// `value` has `capacity` bytes; `length` is NULL or may be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackweave_index_client_lookup(
-    client: *mut rackweave_index_client,
-    key: u64,
-    timeout_ns: u64,
-    value: *mut u8,
-    capacity: usize,
-    length: *mut usize,
-) -> Status {
-    handle::on(client, |client: &mut Client| {
-        // SAFETY: as the caller promises.
-        let room = unsafe { space(value, capacity, "value")? };
-        let reply = client.execute(&Op::Get { key }, 0, timeout_ns)?;
-        let Some((_, found)) = client.values.first() else {
-            return Err(Fault::quiet(reply.status));
-        };
-        // SAFETY: as the caller promises.
-        unsafe { tell(length, "length", found.len())? };
-        let Some(room) = room.get_mut(..found.len()) else {
-            let has = found.len();
-            let detail = format!("the value has {has} bytes, there is room for {capacity}");
-            return Err(Fault::new(Status::TooLong, detail));
-        };
-        room.copy_from_slice(found);
-        Ok(())
-    })
-}
-
-/// Gives a key that has none a value. EXISTS: it has one, which stays as it is.
-///
-/// # Safety
-/// `value` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackweave_index_client_insert(
-    client: *mut rackweave_index_client,
-    key: u64,
-    value: *const u8,
-    length: usize,
-    timeout_ns: u64,
-) -> Status {
-    let operation = write(INSERT, key, value, length);
-    // SAFETY: as the caller promises.
-    unsafe { carry_out(client, &operation, timeout_ns) }
-}
-
-/// Gives a key that has a value another one. NOT_FOUND: it has none, and gets none.
-///
-/// # Safety
-/// `value` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackweave_index_client_update(
-    client: *mut rackweave_index_client,
-    key: u64,
-    value: *const u8,
-    length: usize,
-    timeout_ns: u64,
-) -> Status {
-    let operation = write(UPDATE, key, value, length);
-    // SAFETY: as the caller promises.
-    unsafe { carry_out(client, &operation, timeout_ns) }
-}
-
-/// Gives a key a value, whether or not it has one.
-///
-/// # Safety
-/// `value` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackweave_index_client_put(
-    client: *mut rackweave_index_client,
-    key: u64,
-    value: *const u8,
-    length: usize,
-    timeout_ns: u64,
-) -> Status {
-    let operation = write(PUT, key, value, length);
-    // SAFETY: as the caller promises.
-    unsafe { carry_out(client, &operation, timeout_ns) }
-}
-
-/// Takes a key's value away. NOT_FOUND: it has none.
-#[unsafe(no_mangle)]
-pub extern "C" fn rackweave_index_client_delete(
-    client: *mut rackweave_index_client,
-    key: u64,
-    timeout_ns: u64,
-) -> Status {
-    handle::on(client, |client: &mut Client| {
-        client.write(&Op::Delete { key }, DELETE, timeout_ns)
-    })
 }

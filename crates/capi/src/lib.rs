@@ -16,14 +16,17 @@
 #![allow(non_camel_case_types)]
 
 mod channel;
+mod connection;
 mod detail;
 mod error;
 mod flow;
 mod flow_ends;
 mod handle;
 mod index;
+mod index_calls;
 mod index_client;
 mod messaging;
+mod page_errors;
 mod page_guard;
 mod page_store;
 mod pages;
@@ -42,6 +45,7 @@ pub use error::*;
 pub use flow::*;
 pub use flow_ends::*;
 pub use index::*;
+pub use index_calls::*;
 pub use index_client::*;
 pub use messaging::*;
 pub use page_guard::*;

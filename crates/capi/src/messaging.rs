@@ -1,5 +1,6 @@
-//! Connections between compute and storage units: listening and dialing.
+//! Connections between compute and storage nodes: listening and dialing.
 
+use crate::connection::{Connection, fault};
 use crate::detail::copy_text;
 use crate::error::Fault;
 use crate::handle::{self, Handled, Kind};
@@ -8,26 +9,24 @@ use crate::rack::{Rack, rackweave_rack};
 use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
 use crate::wait::{RACKWEAVE_FOREVER, wait};
-use ::rackweave_rack::Node;
-use ::rackweave_rack::messaging::{ConnectError, Dialing, Listener, MessageConnection};
+use ::rackweave_rack::messaging::{Dialing, Listener};
 use core::ffi::c_char;
 use rackweave_base::Duration;
-use rackweave_endpoint::messaging::handshake::HandshakeError;
-use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
+use rackweave_endpoint::messaging::MessagingConfig;
 use std::net::SocketAddr;
 
-/// A storage unit that compute units connect to. One thread at a time.
+/// A storage node that compute nodes connect to. One thread at a time.
 pub struct rackweave_listener {
     _opaque: (),
 }
 
-/// One unit's side of a connection, or of one that is being made. One thread at a time.
+/// One node's side of a connection, or of one that is being made. One thread at a time.
 pub struct rackweave_connection {
     _opaque: (),
 }
 
-/// How a unit wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
-/// buffers are each unit's own; of the rest, the smaller of what both say holds.
+/// How a node wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
+/// buffers are each node's own; of the rest, the smaller of what both say holds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rackweave_messaging_options {
@@ -39,9 +38,9 @@ pub struct rackweave_messaging_options {
     pub send_bytes: u64,
     /// The longest message in bytes; 0: 4 GiB.
     pub message_max: u64,
-    /// Channels from the compute to the storage unit, 1 to 7; 0: 1.
+    /// Channels from the compute to the storage node, 1 to 7; 0: 1.
     pub channels_up: u32,
-    /// Channels from the storage to the compute unit, 1 to 7; 0: 1.
+    /// Channels from the storage to the compute node, 1 to 7; 0: 1.
     pub channels_down: u32,
     /// Nanoseconds after which a silent peer is asked for a sign of life; 0: half a second;
     /// RACKWEAVE_FOREVER: it never is.
@@ -62,126 +61,9 @@ impl Handled for Listening {
     const KIND: Kind = Kind::Listener;
 }
 
-enum State {
-    Dialing(Box<Dialing>),
-    Up {
-        senders: Vec<Option<MessageSender>>,
-        receivers: Vec<Option<MessageReceiver>>,
-    },
-    Failed,
-}
-
-pub(crate) struct Connection {
-    state: State,
-    node: u16,
-    pub rack: Rack,
-}
-
 impl Handled for Connection {
     type Opaque = rackweave_connection;
     const KIND: Kind = Kind::Connection;
-}
-
-impl Connection {
-    fn up(rack: Rack, node: u16, connection: MessageConnection) -> Self {
-        let mut made = Self {
-            state: State::Failed,
-            node,
-            rack,
-        };
-        made.rise(connection);
-        made
-    }
-
-    fn rise(&mut self, connection: MessageConnection) {
-        let (senders, receivers) = connection.split();
-        self.state = State::Up {
-            senders: senders.into_iter().map(Some).collect(),
-            receivers: receivers.into_iter().map(Some).collect(),
-        };
-    }
-
-    /// Advances the dialing. Returns true once it is connected.
-    fn poll(&mut self) -> Result<bool, Fault> {
-        let end = match &mut self.state {
-            State::Up { .. } => return Ok(true),
-            State::Failed => {
-                let detail = "this connection was not made; destroy it and dial anew";
-                return Err(Fault::new(Status::Closed, detail));
-            }
-            State::Dialing(dialing) => dialing.poll(),
-        };
-        match end {
-            None => Ok(false),
-            Some(Ok(connection)) => {
-                self.rise(connection);
-                Ok(true)
-            }
-            Some(Err(error)) => {
-                self.state = State::Failed;
-                Err(fault(&self.rack, &error))
-            }
-        }
-    }
-
-    pub fn node(&self) -> u16 {
-        self.node
-    }
-
-    /// The node itself.
-    pub fn place(&self) -> Result<Node, Fault> {
-        self.rack.node_in_process(self.rack.node_id(self.node)?)
-    }
-
-    /// Takes the sending end of a channel.
-    pub fn take_sender(&mut self, channel: u32) -> Result<MessageSender, Fault> {
-        match &mut self.state {
-            State::Up { senders, .. } => take(senders, channel),
-            _ => Err(not_yet()),
-        }
-    }
-
-    /// Takes the receiving end of a channel.
-    pub fn take_receiver(&mut self, channel: u32) -> Result<MessageReceiver, Fault> {
-        match &mut self.state {
-            State::Up { receivers, .. } => take(receivers, channel),
-            _ => Err(not_yet()),
-        }
-    }
-}
-
-fn not_yet() -> Fault {
-    let detail = "the connection is not made yet; poll it until it is";
-    Fault::new(Status::Refused, detail)
-}
-
-fn take<T>(ends: &mut [Option<T>], channel: u32) -> Result<T, Fault> {
-    let has = ends.len();
-    let Some(end) = ends.get_mut(channel as usize) else {
-        let detail = format!("there is no channel {channel}; this way has {has}, counted from 0");
-        return Err(Fault::new(Status::NotFound, detail));
-    };
-    let taken = || Fault::new(Status::InUse, "this end of the channel was taken before");
-    end.take().ok_or_else(taken)
-}
-
-fn fault(rack: &Rack, error: &ConnectError) -> Fault {
-    let status = match error {
-        ConnectError::NoSuchNode { .. } => Status::NotFound,
-        ConnectError::Config(_) => Status::BadArgument,
-        ConnectError::Bind { .. } => Status::System,
-        ConnectError::TimedOut { .. } => Status::TimedOut,
-        ConnectError::Connect { error, .. } if error.kind() == std::io::ErrorKind::TimedOut => {
-            Status::TimedOut
-        }
-        ConnectError::Connect { .. } => Status::Gone,
-        ConnectError::Handshake { error, .. } => match error {
-            HandshakeError::TimedOut { .. } => Status::TimedOut,
-            HandshakeError::SetUp { .. } => Status::NoRoom,
-            _ => Status::Refused,
-        },
-    };
-    rack.fault(status, error)
 }
 
 /// # Safety
@@ -236,7 +118,7 @@ unsafe fn config(
     if !options.region.is_null() {
         let SharedRegion(region) = handle::shared::<SharedRegion>(options.region)?;
         if region.node.0 != node {
-            let detail = "the region is on another node than the unit";
+            let detail = "the region is on another node than the connection";
             return Err(Fault::argument(detail));
         }
         config.pd = Some(region.region.pd);
@@ -244,8 +126,8 @@ unsafe fn config(
     Ok(config)
 }
 
-/// Has a storage unit at a node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free
-/// one. `options` may be NULL.
+/// Has a storage node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free one.
+/// `options` may be NULL.
 ///
 /// BAD_ARGUMENT: address or options make no sense. NOT_FOUND: no such node. SYSTEM: the system does
 /// not let it listen there.
@@ -363,14 +245,10 @@ unsafe fn dial(
     let timeout = std::time::Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
     let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
     let dialing = dialing.map_err(|error| fault(&rack, &error))?;
-    Ok(Connection {
-        state: State::Dialing(Box::new(dialing)),
-        node,
-        rack,
-    })
+    Ok(Connection::dialing(rack, node, dialing))
 }
 
-/// Begins to connect a compute unit at a node to the storage unit that listens at an address, and
+/// Begins to connect a compute node to the storage node that listens at an address, and
 /// gives up after `timeout_ns` nanoseconds; `rackweave_connection_poll` gets on with it. `options`
 /// may be NULL.
 ///
@@ -405,7 +283,7 @@ pub extern "C" fn rackweave_connection_poll(connection: *mut rackweave_connectio
     })
 }
 
-/// Connects a compute unit, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
+/// Connects a compute node, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
 /// and waits for that. The listener must be in another thread, or nobody would answer.
 ///
 /// # Safety
@@ -453,17 +331,11 @@ pub unsafe extern "C" fn rackweave_connection_channels(
     receivers: *mut u32,
 ) -> Status {
     handle::on(connection, |connection: &mut Connection| {
-        let State::Up {
-            senders: up,
-            receivers: down,
-        } = &connection.state
-        else {
-            return Err(not_yet());
-        };
+        let (up, down) = connection.channels()?;
         // SAFETY: as the caller promises.
         unsafe {
-            tell(senders, "senders", up.len() as u32)?;
-            tell(receivers, "receivers", down.len() as u32)
+            tell(senders, "senders", up)?;
+            tell(receivers, "receivers", down)
         }
     })
 }

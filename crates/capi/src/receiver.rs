@@ -1,9 +1,10 @@
 //! The receiving end of a channel: pieces in place, or whole messages copied out.
 
 use crate::channel::{rackweave_channel_counters, tell_closed};
+use crate::connection::Connection;
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::messaging::{Connection, rackweave_connection};
+use crate::messaging::rackweave_connection;
 use crate::pointer::{Out, slice, space};
 use crate::rack::Rack;
 use crate::status::Status;

@@ -1,9 +1,10 @@
 //! The sending end of a channel: messages of any length, in pieces.
 
 use crate::channel::{rackweave_channel_counters, tell_closed};
+use crate::connection::Connection;
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::messaging::{Connection, rackweave_connection};
+use crate::messaging::rackweave_connection;
 use crate::pointer::{Out, slice, tell};
 use crate::rack::Rack;
 use crate::region::{SharedRegion, rackweave_region};

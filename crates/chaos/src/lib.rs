@@ -38,7 +38,7 @@ pub enum System {
     Index,
     /// Sequencers: a word in a node's memory, a counter in a server, a register of the switch.
     Sequencer,
-    /// Messages between compute and storage units: connections, and both ends of their channels.
+    /// Messages between compute and storage nodes: connections, and both ends of their channels.
     Messaging,
 }
 

@@ -1,18 +1,20 @@
 //! An established control connection, and how a client creates one.
 
+mod dial;
+
 use crate::hello::{MAGIC, Reply, one_line};
-use crate::identity::{Credential, Security, server_name};
+use crate::identity::{Credential, Security};
 use crate::message::{MessageReader, decode, encode};
 use crate::stream::{Stream, Trouble};
 use crate::{
     CONTROLLER_NAME, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
     PROTOCOL_VERSION_MIN,
 };
+use dial::{client_tls, dial, exchange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::{self, Display};
-use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -324,37 +326,6 @@ pub(crate) fn first_body(
     }
 }
 
-/// A TCP connection to the first of `addr`'s addresses that answers.
-fn dial(
-    addr: &(impl ToSocketAddrs + Display),
-    security: &Security,
-    deadline: Instant,
-) -> Result<TcpStream, ControlError> {
-    let unreachable = |error| ControlError::Unreachable {
-        addr: addr.to_string(),
-        error,
-    };
-    let candidates: Vec<_> = addr.to_socket_addrs().map_err(unreachable)?.collect();
-    if let Security::Plain { .. } = security
-        && let Some(addr) = candidates.iter().find(|addr| !is_loopback(addr))
-    {
-        return Err(ControlError::PlainNotLoopback { addr: *addr });
-    }
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for candidate in candidates {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            last_error = io::ErrorKind::TimedOut.into();
-            break;
-        }
-        match TcpStream::connect_timeout(&candidate, left) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(unreachable(last_error))
-}
-
 /// Under TLS, checks that the presented key is still valid.
 pub(crate) fn check_key(
     stream: &Stream,
@@ -369,39 +340,5 @@ pub(crate) fn check_key(
         _ => Err(ControlError::Revoked {
             peer: peer.to_string(),
         }),
-    }
-}
-
-fn client_tls(security: &Security, peer: &str) -> Result<Option<rustls::Connection>, ControlError> {
-    let Security::Tls(identity) = security else {
-        return Ok(None);
-    };
-    let name = server_name(CONTROLLER_NAME).expect("the controller's name is a DNS name");
-    let tls = rustls::ClientConnection::new(identity.client_config(), name)
-        .map_err(|error| Trouble::Tls(error).about(peer, "", false))?;
-    Ok(Some(tls.into()))
-}
-
-/// The client's handshake: performs TLS, sends the hello, and returns the body of the answer.
-fn exchange(
-    stream: &mut Stream,
-    inbound: &mut MessageReader,
-    hello: &[u8],
-    peer: &str,
-    deadline: Instant,
-) -> Result<Vec<u8>, ControlError> {
-    let sent = stream
-        .handshake(deadline)
-        .and_then(|()| stream.write_all(hello, deadline));
-    match sent {
-        Ok(()) => first_body(stream, inbound, peer, deadline),
-        // In TLS 1.3 a server that refuses the client's key reports it after the client's part of
-        // the handshake is done: it may have closed before the hello, and its reason may still be
-        // unread.
-        Err(Trouble::Ended) => match first_body(stream, inbound, peer, deadline) {
-            Err(ControlError::Closed { .. }) | Ok(_) => Err(Trouble::Ended.about(peer, "", true)),
-            Err(error) => Err(error),
-        },
-        Err(trouble) => Err(trouble.about(peer, "over the handshake", true)),
     }
 }

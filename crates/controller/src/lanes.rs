@@ -5,6 +5,10 @@
 //! packets of an old connection do not match a new one. All lanes end at switch 0; other switches
 //! forward their packets.
 
+mod registry;
+
+pub(crate) use registry::LaneRegistry;
+
 use crate::unanswered::AskError;
 use crate::{Fabric, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
@@ -18,7 +22,6 @@ use rackweave_verbs::{
 };
 use rackweave_wire::{Ecn, Ethernet, Ipv4, Udp};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Why a lane could not be connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
@@ -106,103 +109,6 @@ pub(crate) struct Wanted {
 
 /// Timeout of the node's end of a lane on which it hardly ever sends: only doorbells.
 pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Which lanes are free, and the nodes' resources for theirs.
-pub(crate) struct LaneRegistry {
-    numbers: Mutex<LaneNumbers>,
-    homes: Mutex<Vec<Arc<HomePlace>>>,
-}
-
-struct LaneNumbers {
-    used: Vec<bool>,
-    generation: u8,
-}
-
-/// Domain and completion queue that a node's lanes share. Locked while the node is asked for them:
-/// waiting threads need the same node.
-type HomePlace = Mutex<Option<(PdId, CqId)>>;
-
-impl LaneRegistry {
-    pub fn new(lanes: u16) -> Self {
-        Self {
-            numbers: Mutex::new(LaneNumbers {
-                used: vec![false; usize::from(lanes)],
-                generation: 0,
-            }),
-            homes: Mutex::default(),
-        }
-    }
-
-    fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
-        self.numbers.lock().expect("no holder panics")
-    }
-
-    pub fn used(&self) -> usize {
-        self.numbers().used()
-    }
-
-    /// Takes `count` adjacent lanes.
-    pub fn take(&self, count: u16) -> Result<LaneId, LaneError> {
-        self.numbers().take(count)
-    }
-
-    pub fn give_back(&self, lane: LaneId) {
-        self.numbers().used[lane.index()] = false;
-    }
-
-    /// Makes later queue pair numbers differ from earlier ones.
-    pub fn renew(&self) {
-        self.numbers().renew();
-    }
-
-    fn qpn(&self, lane: LaneId) -> Qpn {
-        Qpn(u32::from(self.numbers().generation) << 16 | u32::from(lane.0))
-    }
-
-    fn home(&self, node: NodeId) -> Arc<HomePlace> {
-        let at = usize::from(node.0);
-        let mut homes = self.homes.lock().expect("no holder panics");
-        if homes.len() <= at {
-            homes.resize_with(at + 1, Arc::default);
-        }
-        homes[at].clone()
-    }
-
-    /// Forgets what was made on a node: a node that has restarted has lost it.
-    pub fn forget_home(&self, node: NodeId) {
-        *self.home(node).lock().expect("no holder panics") = None;
-    }
-}
-
-impl LaneNumbers {
-    fn used(&self) -> usize {
-        self.used.iter().filter(|&&used| used).count()
-    }
-
-    fn take(&mut self, count: u16) -> Result<LaneId, LaneError> {
-        let wanted = usize::from(count);
-        let first = self
-            .used
-            .windows(wanted)
-            .position(|run| run.iter().all(|&used| !used));
-        let Some(first) = first else {
-            let free = self.used.len() - self.used();
-            return Err(LaneError::NoLanes {
-                asked: count,
-                free,
-                all: self.used.len(),
-            });
-        };
-        self.used[first..first + wanted].fill(true);
-        self.renew();
-        Ok(LaneId(first as u16))
-    }
-
-    fn renew(&mut self) {
-        // Eight bits of generation above the lane number: a number repeats after 256 generations.
-        self.generation = self.generation.wrapping_add(1).max(1);
-    }
-}
 
 impl Fabric {
     /// The protection domain of a node's rings, and the completion queue of its lanes.

@@ -6,7 +6,7 @@
 //! - `index`: that tree over the endpoints of storage nodes, by RPC and by one-sided READs.
 //! - [`rpc`]: calls between nodes over SEND and RECV.
 //! - [`sequencer`]: ranges of numbers, each handed out at most once.
-//! - `messaging`: messages between compute and storage units, by one-sided WRITEs.
+//! - `messaging`: messages between compute and storage nodes, by one-sided WRITEs.
 //!
 //! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
 //! switch, the controller or the kind of rack: the ends of a flow are rings in local memory, and a

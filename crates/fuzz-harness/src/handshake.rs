@@ -3,7 +3,7 @@
 use crate::fixture::{self, Host, Seeds};
 use rackweave_base::{Block, Duration, Instant, KeyRng, Memory, Psn, Qpn, Rkey, Rng};
 use rackweave_endpoint::messaging::handshake::{Handshake, Step, terms_to_wire};
-use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
+use rackweave_endpoint::messaging::{MessagingConfig, NodeTerms, Role};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{Access, Mtu, QpCapabilities, Verbs};
 use rackweave_wire::fabric::message::handshake::{
@@ -175,9 +175,9 @@ fn config() -> MessagingConfig {
     }
 }
 
-fn terms(number: u8) -> UnitTerms {
+fn terms(number: u8) -> NodeTerms {
     let Host { mac, ip } = fixture::host(number);
-    UnitTerms::new(&config(), 7, ip, mac, Mtu::B1024)
+    NodeTerms::new(&config(), 7, ip, mac, Mtu::B1024)
 }
 
 /// The terms of a correct peer.

@@ -5,27 +5,25 @@
 //! answered, no number is returned twice, node 1 keeps its latches, and no memory changes that node
 //! 0 may not write.
 
-use crate::fixture;
+mod client;
+
 use crate::input::Input;
 use crate::packets::{self, RequestTarget};
 use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, To};
-use rackweave_base::{Duration, NodeId, Qpn, Rkey};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::pages::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
-use rackweave_controller::{Controller, SequencerId, SequencerPlace, SequencerSpec, Site};
+use client::Client;
+use rackweave_base::{Duration, NodeId, Rkey};
+use rackweave_controller::pages::{PageNode, PageSpec, PageStoreSpec};
+use rackweave_controller::{Controller, SequencerSpec, Site};
 use rackweave_programs::PipelineConfig;
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
 use rackweave_programs::sequencer::{STAGE_BEHIND_ALL, SequencerConfig};
 use rackweave_switch::Budget;
 use rackweave_target::{MemoryBackend, Target, TargetConfig};
-use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, Operation, QpCapabilities, Region, Segment, Verbs,
-    WorkRequest,
-};
+use rackweave_verbs::{CompletionStatus, CqId, Region};
 use rackweave_wire::Rewrite;
 use rackweave_wire::fabric::page::control;
-use rackweave_wire::fabric::page::request::{self, RESPONSE_LEN, Request, Response};
+use rackweave_wire::fabric::page::request::{self, Request, Response};
 use rackweave_wire::fabric::page::{LatchWord, PageId};
 use std::collections::BTreeMap;
 
@@ -42,18 +40,6 @@ const SLOTS: u16 = 2;
 const SLOT_TRIES_MAX: usize = 2_000;
 /// Maximum steps until a request is answered.
 const STEPS_MAX: usize = 5_000;
-
-/// What a node needs for sending requests.
-struct Client {
-    node: usize,
-    /// Receives the answers of sequencers.
-    region: Region,
-    cq: CqId,
-    qpn: Qpn,
-    place: SequencerPlace,
-    channel: PageChannel,
-    pool: PagePool,
-}
 
 struct Fuzzed {
     rack: Rack,
@@ -105,70 +91,6 @@ fn config() -> PipelineConfig {
             producers: 0,
         },
         ..rack::pipeline_config(Rewrite::Update)
-    }
-}
-
-impl Client {
-    /// Creates a client attached to the page directory and to the sequencer.
-    fn new(
-        rack: &mut Rack,
-        controller: &mut Controller,
-        (node, sequencer): (usize, SequencerId),
-    ) -> Self {
-        let nic = &mut rack.nics[node];
-        let pd = nic.create_pd();
-        let region = fixture::region(nic, &rack.memory, pd, 64, Access::LOCAL_WRITE);
-        let cq = nic.create_cq(64).expect("capacity");
-        let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default());
-        let (qpn, id) = (qpn.expect("capacity"), NodeId(node as u16));
-        let attributes = PairAttributes::default();
-        let place = controller.attach_sequencer(rack, sequencer, (id, qpn), &attributes);
-        let (pool, channels) = controller.page_node(id).expect("it has pages");
-        Self {
-            node,
-            region,
-            cq,
-            qpn,
-            place: place.expect("capacity"),
-            channel: channels[0].clone(),
-            pool,
-        }
-    }
-
-    /// Requests `count` numbers.
-    fn add(&self, rack: &mut Rack, place: SequencerPlace, count: u64) {
-        let SequencerPlace { address, rkey } = place;
-        let operation = Operation::FetchAdd {
-            address,
-            rkey,
-            add: count,
-        };
-        let request = WorkRequest::new(0, operation, &[self.region.segment(0, 8)]);
-        // A queue pair that the attacker's own packets have broken accepts no request.
-        let _broken = rack.nics[self.node].post_send(self.qpn, request);
-    }
-
-    /// Sends a request to the page directory.
-    fn page(&self, rack: &mut Rack, address: u64, rkey: Rkey) {
-        let slot = u64::from(rkey.0 >> 24) % u64::from(SLOTS);
-        let segment = Segment {
-            address: self.channel.control.address + self.response_at(slot),
-            length: RESPONSE_LEN,
-            lkey: self.channel.control.lkey,
-        };
-        let operation = Operation::Read { address, rkey };
-        let request = WorkRequest::new(1, operation, &[segment]);
-        let _broken = rack.nics[self.node].post_send(self.channel.requests, request);
-    }
-
-    fn response_at(&self, slot: u64) -> u64 {
-        16 * (u64::from(SLOTS) + slot)
-    }
-
-    fn poll(&self, rack: &mut Rack, cq: CqId) -> Vec<Completion> {
-        let mut completions = Vec::new();
-        rack.nics[self.node].poll_cq(cq, 64, &mut completions);
-        completions
     }
 }
 

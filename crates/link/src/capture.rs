@@ -9,28 +9,25 @@
 //! [`SharedCapture::finish`] reports the reason.
 
 mod link;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use link::Capture;
+pub use shared::SharedCapture;
 
 use crate::pcapng::{Direction, Entry, InterfaceId, WriteError, Writer};
 use rackweave_base::{Instant, Memory, Packet, Payload, PortId};
 use rackweave_wire::fabric::query;
 use rackweave_wire::{icrc, train};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// The name that captures have in their section header.
 const APPLICATION: &str = "Rackweave";
 
 /// The comment of a packet that could not be kept whole.
 const PAYLOAD_GONE: &str = "payload left out: its memory block is gone";
-
-/// Bytes that are buffered before they are passed to the system.
-const BUFFER_BYTES: usize = 1 << 18;
 
 /// Options of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -113,16 +110,6 @@ enum State<W> {
     Failed(io::Error),
     Finished,
 }
-
-/// A handle to a capture that several threads may hold. Clones record into one file.
-#[derive(Clone, Debug)]
-pub struct SharedCapture {
-    tap: Arc<Mutex<CaptureTap<Sink>>>,
-    memory: Memory,
-}
-
-/// The output of a shared capture.
-struct Sink(Box<dyn Write + Send>);
 
 /// The bytes of a packet as written to the file.
 #[derive(Debug, Default)]
@@ -352,89 +339,5 @@ fn into_io(error: WriteError) -> io::Error {
     match error {
         WriteError::Io(error) => error,
         other => io::Error::other(other),
-    }
-}
-
-impl SharedCapture {
-    /// Starts a capture in a new file at `path`; an existing file is replaced.
-    ///
-    /// # Errors
-    /// If the file cannot be created or written, or the ports do not fit the bound.
-    pub fn create(
-        path: &Path,
-        options: &CaptureOptions,
-        memory: Memory,
-    ) -> Result<Self, CaptureError> {
-        let file = File::create(path).map_err(|source| CaptureError::Create {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::to_writer(
-            Box::new(BufWriter::with_capacity(BUFFER_BYTES, file)),
-            options,
-            memory,
-        )
-    }
-
-    /// Starts a capture that is written to `out`, which should be buffered.
-    ///
-    /// # Errors
-    /// If writing fails or the ports do not fit the bound.
-    pub fn to_writer(
-        out: Box<dyn Write + Send>,
-        options: &CaptureOptions,
-        memory: Memory,
-    ) -> Result<Self, CaptureError> {
-        let tap = CaptureTap::new(Sink(out), options, memory.clone())?;
-        Ok(Self {
-            tap: Arc::new(Mutex::new(tap)),
-            memory,
-        })
-    }
-
-    /// Records a packet; see [`CaptureTap::record`].
-    pub fn record(
-        &self,
-        now: Instant,
-        port: PortId,
-        direction: Direction,
-        packet: &Packet,
-        dropped: Option<&str>,
-    ) {
-        self.tap().record(now, port, direction, packet, dropped);
-    }
-
-    /// Passes everything recorded so far to the system; an error is reported by [`Self::finish`].
-    pub fn flush(&self) {
-        self.tap().flush();
-    }
-
-    /// Ends the capture for all holders; packets recorded afterwards are ignored.
-    ///
-    /// # Errors
-    /// If writing failed at any time, or the capture was finished before.
-    pub fn finish(&self) -> Result<CaptureSummary, CaptureError> {
-        self.tap().finish()
-    }
-
-    fn tap(&self) -> MutexGuard<'_, CaptureTap<Sink>> {
-        // A holder that panicked left at worst a short file, and the capture may still explain why.
-        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl core::fmt::Debug for Sink {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Sink")
     }
 }

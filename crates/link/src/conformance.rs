@@ -3,14 +3,16 @@
 //! [`run`] is for links that declare themselves lossless; [`run_lossy`] checks only the part of the
 //! contract that holds when packets may be lost. Both panic with the expected result, as tests do.
 
+mod packets;
+
+pub use packets::{packet, sequence};
+
 use crate::{Link, Properties, wait};
-use core::net::Ipv4Addr;
-use rackweave_base::packet::{HEADER_MAX, INLINE_MAX, PAYLOAD_MAX, Pool};
-use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, Psn, Qpn};
+use packets::{bytes_of, every_kind_of_packet, fixed_bytes_of};
+use rackweave_base::packet::HEADER_MAX;
+use rackweave_base::{Instant, Memory, Packet, Payload};
 use rackweave_wire::ethernet::LEN as ETHERNET_LEN;
-use rackweave_wire::{
-    Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, Verdict, icrc, ipv4, udp,
-};
+use rackweave_wire::{Headers, Verdict, icrc};
 use std::time::Duration;
 
 /// Number of polls before a packet counts as lost, for links through the system, which are slow.
@@ -81,32 +83,6 @@ pub fn run_lossy<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
     promised_room_is_there(&mut fresh());
     what_arrives_was_sent(&mut fresh());
     idle_links_want_nothing(&mut fresh());
-}
-
-/// A valid RoCEv2 packet with its ICRC. `sequence` is its PSN, by which tests identify it.
-pub fn packet(memory: &Memory, sequence: u32, payload: Payload) -> Packet {
-    let headers = Headers {
-        ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
-        ipv4: Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)),
-        udp: Udp::new(0xc000),
-        bth: Bth::new(Opcode::SendOnly, Qpn(17), Psn::new(sequence)),
-        extension: Extension::None,
-    };
-    let mut packet = headers.packet(payload);
-    assert!(icrc::seal(&mut packet, memory), "the payload is at hand");
-    packet
-}
-
-/// The sequence number that [`packet`] was given.
-///
-/// # Panics
-/// If the packet's headers do not parse.
-pub fn sequence(packet: &Packet) -> u32 {
-    Headers::of(packet)
-        .expect("a sound packet was sent")
-        .bth
-        .psn
-        .get()
 }
 
 fn fresh<A: Link, B: Link>(
@@ -387,47 +363,4 @@ fn what_arrives_was_sent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
             );
         }
     }
-}
-
-/// Packets with every kind of payload, with and without pad, up to the largest for `mtu`. The block
-/// holds the bytes of the packets that refer to a region.
-fn every_kind_of_packet(memory: &Memory, mtu: usize) -> (Block, Vec<Packet>) {
-    let headers_max = HEADER_MAX - ETHERNET_LEN + CHECK_LEN;
-    let len_max = PAYLOAD_MAX.min(mtu.saturating_sub(headers_max));
-    let bytes: Vec<u8> = (0..len_max).map(|at| (at * 7 + at / 256) as u8).collect();
-    let block = memory.allocate(len_max).expect("the arena is large enough");
-    block.write(0, &bytes);
-    let pool = Pool::new(8);
-    let mut packets = vec![packet(memory, 0, Payload::Empty)];
-    for len in [1, 2, 3, 4, INLINE_MAX] {
-        packets.push(packet(memory, len as u32, Payload::inline(&bytes[..len])));
-    }
-    for len in [33, 256, len_max - 1, len_max] {
-        let copy = |target: &mut [u8]| {
-            target.copy_from_slice(&bytes[..len]);
-            true
-        };
-        let pooled = pool.take(len, copy).expect("the pool is large enough");
-        packets.push(packet(memory, len as u32, Payload::Pooled(pooled)));
-        let region = block.reference(0, len as u32).expect("within the block");
-        packets.push(packet(memory, len as u32, Payload::Region(region)));
-    }
-    (block, packets)
-}
-
-/// The bytes of a packet except byte 4 of the BTH: switches may change that byte, so nothing
-/// protects it.
-fn fixed_bytes_of(packet: &Packet, memory: &Memory) -> Vec<u8> {
-    let mut bytes = bytes_of(packet, memory);
-    bytes[ETHERNET_LEN + ipv4::LEN + udp::LEN + 4] = 0;
-    bytes
-}
-
-fn bytes_of(packet: &Packet, memory: &Memory) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    assert!(
-        packet.serialise(memory, &mut bytes),
-        "the payload is still there"
-    );
-    bytes
 }

@@ -1,15 +1,15 @@
-//! A storage unit answers a compute unit's questions: `cargo run --example messages`.
+//! A storage node answers a compute node's questions: `cargo run --example messages`.
 //!
-//! The compute unit dials over TCP; from then on each writes into the other's receive buffers,
+//! The compute node dials over TCP; from then on each writes into the other's receive buffers,
 //! one-sided. A question is a message up, an answer one down, and long messages are split. Here one
-//! thread plays both units; each end may have a thread of its own.
+//! thread plays both nodes; each end may have a thread of its own.
 
 use rackweave::messaging::{Dialing, Listener, MessagingConfig};
 use rackweave::{Rack, RackBuilder};
 use std::error::Error;
 use std::time::Duration;
 
-const SCAN: u32 = 1; // Both units agree on the opcodes.
+const SCAN: u32 = 1; // Both nodes agree on the opcodes.
 const ROWS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let (mut question, mut answer) = (Vec::new(), Vec::new());
     for rows in [1u64, 10, 1000] {
         asking[0].send(SCAN, &rows.to_le_bytes())?;
-        // The storage unit answers with the requested number of eight-byte rows.
+        // The storage node answers with the requested number of eight-byte rows.
         question.clear(); // The message is appended to the buffer.
         answer.clear();
         questions[0].receive(&mut question)?.ok_or("no question")?;

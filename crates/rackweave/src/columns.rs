@@ -1,8 +1,8 @@
-//! Columns that a storage unit serves over [messages](crate::messaging), and a cache for them.
+//! Columns that a storage node serves over [messages](crate::messaging), and a cache for them.
 //!
-//! A [`Catalogue`] has named columns in the memory of a storage unit; a [`ColumnService`] for each
+//! A [`Catalogue`] has named columns in the memory of a storage node; a [`ColumnService`] for each
 //! connection streams them from there without a copy. A [`ColumnReader`] requests them, and a
-//! [`ColumnCache`] keeps fetched columns for all workers of a compute unit (*Communication Tier*,
+//! [`ColumnCache`] keeps fetched columns for all workers of a compute node (*Communication Tier*,
 //! sections 3 and 6). They are built on the state machines [`ColumnServer`] and [`ColumnClient`],
 //! which are polled with the verbs of their node. `docs/columns.md` in the repository documents the
 //! guarantees.

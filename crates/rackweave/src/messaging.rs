@@ -1,4 +1,4 @@
-//! Messages between a storage unit, which listens, and a compute unit, which dials.
+//! Messages between a storage node, which listens, and a compute node, which dials.
 //!
 //! They connect over TCP and then write into each other's receive buffers with one-sided writes
 //! (*Communication Tier*, GvDB 2022). A connection has channels; each end of a channel belongs to
@@ -36,9 +36,9 @@
 
 pub use rackweave_endpoint::messaging::{
     Agreed, Arrived, CloseReason, Closed, ClosedBy, ConfigError, Connection, MessageInfo,
-    MessageReceiver, MessageSender, MessagingConfig, Piece, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN,
-    Receiver, ReceiverCounters, Refusal, Role, SendError, Sender, SenderCounters, UnitTerms,
-    handshake,
+    MessageReceiver, MessageSender, MessagingConfig, NodeTerms, Piece, RECEIVE_BYTES_MAX,
+    RECEIVE_BYTES_MIN, Receiver, ReceiverCounters, Refusal, Role, SendError, Sender,
+    SenderCounters, handshake,
 };
 pub use rackweave_rack::messaging::{
     ConnectError, Dialing, Failure, Listener, ListenerCounters, MessageConnection, PATIENCE,

@@ -2,7 +2,7 @@
 //! Systems" ([`devices`], "Testbed of the communication tier").
 //!
 //! ```text
-//!  storage unit ─ConnectX-4─ ══ 100 Gbit/s ══ ─ConnectX-4─ compute unit
+//!  storage node ─ConnectX-4─ ══ 100 Gbit/s ══ ─ConnectX-4─ compute node
 //! ```
 //!
 //! The paper names no switch between the two, so there is none: the world's switch takes no time,

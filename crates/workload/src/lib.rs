@@ -9,7 +9,7 @@
 //! [`ycsb`]: operations, keys, self-verifying records, and the versions that a read may see.
 //! It knows no store: its caller fetches the pages.
 //!
-//! [`columns`]: Arrow arrays and TPC-H's columns, as storage units serve them to compute units.
+//! [`columns`]: Arrow arrays and TPC-H's columns, as storage nodes serve them to compute nodes.
 
 pub mod columns;
 pub mod tpch;

@@ -105,7 +105,8 @@ impl Modules {
     }
 }
 
-fn is_test(part: &str) -> bool {
+/// Whether a folder or file of this name, without its suffix, has tests.
+pub(super) fn is_test(part: &str) -> bool {
     let words = ["test", "tests"];
     part.split('_').any(|word| words.contains(&word))
 }

@@ -38,8 +38,20 @@ fn every_file_opens_with_what_it_is() {
 #[test]
 fn files_have_a_bound() {
     let file = |lines: usize| format!("//! A file.\n{}", "\n".repeat(lines - 1));
-    check(FILE, &file(600), &[]);
-    check(FILE, &file(601), &[(601, "two modules")]);
+    check(FILE, &file(400), &[]);
+    check(FILE, &file(401), &[(401, "two modules")]);
+    for tests in [
+        "crates/nic/src/qp/tests.rs",
+        "crates/nic/tests/nic/common.rs",
+    ] {
+        check(tests, &file(600), &[]);
+        check(tests, &file(601), &[(601, "two modules")]);
+    }
+    for (long, lines) in text::LONG_FILES {
+        check(long, &file(lines), &[]);
+        check(long, &file(lines + 1), &[(lines + 1, "two modules")]);
+        check(long, &file(lines - 1), &[(1, "lower its entry")]);
+    }
 }
 
 #[test]

@@ -10,8 +10,9 @@
 //! 2 MiB blocks
 //! ```
 
+use super::arena::HUGE_PAGE;
 use super::mapping::{self, Access, Mapping};
-use super::{BLOCKS_MAX, BlockRef, HUGE_PAGE};
+use super::{BLOCKS_MAX, BlockRef};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, RandomState};

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The sources of the header, in its order.
-pub const SOURCES: [&str; 19] = [
+pub const SOURCES: [&str; 20] = [
     "version.rs",
     "wait.rs",
     "status.rs",
@@ -22,6 +22,7 @@ pub const SOURCES: [&str; 19] = [
     "page_store.rs",
     "index.rs",
     "index_client.rs",
+    "index_calls.rs",
     "sequencer.rs",
     "messaging.rs",
     "channel.rs",

@@ -5,7 +5,7 @@ use super::misbehaviour::{Misbehaviour, Nonsense};
 use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_endpoint::messaging::handshake::{terms_from_wire, terms_to_wire};
 use rackweave_endpoint::messaging::{
-    Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms,
+    Agreed, Connection, MessagingConfig, NodeTerms, Prepared, Role,
 };
 use rackweave_verbs::{PdId, Verbs};
 use rackweave_wire::fabric::message::handshake::{Keys, Message, Terms};
@@ -32,12 +32,12 @@ pub(super) struct Rogue {
 pub(super) struct Forger {
     role: Role,
     config: MessagingConfig,
-    mine: UnitTerms,
+    mine: NodeTerms,
     nonsense: Option<Nonsense>,
     came: Vec<u8>,
     send: Vec<u8>,
     deadline: Instant,
-    /// What it has created once terms are agreed. A storage unit has only this, and no `prepared`.
+    /// What it has created once terms are agreed. A storage node has only this, and no `prepared`.
     agreed: Option<(Agreed, PdId)>,
     prepared: Option<Prepared>,
 }
@@ -46,7 +46,7 @@ impl Forger {
     pub fn new(
         role: Role,
         config: MessagingConfig,
-        mine: UnitTerms,
+        mine: NodeTerms,
         misbehaviour: Misbehaviour,
         deadline: Instant,
     ) -> Self {

@@ -91,7 +91,7 @@ impl Nonsense {
             Self::Noise(_) => Self::Noise(rng.next_u64()),
             Self::Silence(_) => Self::Silence(rng.below(50) as usize),
             Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
-            // A storage unit does not choose the version.
+            // A storage node does not choose the version.
             Self::Version if unit == Peer::Storage => Self::Endless,
             other => other,
         }

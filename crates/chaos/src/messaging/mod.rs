@@ -1,4 +1,4 @@
-//! The campaign against messaging: compute units call storage units, with several connections at a
+//! The campaign against messaging: compute nodes call storage nodes, with several connections at a
 //! time and messages of all lengths each way. Packets suffer faults, cables are cut, streams break
 //! at any byte of the handshake. Units crash at any step and return, close connections in the
 //! middle, and read slowly or not at all. Rogues send invalid bytes or write false data into a

@@ -49,7 +49,7 @@ pub(super) struct CallPlan {
     /// Maximum duration of the handshake.
     pub patience: Duration,
     pub stream: StreamPlan,
-    /// Of the compute unit, of the storage unit.
+    /// Of the compute node, of the storage node.
     pub manners: [Manners; 2],
     /// The unit that gives up the handshake, and when.
     pub gives_up: Option<(Peer, Duration)>,
@@ -82,7 +82,7 @@ pub(super) enum Disturbance {
 pub(super) struct MessagingPlan {
     pub seed: u64,
     pub config: RackConfig,
-    /// By node: compute units, then storage units.
+    /// By node: compute nodes, then storage nodes.
     pub units: Vec<UnitPlan>,
     pub calls: Vec<CallPlan>,
     /// Whether NICs give up so early that packet faults alone may break a connection.
@@ -235,7 +235,7 @@ fn manners(rng: &mut Rng, breakable: bool) -> Manners {
     let slow = Duration::from_micros(rng.between(5, 40));
     let reasons = [
         CloseReason::Normal,
-        CloseReason::UnitStops,
+        CloseReason::NodeStops,
         CloseReason::BadMessage,
     ];
     Manners {

@@ -15,11 +15,11 @@ use std::rc::Rc;
 pub(super) struct Call {
     pub number: u32,
     pub plan: CallPlan,
-    /// Present once the compute unit has begun.
+    /// Present once the compute node has begun.
     pub stream: RefCell<Option<Rc<Stream>>>,
-    /// Whether the storage unit has accepted it.
+    /// Whether the storage node has accepted it.
     pub accepted: Cell<bool>,
-    /// Whether it is over for the compute unit, for the storage unit.
+    /// Whether it is over for the compute node, for the storage node.
     over: [Cell<bool>; 2],
 }
 
@@ -42,7 +42,7 @@ impl Call {
         }
     }
 
-    /// Whether the compute unit has begun it.
+    /// Whether the compute node has begun it.
     pub fn is_begun(&self) -> bool {
         self.stream.borrow().is_some()
     }

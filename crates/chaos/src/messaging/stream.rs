@@ -39,7 +39,7 @@ pub(super) struct Stream {
 
 struct Inner {
     rng: Rng,
-    /// By the writing unit: the compute unit, the storage unit.
+    /// By the writing unit: the compute node, the storage node.
     pipes: [Pipe; 2],
 }
 

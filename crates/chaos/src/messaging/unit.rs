@@ -10,7 +10,7 @@ use rackweave_base::{Duration, Instant, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::handshake::{
     Handshake as Sound, HandshakeError, RefusalCode, Step as Shaken,
 };
-use rackweave_endpoint::messaging::{Connection, MessagingConfig, Role, UnitTerms};
+use rackweave_endpoint::messaging::{Connection, MessagingConfig, NodeTerms, Role};
 use rackweave_rack::Address;
 use rackweave_sim::checkers::messages::Peer;
 use rackweave_sim::world::{Actor, Context, Step};
@@ -27,7 +27,7 @@ pub(super) struct UnitActor {
     unit: Peer,
     role: Role,
     config: MessagingConfig,
-    terms: UnitTerms,
+    terms: NodeTerms,
     rng: Rng,
     keys: KeyRng,
     handshakes: Vec<Handshake>,
@@ -64,7 +64,7 @@ impl UnitActor {
             Mtu::from_bytes(shared.plan.config.nic.mtu).expect("a configuration has one of these");
         // All units of a rack know its name, or accept any.
         let fabric = shared.plan.seed | 1;
-        let terms = UnitTerms::new(&config, fabric, address.ip, address.mac, mtu);
+        let terms = NodeTerms::new(&config, fabric, address.ip, address.mac, mtu);
         Self {
             unit: match role {
                 Role::Compute => Peer::Compute,

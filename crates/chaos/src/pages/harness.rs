@@ -1,4 +1,8 @@
-//! A rack with a page store on it, and its users.
+//! A rack with a page store on it, and its users. [`drives`] are the media of the store.
+
+mod drives;
+
+pub(super) use drives::area_blocks;
 
 use super::actors::{Browser, Work};
 use super::allocators::{self, Store, StoreUser};
@@ -7,78 +11,26 @@ use super::plan::PagesPlan;
 use super::rogue::Rogue;
 use super::shared::{Excuses, Session, Shared};
 use crate::SeedReport;
-use crate::campaign::{self, count};
+use crate::campaign;
 use core::cell::Cell;
+use drives::Drives;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
 use rackweave_endpoint::page_store::PoolConfig;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::testing::Faults;
-use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
-use rackweave_sim::SsdModel;
+use rackweave_rack::{SimulatedRack, SsdStall, TargetOptions};
 use rackweave_sim::checkers::page_history::Who;
 use rackweave_sim::world::Actor;
-use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
+use rackweave_target::MemoryBackend;
 use std::rc::Rc;
 
 /// The identity of the stores.
 pub(super) const IDENTITY: u64 = 0x5eed;
 
-/// Drives of the storage node.
-const DRIVES: usize = 2;
-
-/// Maximum pages of a batch of double writes.
-const BATCH: u64 = 8;
-
-/// Blocks of the double-write area.
-pub(super) fn area_blocks(plan: &PagesPlan) -> u64 {
-    2 * (1 + BATCH * u64::from(plan.config.switch.page_size / plan.store.block_size))
-}
-
-fn double_write(
-    ssd: SsdBackend<MemoryBackend>,
-    plan: &PagesPlan,
-) -> Result<DoubleWrite<SsdBackend<MemoryBackend>>, String> {
-    DoubleWrite::with_area(ssd, area_blocks(plan)).map_err(|error| error.to_string())
-}
-
 /// The size of the target.
 const TARGET: TargetOptions = TargetOptions { commands: 8 };
-
-/// The drives of the storage node, which outlive its targets.
-struct Drives {
-    medium: MemoryBackend,
-    stall: SsdStall,
-    /// Number of targets so far.
-    targets: Cell<u64>,
-}
-
-impl Drives {
-    /// The namespaces of a target, one for each store.
-    fn namespaces(
-        &self,
-        plan: &PagesPlan,
-        shared: &Shared,
-    ) -> Result<Vec<Box<dyn Backend>>, String> {
-        let mut rng = Rng::new(plan.seed ^ self.targets.get()).fork("ssd");
-        count(&self.targets);
-        let size = plan.config.switch.page_size;
-        let model = SsdModel::default();
-        let second = shared.store.as_ref().map(|store| &store.medium);
-        let media = [&self.medium].into_iter().chain(second);
-        media
-            .map(|medium| -> Result<Box<dyn Backend>, String> {
-                let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
-                    .with_stall(&self.stall);
-                Ok(match plan.double_writes() {
-                    true => Box::new(double_write(ssd, plan)?),
-                    false => Box::new(ssd),
-                })
-            })
-            .collect()
-    }
-}
 
 /// Distance between a node's numbers before and after a crash.
 const LIVES: u16 = 100;
@@ -107,7 +59,7 @@ pub(super) struct Harness<'a> {
 }
 
 impl<'a> Harness<'a> {
-    fn lost_pages(&self) -> Vec<LostPage> {
+    pub(super) fn lost_pages(&self) -> Vec<LostPage> {
         let lost = self.rack.lost_pages();
         lost.expect("the controller of a simulated rack answers")
     }

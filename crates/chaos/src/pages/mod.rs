@@ -17,12 +17,13 @@
 //!
 //! [`plan`] draws the rack and pages of a seed, [`disturb`] its faults; [`harness`] builds it;
 //! [`actors`] use the pages, an [`attendant`] polls idle workers, a [`rogue`] misuses the pages;
-//! [`shared`] is their common state.
+//! [`shared`] is their common state. [`end`] is the quiet phase at the end of a run.
 
 mod actors;
 mod allocators;
 mod attendant;
 mod disturb;
+mod end;
 mod harness;
 mod log;
 mod plan;
@@ -38,10 +39,10 @@ use disturb::Disturbance;
 use harness::Harness;
 use plan::PagesPlan;
 use rackweave_base::{Duration, Rng};
-use rackweave_rack::{RunEnd, SimulatedRack};
+use rackweave_rack::SimulatedRack;
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
-use shared::{Excuses, Shared};
+use shared::Shared;
 use std::rc::Rc;
 
 /// Time after a node's crash within which its latches become free. It includes the time until the
@@ -52,9 +53,6 @@ const RELEASED: Duration = Duration::from_millis(100);
 /// that does not answer.
 const CHANNEL_PATIENCE: Duration = Duration::from_secs(1);
 const OTHER_DELAYS: Duration = Duration::from_millis(25);
-
-/// Interval at which the acceptance of a loss is retried.
-const ACCEPT_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = PagesPlan::new(seed);
@@ -309,106 +307,6 @@ impl Harness<'_> {
         if let Some(second) = plan.second {
             let script = allocators::Script::Work(second.operations / parts);
             self.spawn_store_user(at, script);
-        }
-    }
-
-    /// Repairs everything, reports all crashes to the controller, and accepts the losses.
-    fn quieten(&mut self) {
-        self.quiet = true;
-        self.mend_cables();
-        self.fill(None);
-        self.stall(Duration::ZERO);
-        for page in 0..self.plan.store.pages {
-            self.set_broken(page, false);
-        }
-        let started = self.start_target();
-        self.check(started);
-        for node in core::mem::take(&mut self.unreported) {
-            self.tell(node);
-        }
-        if (0..self.nodes()).all(|at| !self.is_alive(at)) {
-            match self.go_on(0) {
-                Ok(()) => _ = self.drive("after all had died: "),
-                error => self.check(error),
-            }
-        }
-        self.accept_losses();
-        self.shared.excuses.set(Excuses::default());
-        // All workers are idle: everything released has been taken.
-        for at in 0..self.nodes() {
-            let number = self.number(at);
-            if self.is_alive(at) {
-                self.shared.history.borrow_mut().confirmed(number);
-            }
-        }
-    }
-
-    /// Accepts all losses, repeatedly if needed: a loss is not accepted while a target executes
-    /// writes of a crashed node.
-    fn accept_losses(&mut self) {
-        let end = self.rack.now() + Self::PATIENCE + self.stalls();
-        loop {
-            self.accept();
-            let Some(lost) = self
-                .rack
-                .lost_pages()
-                .ok()
-                .and_then(|lost| lost.first().copied())
-            else {
-                return;
-            };
-            if self.rack.now() >= end || !self.pause(ACCEPT_EVERY) {
-                let wrong = format!("the loss of {} cannot be accepted", lost.page);
-                return self.report.violations.push(wrong);
-            }
-        }
-    }
-
-    /// Lets virtual time pass. False if no further event can occur.
-    fn pause(&mut self, time: Duration) -> bool {
-        let until = self.rack.now() + time;
-        loop {
-            match self.rack.run(until) {
-                // No further fault occurs.
-                RunEnd::Done | RunEnd::Control(_) => {}
-                RunEnd::Deadline => return true,
-                RunEnd::Stalled => return false,
-            }
-        }
-    }
-
-    /// All nodes read all pages.
-    fn read_all(&mut self) {
-        for at in 0..self.nodes() {
-            self.spawn(at, false, || Work::ReadAll);
-        }
-        self.drive("reading everything: ");
-        self.at_store(allocators::Script::ReadAll);
-    }
-
-    fn flush_all(&mut self) {
-        for at in 0..self.nodes() {
-            self.spawn(at, false, || Work::Flush);
-        }
-        self.drive("writing everything home: ");
-    }
-
-    /// All users of the second store run this script.
-    fn at_store(&mut self, script: allocators::Script) {
-        if self.plan.second.is_none() {
-            return;
-        }
-        for at in 0..self.nodes() {
-            self.spawn_store_user(at, script);
-        }
-        self.drive("at the second store: ");
-    }
-
-    fn one_at_store(&mut self, script: allocators::Script) {
-        let at = (0..self.nodes()).find(|&at| self.is_alive(at));
-        if let Some(at) = at.filter(|_| self.plan.second.is_some()) {
-            self.spawn_store_user(at, script);
-            self.drive("closing the second store, or looking at it: ");
         }
     }
 }

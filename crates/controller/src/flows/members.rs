@@ -5,32 +5,18 @@
 //! restart of the switch (`recover`). Other members' rings are not changed, so producers and
 //! consumers only see a pause.
 
+mod loss;
+
+pub use loss::Loss;
+
 use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::set_up::{End, forget_ring};
-use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
+use super::{FlowError, FlowId, FlowShape, FlowState, Ring};
 use crate::{Fabric, Site};
+use loss::others_wait;
 use rackweave_base::NodeId;
-use rackweave_base::text::Text;
-use rackweave_programs::flows::{REPLICAS_MAX, ThreadId};
-use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, UnitState};
-use serde::{Deserialize, Serialize};
-
-/// A member that was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Loss {
-    /// Its node.
-    pub node: NodeId,
-    /// Producer or consumer.
-    #[serde(with = "rackweave_base::text")]
-    pub role: Text,
-    /// Its number in the flow.
-    pub index: usize,
-    /// Items that were given to a consumer of a balanced flow, that it had not confirmed as
-    /// consumed, and that no other consumer gets. Some of them it may have consumed.
-    pub items: u64,
-    /// Why it was lost.
-    pub reason: AbortReason,
-}
+use rackweave_programs::flows::REPLICAS_MAX;
+use rackweave_wire::fabric::ring::{SwitchState, UnitState};
 
 /// Whether a producer has finished and all its items are delivered.
 fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
@@ -41,12 +27,6 @@ fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
 }
 
 impl Fabric {
-    /// Lost members of a flow so far.
-    pub fn losses(&self, id: FlowId) -> Vec<Loss> {
-        let losses = self.flows.with(id, |flow| flow.losses.clone());
-        losses.unwrap_or_default()
-    }
-
     /// Calls `act` with a running flow.
     fn change<R>(
         &self,
@@ -279,86 +259,6 @@ impl Fabric {
         }
         has_ended
     }
-
-    /// Handles members that are gone without having left. The flow continues without them if its
-    /// policy and its shape allow that.
-    pub(super) fn members_lost(
-        &self,
-        site: &mut dyn Site,
-        flow: &mut Flow,
-        consumers: &[usize],
-        producers: &[usize],
-        reason: AbortReason,
-    ) {
-        if !goes_on(site, flow, consumers, producers) {
-            return self.take_down(site, flow, FlowState::Aborted(reason));
-        }
-        let mut sent = Vec::new();
-        for &index in consumers {
-            let (loss, tail) = lost_with(site, flow, index, reason);
-            sent.extend(tail);
-            flow.losses.push(loss);
-        }
-        let agreed = (!consumers.is_empty())
-            .then(|| being_sent_to_all(site, flow))
-            .flatten();
-        // From now on the contents of its rings are ignored.
-        let mut rings = Vec::new();
-        for &index in consumers {
-            flow.consumers[index].gone = true;
-            rings.push(flow.rings.consumers[index].clone());
-        }
-        for &index in producers {
-            flow.producers[index].gone = true;
-            rings.extend(flow.rings.of_producer(index));
-            flow.losses.push(Loss {
-                node: flow.spec.producers[index],
-                role: "producer",
-                index,
-                items: 0,
-                reason,
-            });
-        }
-        self.detach(site, flow);
-        for (ring, tail) in sent {
-            ring.raise_switch_counter(site, tail);
-        }
-        if let Some((head, record, (ring, tail))) = agreed {
-            for at in flow.live_consumers() {
-                let replica = &flow.rings.consumers[at];
-                replica.set_record(site, record);
-                replica.raise_switch_counter(site, head);
-            }
-            ring.raise_switch_counter(site, tail);
-        }
-        for ring in &rings {
-            // The node may be alive after all.
-            ring.tell(site, SwitchState::Aborted);
-            forget_ring(site, ring);
-        }
-        // If that fails, the flow is aborted, and its state says so.
-        let _ = self.attach(site, flow);
-    }
-}
-
-/// Whether any consumer except `these` can still be given items.
-fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
-    let mut others = flow.live_consumers().filter(|at| !these.contains(at));
-    // Its ring may show an end that has not been reported yet.
-    others.any(|at| !flow.rings.consumers[at].has_ended(site))
-}
-
-/// Whether the flow continues without these members.
-fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
-    let others = others_wait(site, flow, consumers);
-    // What a dead producer had not delivered is lost for every consumer.
-    let left = flow.live_producers().filter(|at| !producers.contains(at));
-    let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();
-    flow.spec.on_loss != LossPolicy::Abort
-        && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
-        && left.peek().is_some()
-        // If the others have ended before, nothing is lost if nothing is left to deliver.
-        && (others || left.all(|ring| is_delivered(&ring, site)))
 }
 
 /// Whether consumers of the flow may be added and removed.
@@ -371,69 +271,4 @@ fn changeable(flow: &Flow, change: &'static str) -> Result<FlowShape, FlowError>
         }),
         shape => Ok(shape),
     }
-}
-
-/// The head that was about to be published to all replicas, its record, and the corresponding tail
-/// of the producer. A lost replica may have seen it, and all the others have the items: it is
-/// published to them too, so that no replica has seen items that others never see.
-fn being_sent_to_all(site: &mut dyn Site, flow: &Flow) -> Option<(u32, CommitRecord, (Ring, u32))> {
-    if flow.spec.shape != FlowShape::Replicate {
-        return None;
-    }
-    let thread = ThreadId(flow.consumers.first()?.id.0);
-    let mut telling = None;
-    site.switch(&mut |_, switch| {
-        let flows = &switch.program().flows;
-        telling = flows
-            .being_sent(thread)
-            .map(|sent| (flows.head(thread), sent));
-    });
-    let (head, (producer, tail)) = telling?;
-    let mut members = flow.producers.iter();
-    let at = members.position(|member| member.ids[0] == producer)?;
-    let record = CommitRecord {
-        producer: at as u16 + 1,
-        tail,
-    };
-    Some((head, record, (flow.rings.producers[0][at].clone(), tail)))
-}
-
-/// The items lost with a consumer, and the producer's tail that was about to be published because
-/// of it.
-fn lost_with(
-    site: &mut dyn Site,
-    flow: &Flow,
-    index: usize,
-    reason: AbortReason,
-) -> (Loss, Option<(Ring, u32)>) {
-    let mut loss = Loss {
-        node: flow.spec.consumers[index],
-        role: "consumer",
-        index,
-        items: 0,
-        reason,
-    };
-    let is_counted =
-        flow.spec.shape == FlowShape::Balance && flow.spec.on_loss == LossPolicy::Report;
-    if !is_counted {
-        return (loss, None);
-    }
-    let consumer = flow.consumers[index].id;
-    let thread = ThreadId(consumer.0);
-    let mut telling = None;
-    site.switch(&mut |_, switch| {
-        let flows = &switch.program().flows;
-        loss.items = u64::from(flows.unconsumed(thread, consumer));
-        telling = flows.being_sent(thread);
-    });
-    // It may have seen the newest head. With a policy that delivers no item twice, the head counts
-    // as seen.
-    let tail = telling.and_then(|(producer, tail)| {
-        let members = flow.producers.iter();
-        let at = members
-            .clone()
-            .position(|member| member.ids[0] == producer)?;
-        Some((flow.rings.producers[0][at].clone(), tail))
-    });
-    (loss, tail)
 }

@@ -1,4 +1,4 @@
-//! The configuration of a unit for a connection, and the terms that two units agree on.
+//! The configuration of a node for a connection, and the terms that two nodes agree on.
 
 use core::fmt;
 use rackweave_base::{Duration, MacAddr};
@@ -11,12 +11,12 @@ pub use rackweave_wire::fabric::message::handshake::{RECEIVE_BYTES_MAX, RECEIVE_
 /// Sizes of buffers are multiples of this.
 pub const BUFFER_ALIGN: u32 = 64;
 
-/// The role of a unit.
+/// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Connects to storage units and sends requests.
+    /// Connects to storage nodes and sends requests.
     Compute,
-    /// Waits for compute units.
+    /// Waits for compute nodes.
     Storage,
 }
 
@@ -33,14 +33,14 @@ impl Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Compute => "compute unit",
-            Self::Storage => "storage unit",
+            Self::Compute => "compute node",
+            Self::Storage => "storage node",
         })
     }
 }
 
-/// A unit's configuration of its connections. The peer's may differ: sizes and numbers of buffers
-/// are each unit's own, the rest is negotiated.
+/// A node's configuration of its connections. The peer's may differ: sizes and numbers of buffers
+/// are each node's own, the rest is negotiated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MessagingConfig {
     /// Receive buffers of a connection, 1 to 7.
@@ -50,12 +50,12 @@ pub struct MessagingConfig {
     /// Bytes of the send buffer, a multiple of 64; zero: the total size of the peer's receive
     /// buffers, as the paper proposes, but at most [`Self::send_bytes_auto_max`].
     pub send_bytes: u64,
-    /// The longest message in bytes; the smaller value of both units applies.
+    /// The longest message in bytes; the smaller value of both nodes applies.
     pub message_max: u64,
-    /// Channels from the compute to the storage unit, 1 to 7: this many threads may send there. The
-    /// smaller value of both units applies.
+    /// Channels from the compute to the storage node, 1 to 7: this many threads may send there. The
+    /// smaller value of both nodes applies.
     pub channels_up: u8,
-    /// Channels from the storage to the compute unit, 1 to 7.
+    /// Channels from the storage to the compute node, 1 to 7.
     pub channels_down: u8,
     /// Interval without news of a peer after which a sign of life is requested; zero: never.
     pub keepalive: Duration,
@@ -91,7 +91,7 @@ impl Default for MessagingConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Too few or too many receive buffers.
-    #[error("{0} receive buffers: a unit has 1 to {RECEIVE_BUFFERS_MAX} in a connection")]
+    #[error("{0} receive buffers: a node has 1 to {RECEIVE_BUFFERS_MAX} in a connection")]
     ReceiveBuffers(u8),
     /// The size of the receive buffers is not allowed.
     #[error(
@@ -114,9 +114,9 @@ pub enum ConfigError {
     #[error("{0} channels: there are 1 to {RECEIVE_BUFFERS_MAX} each way")]
     Channels(u8),
     /// A channel needs a receive buffer of its own.
-    #[error("{channels} channels towards this unit share {buffers} receive buffers: give more")]
+    #[error("{channels} channels towards this node share {buffers} receive buffers: give more")]
     BuffersForChannels {
-        /// Channels towards the unit.
+        /// Channels towards the node.
         channels: u8,
         /// Its receive buffers.
         buffers: u8,
@@ -136,12 +136,12 @@ impl MessagingConfig {
     }
 
     /// The maximum size of a send buffer whose size is derived from the peer's terms: a peer must
-    /// not take more of this unit's memory than the unit itself has reserved for it.
+    /// not take more of this node's memory than the node itself has reserved for it.
     pub fn send_bytes_auto_max(&self) -> u64 {
         self.receive_bytes_all().max(1 << 20)
     }
 
-    /// Checks the configuration, for a unit of either role.
+    /// Checks the configuration, for a node of either role.
     ///
     /// # Errors
     /// The first setting that is not valid.
@@ -190,9 +190,9 @@ pub(super) fn is_receive_bytes(bytes: u32) -> bool {
     (RECEIVE_BYTES_MIN..=RECEIVE_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(BUFFER_ALIGN)
 }
 
-/// A unit's terms, sent before anything is set up.
+/// A node's terms, sent before anything is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnitTerms {
+pub struct NodeTerms {
     /// The rack that it belongs to; zero: any.
     pub fabric: u64,
     /// Its NIC's IP address.
@@ -213,8 +213,8 @@ pub struct UnitTerms {
     pub channels_down: u8,
 }
 
-impl UnitTerms {
-    /// The terms of a unit with this configuration, at this NIC.
+impl NodeTerms {
+    /// The terms of a node with this configuration, at this NIC.
     pub fn new(
         config: &MessagingConfig,
         fabric: u64,
@@ -236,13 +236,13 @@ impl UnitTerms {
     }
 }
 
-/// Why two units are not compatible.
+/// Why two nodes are not compatible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// They belong to different racks.
-    #[error("the peer belongs to rack {theirs:#018x}, this unit to {mine:#018x}")]
+    #[error("the peer belongs to rack {theirs:#018x}, this node to {mine:#018x}")]
     ForeignRack {
-        /// This unit's rack.
+        /// This node's rack.
         mine: u64,
         /// The peer's rack.
         theirs: u64,
@@ -259,12 +259,12 @@ pub enum Refusal {
     /// The peer wants no channels, or too many.
     #[error("the peer wants {0} channels; there are 1 to {RECEIVE_BUFFERS_MAX} each way")]
     Channels(u8),
-    /// A unit has fewer receive buffers than there are channels towards it.
-    #[error("{channels} channels towards a unit with {buffers} receive buffers")]
+    /// A node has fewer receive buffers than there are channels towards it.
+    #[error("{channels} channels towards a node with {buffers} receive buffers")]
     BuffersForChannels {
         /// The agreed number of channels.
         channels: u8,
-        /// Receive buffers of the unit at their receiving end.
+        /// Receive buffers of the node at their receiving end.
         buffers: u8,
     },
     /// The peer accepts no messages.
@@ -272,18 +272,18 @@ pub enum Refusal {
     MessageMax,
 }
 
-/// The terms that two units have agreed on.
+/// The terms that two nodes have agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreed {
-    /// This unit's role.
+    /// This node's role.
     pub role: Role,
-    /// This unit's terms.
-    pub mine: UnitTerms,
+    /// This node's terms.
+    pub mine: NodeTerms,
     /// The peer's terms.
-    pub theirs: UnitTerms,
-    /// Channels from the compute to the storage unit.
+    pub theirs: NodeTerms,
+    /// Channels from the compute to the storage node.
     pub channels_up: u8,
-    /// Channels from the storage to the compute unit.
+    /// Channels from the storage to the compute node.
     pub channels_down: u8,
     /// The longest message in bytes.
     pub message_max: u64,
@@ -292,11 +292,11 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// The agreement that follows from the terms of both. Both units compute the same.
+    /// The agreement that follows from the terms of both. Both nodes compute the same.
     ///
     /// # Errors
-    /// If the peer's terms are not valid or not compatible with this unit's.
-    pub fn new(role: Role, mine: UnitTerms, theirs: UnitTerms) -> Result<Self, Refusal> {
+    /// If the peer's terms are not valid or not compatible with this node's.
+    pub fn new(role: Role, mine: NodeTerms, theirs: NodeTerms) -> Result<Self, Refusal> {
         if mine.fabric != 0 && theirs.fabric != 0 && mine.fabric != theirs.fabric {
             return Err(Refusal::ForeignRack {
                 mine: mine.fabric,
@@ -337,7 +337,7 @@ impl Agreed {
         Ok(agreed)
     }
 
-    /// Channels on which this unit sends.
+    /// Channels on which this node sends.
     pub fn outgoing(&self) -> u8 {
         match self.role {
             Role::Compute => self.channels_up,
@@ -345,7 +345,7 @@ impl Agreed {
         }
     }
 
-    /// Channels on which this unit receives.
+    /// Channels on which this node receives.
     pub fn incoming(&self) -> u8 {
         match self.role {
             Role::Compute => self.channels_down,

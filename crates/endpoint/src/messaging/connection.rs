@@ -1,4 +1,4 @@
-//! The ends of all channels of a connection at one unit.
+//! The ends of all channels of a connection at one node.
 
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -8,7 +8,7 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::sync::{Arc, Weak};
 
-/// One unit's side of a connection. Take it apart to distribute the ends to threads.
+/// One node's side of a connection. Take it apart to distribute the ends to threads.
 #[derive(Debug)]
 pub struct Connection {
     /// Of the channels to the peer.

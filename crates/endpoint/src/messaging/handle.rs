@@ -1,16 +1,16 @@
 //! Blocking forms of the ends of a channel: they hold a node and drive it while they wait.
 
+mod leaving;
+
 use super::receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 use super::sender::{SendError, Sender, SenderCounters};
 use super::shared::Closed;
 use crate::flow::wait_until;
+use leaving::go;
 use rackweave_base::Instant;
 use rackweave_verbs::{NodeAccess, Region, Verbs};
 use rackweave_wire::fabric::message::CloseReason;
 use std::sync::Arc;
-
-/// How long an end that is dropped tries to tell the peer the reason.
-const FAREWELL: rackweave_base::Duration = rackweave_base::Duration::from_millis(100);
 
 /// Polls without news between two polls of the NIC. The events that a thread waits for show in
 /// memory; only the end of a connection shows at the NIC.
@@ -356,52 +356,4 @@ fn try_with<R>(node: &dyn NodeAccess, act: impl FnOnce(Instant, &mut dyn Verbs) 
     let (mut act, mut result) = (Some(act), None);
     node.try_act(&mut |verbs| result = act.take().map(|act| act(now, verbs)));
     result
-}
-
-/// The operations of both ends when they are dropped.
-trait Leaving {
-    fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason);
-    fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs);
-    fn is_settled(&self) -> bool;
-    fn destroy(self, verbs: &mut dyn Verbs);
-}
-
-macro_rules! leaving {
-    ($end:ty) => {
-        impl Leaving for $end {
-            fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
-                <$end>::close(self, now, verbs, reason);
-            }
-
-            fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) {
-                // It is known to be closed.
-                let _ = <$end>::poll(self, now, verbs);
-            }
-
-            fn is_settled(&self) -> bool {
-                <$end>::is_settled(self)
-            }
-
-            fn destroy(self, verbs: &mut dyn Verbs) {
-                <$end>::destroy(self, verbs);
-            }
-        }
-    };
-}
-
-leaving!(Sender);
-leaving!(Receiver);
-
-/// Drops an end: sends the reason to the peer if there is one, waits a short time until it has
-/// arrived, and releases its resources.
-fn go<E: Leaving>(node: &dyn NodeAccess, mut end: E, reason: Option<CloseReason>) {
-    if let Some(reason) = reason {
-        with(node, |now, verbs| end.close(now, verbs, reason));
-    }
-    let until = node.now() + FAREWELL;
-    wait_until(node, || {
-        with(node, |now, verbs| end.poll(now, verbs));
-        (end.is_settled() || node.now() >= until).then_some(())
-    });
-    with(node, |_, verbs| end.destroy(verbs));
 }

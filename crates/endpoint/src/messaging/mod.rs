@@ -1,4 +1,4 @@
-//! Messages between a compute unit and a storage unit, by one-sided WRITEs (communication tier).
+//! Messages between a compute node and a storage node, by one-sided WRITEs (communication tier).
 //!
 //! A [`Connection`] has channels, each of which leads one way from a [`Sender`] to a [`Receiver`].
 //! A sender puts messages into its part of the send buffer and has the NIC write them, in packages,
@@ -23,14 +23,14 @@ mod set_up;
 mod shared;
 
 pub use config::{
-    Agreed, BUFFER_ALIGN, ConfigError, MessagingConfig, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN,
-    Refusal, Role, UnitTerms,
+    Agreed, BUFFER_ALIGN, ConfigError, MessagingConfig, NodeTerms, RECEIVE_BYTES_MAX,
+    RECEIVE_BYTES_MIN, Refusal, Role,
 };
 pub use connection::{Connection, ConnectionWatch};
 pub use handle::{MessageReceiver, MessageSender};
 pub use rackweave_wire::fabric::message::CloseReason;
 pub use rackweave_wire::fabric::message::handshake::{
-    Keys as UnitKeys, QueuePair as QueuePairName, WriteTarget as KeyedAddress,
+    Keys as NodeKeys, QueuePair as QueuePairName, WriteTarget as KeyedAddress,
 };
 pub use receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
 pub use sender::{SendError, Sender, SenderCounters};

@@ -1,11 +1,14 @@
-//! The resources of a unit for a connection, and how two units are connected.
+//! The resources of a node for a connection, and how two nodes are connected.
+
+mod division;
 
 use super::config::{Agreed, MessagingConfig, Role};
 use super::connection::Connection;
 use super::receiver::{Receiver, ReceiverPlaces};
 use super::sender::{Sender, SenderPlaces};
 use super::shared::{End, SPARE_REQUESTS, Shared};
-use super::{KeyedAddress, QueuePairName, UnitKeys};
+use super::{KeyedAddress, NodeKeys, QueuePairName};
+use division::{Part, buffers_of, divide, sizes};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, Instant, KeyRng, Memory, Psn};
@@ -15,13 +18,6 @@ use rackweave_verbs::{
 };
 use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, own_entry, peer_entry};
 use std::sync::Arc;
-
-/// Maximum number of packages into which a channel's part of the send buffer is divided.
-const SLOTS_MAX: u64 = 64;
-
-/// A part of the send buffer with space for less than two receive buffers is not halved if the
-/// halves would be smaller than this.
-const HALVES_MIN: u64 = 64 << 10;
 
 /// A word that is written to the peer has its own cache line: any thread may write it.
 const WORD_SPACING: usize = 64;
@@ -70,7 +66,7 @@ pub enum SetUpError {
     },
 }
 
-/// The resources of one unit for a connection, before it knows the peer's keys.
+/// The resources of one node for a connection, before it knows the peer's keys.
 #[derive(Debug)]
 pub struct Prepared {
     agreed: Agreed,
@@ -90,59 +86,6 @@ pub struct Prepared {
 struct Made {
     name: QueuePairName,
     cq: CqId,
-}
-
-/// A channel's part of the send buffer.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    slots: usize,
-    slot_bytes: usize,
-}
-
-/// Receive buffer j belongs to channel j modulo channels.
-fn buffers_of(channel: u8, channels: u8, buffers: u8) -> impl Iterator<Item = u8> {
-    (channel..buffers).step_by(usize::from(channels))
-}
-
-fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
-    let (channels, theirs) = (agreed.outgoing(), &agreed.theirs);
-    let size = u64::from(theirs.receive_bytes);
-    let share = |bytes: u64| bytes / u64::from(channels) / 64 * 64;
-    let parts = (0..channels).map(|channel| {
-        let buffers = buffers_of(channel, channels, theirs.receive_buffers).count() as u64;
-        let bytes = match config.send_bytes {
-            0 => (buffers * size).min(share(config.send_bytes_auto_max())),
-            bytes => share(bytes),
-        };
-        // Where the limit leaves space for less than two receive buffers, one half is filled while
-        // the other is in flight, if halves are not too small.
-        let half = bytes / 2 / 64 * 64;
-        let limited = config.send_bytes == 0 && buffers > 1 && bytes < 2 * size;
-        let slot_bytes = if limited && half >= HALVES_MIN {
-            half
-        } else {
-            bytes.min(size)
-        };
-        Part {
-            slots: (bytes / slot_bytes).clamp(1, SLOTS_MAX) as usize,
-            slot_bytes: slot_bytes as usize,
-        }
-    });
-    parts.collect()
-}
-
-/// Bytes of the three regions: buffer info, receive buffers, the words with the send buffer.
-fn sizes(agreed: &Agreed, parts: &[Part]) -> [u64; 3] {
-    let mine = &agreed.mine;
-    let slots: usize = parts.iter().map(|part| part.slots).sum();
-    let words = WORDS_COMMON + usize::from(mine.receive_buffers) + slots;
-    let packages = parts.iter();
-    let packages = packages.map(|part| part.slots as u64 * part.slot_bytes as u64);
-    [
-        BUFFER_INFO_LEN,
-        u64::from(mine.receive_buffers) * u64::from(mine.receive_bytes),
-        (words * WORD_SPACING) as u64 + packages.sum::<u64>(),
-    ]
 }
 
 impl Prepared {
@@ -252,7 +195,7 @@ impl Prepared {
     }
 
     /// The keys to be sent to the peer.
-    pub fn keys(&self) -> UnitKeys {
+    pub fn keys(&self) -> NodeKeys {
         let keyed = |region: &Region| KeyedAddress {
             address: region.address,
             rkey: region.rkey,
@@ -262,14 +205,14 @@ impl Prepared {
             Role::Compute => (away, here),
             Role::Storage => (here, away),
         };
-        UnitKeys {
+        NodeKeys {
             queue_pairs: up.iter().chain(down).map(|made| made.name).collect(),
             buffer_info: keyed(&self.buffer_info),
             receive: keyed(&self.receive),
         }
     }
 
-    /// Connects this unit's queue pairs to the peer's. On failure, everything is released.
+    /// Connects this node's queue pairs to the peer's. On failure, everything is released.
     ///
     /// # Errors
     /// If the peer's keys are not valid, or the NIC refuses.
@@ -277,7 +220,7 @@ impl Prepared {
         self,
         now: Instant,
         verbs: &mut dyn Verbs,
-        theirs: &UnitKeys,
+        theirs: &NodeKeys,
     ) -> Result<Connection, SetUpError> {
         let joined = self
             .check(theirs)
@@ -289,7 +232,7 @@ impl Prepared {
         Ok(self.into_connection(now, theirs))
     }
 
-    fn check(&self, theirs: &UnitKeys) -> Result<(), SetUpError> {
+    fn check(&self, theirs: &NodeKeys) -> Result<(), SetUpError> {
         let channels = self.ends.len();
         if theirs.queue_pairs.len() != channels {
             return Err(SetUpError::QueuePairs {
@@ -344,7 +287,7 @@ impl Prepared {
         Ok(())
     }
 
-    fn into_connection(self, now: Instant, theirs: &UnitKeys) -> Connection {
+    fn into_connection(self, now: Instant, theirs: &NodeKeys) -> Connection {
         let agreed = self.agreed;
         let shared = Arc::new(Shared::new(
             agreed,

@@ -1,4 +1,4 @@
-//! State shared by all channels of a connection at one unit: the regions, and whether it is closed.
+//! State shared by all channels of a connection at one node: the regions, and whether it is closed.
 
 use super::{Agreed, KeyedAddress};
 use core::fmt;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The party that closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClosedBy {
-    /// This unit.
+    /// This node.
     Local,
     /// The peer.
     Peer,
@@ -36,7 +36,7 @@ pub struct Closed {
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = match self.by {
-            ClosedBy::Local => "this unit closed the connection",
+            ClosedBy::Local => "this node closed the connection",
             ClosedBy::Peer => "the peer closed the connection",
             ClosedBy::Transport => "the connection broke",
         };
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// The raw word of an entry of this unit's buffer info. Whatever the peer wrote before it on
+    /// The raw word of an entry of this node's buffer info. Whatever the peer wrote before it on
     /// the same queue pair is present too.
     pub fn entry(&self, entry: usize) -> u64 {
         let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);

@@ -3,7 +3,7 @@
 use super::network::{HONEST, Network, VICTIM, terms};
 use rackweave_base::{Duration, KeyRng, Rng};
 use rackweave_endpoint::messaging::{
-    Agreed, Connection, MessagingConfig, Prepared, Role, UnitKeys,
+    Agreed, Connection, MessagingConfig, NodeKeys, Prepared, Role,
 };
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct Honest {
     /// At the victim's node, then at the peer's.
     units: [Connection; 2],
     /// The keys that the victim's node has sent to its peer.
-    pub keys: UnitKeys,
+    pub keys: NodeKeys,
     /// Messages in flight from each unit.
     sent: [VecDeque<Vec<u8>>; 2],
     number: u32,

@@ -1,11 +1,11 @@
-//! The hostile peer: it has the keys that a compute unit gets by the handshake, and WRITEs
+//! The hostile peer: it has the keys that a compute node gets by the handshake, and WRITEs
 //! arbitrary data.
 
 use super::network::{HOSTILE, Network};
 use crate::fixture;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Psn, Qpn};
-use rackweave_endpoint::messaging::{Agreed, KeyedAddress, QueuePairName, UnitKeys};
+use rackweave_endpoint::messaging::{Agreed, KeyedAddress, NodeKeys, QueuePairName};
 use rackweave_verbs::{
     Access, Completion, CompletionStatus, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify,
     ReceiveSide, Region, SendSide, Verbs, WorkRequest,
@@ -46,7 +46,7 @@ pub struct Hostile {
     receive: Region,
     source: Region,
     /// The keys that the victim has sent.
-    pub victim: UnitKeys,
+    pub victim: NodeKeys,
     pub agreed: Agreed,
     /// What it has written into the victim's receive buffers.
     pub mirror: Vec<u8>,
@@ -91,7 +91,7 @@ impl Hostile {
             buffer_info,
             receive,
             source,
-            victim: UnitKeys {
+            victim: NodeKeys {
                 queue_pairs: Vec::new(),
                 buffer_info: nothing,
                 receive: nothing,
@@ -106,8 +106,8 @@ impl Hostile {
     }
 
     /// The keys that it sends to the victim.
-    pub fn keys(&self) -> UnitKeys {
-        UnitKeys {
+    pub fn keys(&self) -> NodeKeys {
+        NodeKeys {
             queue_pairs: self.queue_pairs.clone(),
             buffer_info: keyed(&self.buffer_info),
             receive: keyed(&self.receive),
@@ -115,7 +115,7 @@ impl Hostile {
     }
 
     /// Connects its queue pairs with the victim's.
-    pub fn connect(&mut self, network: &mut Network, victim: UnitKeys) {
+    pub fn connect(&mut self, network: &mut Network, victim: NodeKeys) {
         let theirs = self.agreed.theirs;
         for (mine, their) in self.queue_pairs.iter().zip(&victim.queue_pairs) {
             let receive = ReceiveSide {

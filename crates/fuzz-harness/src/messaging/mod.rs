@@ -1,6 +1,6 @@
 //! A messaging connection with a hostile peer, and another one with an honest peer beside it.
 //!
-//! The hostile peer has what a compute unit gets by the handshake: queue pairs, and keys to the
+//! The hostile peer has what a compute node gets by the handshake: queue pairs, and keys to the
 //! receive buffers and the buffer info of its own connection. It writes arbitrary data there, at
 //! any time.
 

@@ -4,7 +4,7 @@
 use crate::fixture::{self, Host};
 use crate::rack;
 use rackweave_base::{Duration, Instant, Memory, Rng};
-use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
+use rackweave_endpoint::messaging::{MessagingConfig, NodeTerms};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::Mtu;
 use rackweave_wire::{Headers, Opcode};
@@ -28,9 +28,9 @@ pub struct Network {
 }
 
 /// The terms of the unit at a node.
-pub fn terms(node: usize, config: &MessagingConfig) -> UnitTerms {
+pub fn terms(node: usize, config: &MessagingConfig) -> NodeTerms {
     let Host { mac, ip } = rack::host(node);
-    UnitTerms::new(config, 7, ip, mac, Mtu::B1024)
+    NodeTerms::new(config, 7, ip, mac, Mtu::B1024)
 }
 
 impl Network {

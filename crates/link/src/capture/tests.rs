@@ -5,6 +5,8 @@ use crate::Link;
 use crate::conformance::{self, packet};
 use crate::in_process::pair;
 use rackweave_wire::{Verdict, icrc, parse_bytes};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// An output that can be inspected later, and that is full after `limit` bytes.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 use super::*;
 use crate::{conformance, wait};
 use proptest::prelude::*;
+use rackweave_base::memory::mapping::OpenError;
 use rackweave_base::packet::{INLINE_MAX, PAYLOAD_MAX};
 use rackweave_base::{Block, BlockRef, Payload};
 use rustix::fs::{MemfdFlags, SealFlags};

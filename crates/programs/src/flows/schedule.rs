@@ -1,14 +1,13 @@
 //! Scan: the next producer, and how many of its items move.
 
-use super::registers::Registers;
+mod sight;
+
 use super::{
-    ConsumerId, Digests, FlowTask, Flows, ProducerEntry, ProducerId, SLOTS, Tasks, ThreadEntry,
-    ThreadId,
+    ConsumerId, Digests, FlowTask, Flows, ProducerId, SLOTS, Tasks, ThreadEntry, ThreadId,
 };
 use rackweave_base::canary::{Canary, planted};
-use rackweave_switch::Cursor;
 use rackweave_switch::Pass;
-use rackweave_wire::fabric::ring;
+use sight::Sight;
 
 const ASLEEP: u32 = 0;
 const RUNNING: u32 = 1;
@@ -43,81 +42,6 @@ pub struct Scan {
 pub(super) fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
     let first = busy.trailing_ones();
     (first < u32::from(lanes)).then_some(first)
-}
-
-/// A pass's view of a thread and of one of its producers.
-struct Sight {
-    /// Items that can move now.
-    items: u32,
-    /// The end of a ring limits the items: they are only part of the producer's turn.
-    is_cut: bool,
-    /// The counter of the first of them.
-    taken: u32,
-    /// The least service of an account of the domain.
-    floor: u64,
-    /// The free lane to the consumer, and whether there is one from the producer.
-    lane: Option<u32>,
-    source: Option<u32>,
-    /// The producer was found to be finished, for the first time.
-    newly_drained: bool,
-    /// The flow has ended for the thread.
-    has_ended: bool,
-}
-
-impl Sight {
-    fn new(
-        registers: &mut Registers,
-        cursor: &mut Cursor,
-        scan: Scan,
-        (thread, producer): (&ThreadEntry, &ProducerEntry),
-    ) -> Self {
-        let (at, p) = (scan.thread.index(), scan.producer.index());
-        let head = registers.head.read(cursor, p);
-        let finished = registers.finished.read(cursor, p) != 0;
-        let taken = registers.taken.read(cursor, p);
-        let sources_busy = registers.sources_busy.read(cursor, p);
-        let reserved = registers.reserved.read(cursor, at);
-        let targets_busy = registers.targets_busy.read(cursor, at);
-        let is_finished = finished && (head == taken || planted(Canary::FlowsEarlyEnd));
-        let newly_drained = is_finished && registers.drained.write(cursor, p, 1) == 0;
-        let used = if thread.consumers > 1 {
-            scan.used
-        } else {
-            let tail = registers.tail.read(cursor, thread.first_consumer.index());
-            reserved.wrapping_sub(tail)
-        };
-        let (available, room) = (head.wrapping_sub(taken), thread.slots.saturating_sub(used));
-        let items = ring::run_length(
-            available,
-            room,
-            (taken, producer.ring.slots),
-            (reserved, thread.slots),
-            thread.batch_items,
-        );
-        let is_cut = items < available.min(room).min(thread.batch_items);
-        let floor = thread.weight.map_or(0, |weight| {
-            registers.floor.read(cursor, weight.domain.index())
-        });
-        if newly_drained {
-            let group = thread.group.index();
-            registers
-                .drained_count
-                .update(cursor, group, |count| *count += 1);
-        }
-        let lane = free_lane(targets_busy, thread.lanes);
-        let source = free_lane(sources_busy, producer.ring.lanes);
-        let has_ended = registers.ended.read(cursor, at) != 0;
-        Self {
-            items,
-            is_cut,
-            taken,
-            floor,
-            lane,
-            source,
-            newly_drained,
-            has_ended,
-        }
-    }
 }
 
 /// Looks at the lock of a producer and, with `claim`, takes it if it is free. Returns its previous

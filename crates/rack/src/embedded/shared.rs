@@ -6,12 +6,14 @@
 //! is not: its holder is driving that machine. The controller takes one lock at a time; no thread
 //! holds two machines.
 
+mod drive;
+
 use super::tasks::Tasks;
-use crate::awake::{Credit, LockedMachine, NEVER, span, try_lock};
+use crate::awake::{Credit, LockedMachine, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
 use crate::linked::{LinkedNode, LinkedSwitch, LinkedSwitches};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rng};
 use rackweave_controller::{
@@ -22,13 +24,9 @@ use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
 use rackweave_target::{Target, TargetError};
-use rackweave_verbs::{Progress, Verbs};
+use rackweave_verbs::Verbs;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
-use std::time::Duration as Time;
-
-/// The work from which a node counts as busy in one burst: about so many KiB.
-const MUCH: u32 = 64;
 
 pub(crate) struct Shared {
     epoch: std::time::Instant,
@@ -246,59 +244,8 @@ impl Shared {
         (now, most)
     }
 
-    /// Wakes sleeping driver threads.
-    pub fn kick(&self) {
-        if self.sleeping.load(Ordering::SeqCst) > 0 {
-            for thread in self.sleepers.lock().expect("no holder panics").iter() {
-                thread.unpark();
-            }
-        }
-    }
-
-    pub fn register_sleeper(&self, thread: Thread) {
-        self.sleepers.lock().expect("no holder panics").push(thread);
-    }
-
-    /// The time until something is due, at most `limit`.
-    fn idle_span(&self, limit: Time) -> Time {
-        let next = self.nodes.iter().map(LockedMachine::deadline).min();
-        let next = next.unwrap_or(NEVER).min(self.switches.deadline());
-        span(next, self.time(), limit)
-    }
-
-    /// Called by a driver thread that has nothing to do. Only the first one watches the timers of
-    /// an idle rack; it wakes the others when there is work for them.
-    pub fn driver_rest(&self, index: u32) {
-        if self.credit.stay_awake() {
-            return;
-        }
-        self.sleeping.fetch_add(1, Ordering::SeqCst);
-        // Work posted before the poster saw the count is found by this round.
-        if !self.drive() && !self.stop.load(Ordering::SeqCst) {
-            // A waiting task may have a timer of its own, which is unknown here.
-            let limit = Time::from_millis(if self.tasks.wait() { 1 } else { 50 });
-            let span = if index == 0 {
-                self.idle_span(limit)
-            } else {
-                limit
-            };
-            std::thread::park_timeout(span);
-        }
-        self.sleeping.fetch_sub(1, Ordering::SeqCst);
-    }
-
     pub fn page_alarm(&self) -> &Arc<AtomicBool> {
         &self.page_alarm
-    }
-
-    fn tell_controller(&self) {
-        if let Some(mut controller) = try_lock(&self.controller) {
-            self.news.store(false, Ordering::Relaxed);
-            controller.handle_digests(&mut &*self);
-            if self.page_alarm.swap(false, Ordering::AcqRel) {
-                controller.page_pleas(&mut &*self);
-            }
-        }
     }
 }
 
@@ -335,79 +282,6 @@ fn link(
         Box::new(Fault::new(near, faults, near_rng, memory.clone())?),
         Box::new(Fault::new(far, faults, far_rng, memory.clone())?),
     ])
-}
-
-impl Shared {
-    /// Drives the rack a little on behalf of a node: other nodes whose own threads move much are
-    /// left to them. Returns true if anything happened.
-    pub fn drive_from(&self, node: usize) -> bool {
-        let now = self.time();
-        self.nodes[node].attend(now);
-        let moved = self.drive_those(now, |at, place| at == node || !place.is_attended(now));
-        if (1..MUCH).contains(&moved) {
-            // The switch's replies are received at once. If much is moving, later rounds do it
-            // anyway.
-            self.run_node(now, &self.nodes[node]);
-        }
-        moved > 0
-    }
-
-    /// Runs a node's NIC, unless another thread is driving it. Returns the work done.
-    fn run_node(&self, now: Instant, place: &LockedMachine<LinkedNode>) -> u32 {
-        let Some(mut linked) = place.try_lock() else {
-            return 0;
-        };
-        let moved = linked.run(now);
-        if moved >= MUCH {
-            place.note_busy(now);
-        }
-        place.note_deadline(linked.deadline());
-        moved
-    }
-
-    fn drive_those(
-        &self,
-        now: Instant,
-        which: impl Fn(usize, &LockedMachine<LinkedNode>) -> bool,
-    ) -> u32 {
-        let mut moved = 0;
-        for (at, place) in self.nodes.iter().enumerate() {
-            if !which(at, place) {
-                continue;
-            }
-            moved += self.run_node(now, place);
-        }
-        if let Some(mut linked_switches) = self.switches.try_lock() {
-            moved += linked_switches.run(now);
-            self.switches.note_deadline(linked_switches.deadline());
-            // Only switch 0 has lanes, and so reports.
-            if linked_switches.0[0].switch.has_digest() {
-                self.news.store(true, Ordering::Relaxed);
-            }
-        }
-        if self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed) {
-            self.tell_controller();
-        }
-        if moved > 0 {
-            self.tasks.wake();
-            if self.credit.earn(moved) {
-                self.kick();
-            }
-        }
-        moved
-    }
-}
-
-impl Progress for Shared {
-    fn drive(&self) -> bool {
-        self.drive_those(self.time(), |_, _| true) > 0
-    }
-
-    fn relax(&self, idle_rounds: u32) {
-        if let Some(nap) = self.credit.relax(idle_rounds) {
-            std::thread::sleep(self.idle_span(nap));
-        }
-    }
 }
 
 impl Site for &Shared {

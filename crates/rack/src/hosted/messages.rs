@@ -4,20 +4,17 @@
 //! controller on a second connection, so that neither waits behind the other, and a command to the
 //! controller. Every request has one reply, in order, so that messages need no numbers.
 
+use super::HostedFlow;
 use crate::config::LinkKind;
 use crate::statistics::RackStatistics;
-use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
+use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_controller::ask::{AskError, Reply, Request};
-use rackweave_controller::{
-    FlowRings, RegionName, RegionPurpose, Ring, TargetReply, TargetRequest,
-};
-use rackweave_endpoint::flow::RingLayout;
+use rackweave_controller::{RegionName, RegionPurpose, TargetReply, TargetRequest};
 use rackweave_link::udp::{SealKeys, Token};
 use rackweave_target::TargetError;
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
 };
-use rackweave_wire::fabric::ring::ByteOrder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -244,106 +241,6 @@ pub enum JobStatus {
     },
     /// The job is unknown: its node has restarted since, or it was not polled for too long.
     Unknown,
-}
-
-/// A ring, by its identity at its node.
-#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingName {
-    /// The node.
-    pub node: NodeId,
-    /// The address of the region that it fills.
-    pub address: u64,
-    /// The key of that region for peers.
-    pub rkey: Rkey,
-    /// The key of that region for the node itself.
-    pub lkey: Lkey,
-    /// Bytes of an item.
-    pub item_size: u32,
-    /// The number of slots.
-    pub slots: u32,
-    /// Whether its words are big-endian.
-    pub big_endian: bool,
-}
-
-impl RingName {
-    pub(super) fn layout(&self) -> RingLayout {
-        RingLayout {
-            item_size: self.item_size,
-            slots: self.slots,
-            order: if self.big_endian {
-                ByteOrder::Big
-            } else {
-                ByteOrder::Little
-            },
-        }
-    }
-}
-
-impl From<&RingName> for Ring {
-    fn from(name: &RingName) -> Self {
-        let RingLayout {
-            item_size,
-            slots,
-            order,
-        } = name.layout();
-        Self {
-            node: name.node,
-            region: RegionName {
-                address: name.address,
-                rkey: name.rkey,
-                lkey: name.lkey,
-            },
-            item_size,
-            slots,
-            order,
-            bell: None,
-        }
-    }
-}
-
-impl From<&Ring> for RingName {
-    fn from(ring: &Ring) -> Self {
-        Self {
-            node: ring.node,
-            address: ring.region.address,
-            rkey: ring.region.rkey,
-            lkey: ring.region.lkey,
-            item_size: ring.item_size,
-            slots: ring.slots,
-            big_endian: ring.order == ByteOrder::Big,
-        }
-    }
-}
-
-/// A flow on a hosted rack.
-#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
-pub struct HostedFlow {
-    /// Its number at the controller.
-    pub id: u32,
-    /// The ring of each consumer.
-    pub consumers: Vec<RingName>,
-    /// Per consumer, the rings of all producers that send to it.
-    pub producers: Vec<Vec<RingName>>,
-}
-
-impl From<&HostedFlow> for FlowRings {
-    fn from(flow: &HostedFlow) -> Self {
-        let rings = |names: &Vec<RingName>| names.iter().map(Ring::from).collect();
-        Self {
-            consumers: rings(&flow.consumers),
-            producers: flow.producers.iter().map(rings).collect(),
-        }
-    }
-}
-
-impl HostedFlow {
-    /// The number of a flow that had ended when it was to be taken over.
-    pub const OVER: u32 = u32::MAX;
-
-    /// The rings of one producer, one per consumer.
-    pub fn of_producer(&self, index: usize) -> Vec<RingName> {
-        self.producers.iter().map(|rings| rings[index]).collect()
-    }
 }
 
 /// The state of a flow.

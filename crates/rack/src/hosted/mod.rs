@@ -17,6 +17,7 @@
 //! * [`HostedRack`]: a command's interface to a running rack.
 
 mod client;
+mod flow_names;
 mod joined;
 mod messages;
 mod node;
@@ -27,7 +28,8 @@ mod services;
 mod switch;
 
 pub use client::HostedRack;
-pub use messages::{Counters, FlowStatus, HostedFlow, JobStatus, NodeStatus, RackStatus, RingName};
+pub use flow_names::{HostedFlow, RingName};
+pub use messages::{Counters, FlowStatus, JobStatus, NodeStatus, RackStatus};
 pub use node::{Job, Jobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 

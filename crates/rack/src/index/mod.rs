@@ -11,26 +11,28 @@ mod attached;
 pub mod network;
 mod running;
 pub(crate) mod set_up;
+mod shared;
 
 pub use attached::{Attach, Attached};
 pub use running::{Accepted, Purpose};
+pub use shared::{Shared, SharedDatagramServer, SharedServer};
 
 use crate::Rack;
 use network::{IndexNetwork, IndexNetworkError};
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::NodeId;
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::ResourceError;
 use rackweave_endpoint::btree::{TreeConfig, TreeError};
 use rackweave_endpoint::index::{
-    AttachError, DatagramServer, DatagramServerConfig, EndpointId, HandoverError, Part,
-    PartitionMap, RemoteTree, ServerThread, Shard, ShardError,
+    AttachError, DatagramServerConfig, EndpointId, HandoverError, Part, PartitionMap, RemoteTree,
+    Shard, ShardError,
 };
 use rackweave_endpoint::rpc::{RpcError, ServerConfig};
-use rackweave_verbs::{BindError, Verbs};
+use rackweave_verbs::BindError;
 use running::Running;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// One endpoint of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -142,67 +144,6 @@ pub enum IndexSetUpError {
     /// The endpoint's process refused.
     #[error("the process that has {0} refused: {1}")]
     Refused(EndpointId, String),
-}
-
-/// A server thread that is shared between the thread that drives it and those that connect clients
-/// to it; empty once its endpoint has been stopped. A caller that also locks its node must lock the
-/// node first.
-#[derive(Debug)]
-pub struct Shared<T>(Arc<Mutex<Option<T>>>);
-
-/// A thread that answers requests over connections.
-pub type SharedServer = Shared<ServerThread>;
-
-/// A thread that answers UDP datagrams.
-pub type SharedDatagramServer = Shared<DatagramServer>;
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Shared<T> {
-    pub(crate) fn new(thread: T) -> Self {
-        Self(Arc::new(Mutex::new(Some(thread))))
-    }
-
-    /// The thread's state.
-    pub fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        self.0.lock().expect("no holder of this lock panics")
-    }
-
-    /// Whether its endpoint has been stopped.
-    pub fn is_stopped(&self) -> bool {
-        self.lock().is_none()
-    }
-}
-
-impl SharedServer {
-    /// Executes pending requests. Returns true if there were any.
-    pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
-        let mut thread = self.lock();
-        thread
-            .as_mut()
-            .is_some_and(|thread| thread.poll(now, verbs))
-    }
-
-    /// Records that the thread has worked on requests for `worked`.
-    pub fn note_busy(&self, worked: Duration) {
-        if let Some(thread) = self.lock().as_ref() {
-            thread.service.meter().note_busy(worked, 0);
-        }
-    }
-}
-
-impl SharedDatagramServer {
-    /// Answers pending requests. Returns true if there were any.
-    pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
-        match (self.lock().as_mut(), verbs.datagrams()) {
-            (Some(server), Some(datagrams)) => server.poll(now, datagrams) > 0,
-            _ => false,
-        }
-    }
 }
 
 /// A request of a user of an index to one of its endpoints. Data, so that it can travel.

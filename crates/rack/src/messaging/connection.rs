@@ -1,4 +1,4 @@
-//! A connection between units of an embedded rack.
+//! A connection between nodes of an embedded rack.
 
 use crate::Node;
 use rackweave_base::Duration;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// How long connections that are being dropped try to notify their peers.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// One unit's side of a connection, with its node. Dropping it before it is split closes it.
+/// One node's side of a connection, with access to the node. Dropping it before it is split closes
+/// it.
 pub struct MessageConnection {
     pub(super) node: Node,
     peer: SocketAddr,

@@ -1,4 +1,4 @@
-//! The compute unit's side of the handshake.
+//! The compute node's side of the handshake.
 
 use super::connection::MessageConnection;
 use super::stream::{Came, Stream};
@@ -15,11 +15,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
-/// Connects a compute unit at `node` to the storage unit that listens at `address`. Drives the rack
+/// Connects the compute node `node` to the storage node that listens at `address`. Drives the rack
 /// while it waits.
 ///
 /// # Errors
-/// If the unit's configuration is invalid, no listener is at the address, or the handshake fails or
+/// If the node's configuration is invalid, no listener is at the address, or the handshake fails or
 /// is not complete within `timeout`.
 pub fn dial(
     rack: &Rack,
@@ -29,7 +29,7 @@ pub fn dial(
     timeout: Duration,
 ) -> Result<MessageConnection, ConnectError> {
     let mut dialing = Dialing::start(rack, node, address, config, timeout)?;
-    let node = dialing.unit.node.clone();
+    let node = dialing.local.node.clone();
     wait_until(&node, || dialing.poll())
 }
 
@@ -40,10 +40,10 @@ enum State {
     Over,
 }
 
-/// A compute unit that is being connected, for callers that do not block. Dropping it aborts the
+/// A compute node that is being connected, for callers that do not block. Dropping it aborts the
 /// handshake and frees everything.
 pub struct Dialing {
-    unit: LocalNode,
+    local: LocalNode,
     address: SocketAddr,
     deadline: Instant,
     dialer: Handshake,
@@ -54,7 +54,7 @@ impl Dialing {
     /// Begins to connect, as [`dial`] does.
     ///
     /// # Errors
-    /// If the unit's configuration is invalid, or no stream to this address can be opened.
+    /// If the node's configuration is invalid, or no stream to this address can be opened.
     pub fn start(
         rack: &Rack,
         node: impl Into<NodeId>,
@@ -62,17 +62,17 @@ impl Dialing {
         config: MessagingConfig,
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
-        let unit = LocalNode::new(rack, node.into(), Role::Compute, config)?;
-        let now = unit.node.now();
+        let local = LocalNode::new(rack, node.into(), Role::Compute, config)?;
+        let now = local.node.now();
         let deadline = now + timeout.into();
-        let config = unit.config.clone();
-        let dialer = Handshake::new(now, Role::Compute, config, unit.terms, deadline);
+        let config = local.config.clone();
+        let dialer = Handshake::new(now, Role::Compute, config, local.terms, deadline);
         let socket = begin(address).map_err(|error| ConnectError::Connect {
             address,
             error: error.into(),
         })?;
         Ok(Self {
-            unit,
+            local,
             address,
             deadline,
             dialer,
@@ -83,7 +83,7 @@ impl Dialing {
     /// Advances the handshake, and returns the end of the connection when it is made. After that,
     /// `None`.
     pub fn poll(&mut self) -> Option<Result<MessageConnection, ConnectError>> {
-        let now = self.unit.node.now();
+        let now = self.local.node.now();
         if let State::Connecting(socket) = &self.state {
             let connected = match is_connected(socket) {
                 Ok(false) if now < self.deadline => return None,
@@ -113,7 +113,7 @@ impl Dialing {
         }
         let LocalNode {
             node, memory, keys, ..
-        } = &mut self.unit;
+        } = &mut self.local;
         let step = node.with(|nic| self.dialer.poll(now, nic, memory, keys));
         if let Some(bytes) = self.dialer.poll_send() {
             stream.send(&bytes);
@@ -122,7 +122,7 @@ impl Dialing {
         let end = match step {
             Step::Waiting => return None,
             Step::Connected(connection) => {
-                let node = self.unit.node.clone();
+                let node = self.local.node.clone();
                 Ok(MessageConnection::new(node, address, connection))
             }
             Step::Failed(error) => Err(ConnectError::Handshake { address, error }),
@@ -136,7 +136,7 @@ impl Dialing {
 impl Drop for Dialing {
     fn drop(&mut self) {
         if let State::Talking(stream) = &mut self.state {
-            let LocalNode { node, .. } = &self.unit;
+            let LocalNode { node, .. } = &self.local;
             node.with(|nic| self.dialer.abandon(nic));
             if let Some(bytes) = self.dialer.poll_send() {
                 stream.send(&bytes);

@@ -30,13 +30,13 @@ pub enum ConnectError {
         error: io::Error,
     },
     /// No peer completed the handshake in time.
-    #[error("no compute unit connected within {after:?}")]
+    #[error("no compute node connected within {after:?}")]
     TimedOut {
         /// The time waited.
         after: Duration,
     },
     /// No stream to the other end could be opened.
-    #[error("cannot connect to {address}: {error}; does a storage unit listen there?")]
+    #[error("cannot connect to {address}: {error}; does a storage node listen there?")]
     Connect {
         /// The peer's address.
         address: SocketAddr,

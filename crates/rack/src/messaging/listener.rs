@@ -1,4 +1,6 @@
-//! The storage unit's side of the handshake.
+//! The storage node's side of the handshake.
+
+mod leaving;
 
 use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
@@ -7,6 +9,7 @@ use super::stream::{Came, Stream};
 use super::{ConnectError, Dialing, LocalNode, PATIENCE, PENDING_MAX};
 use crate::Rack;
 use core::time::Duration;
+use leaving::Leaving;
 use rackweave_base::eviction::oldest_of_most;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
@@ -23,13 +26,6 @@ const ACCEPTS_PER_POLL: usize = 64;
 /// Failures kept for [`Listener::take_failure`].
 const FAILURES_MAX: usize = 32;
 
-/// Maximum streams with a last message in flight.
-const LEAVING_MAX: usize = 64;
-
-/// How long a stream is kept open for its last message to arrive: if it were closed before the
-/// peer's bytes are read, the system would discard the message.
-const LAST_WORD: Duration = Duration::from_millis(500);
-
 /// A handshake that did not lead to a connection.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -44,7 +40,7 @@ struct Pending {
     stream: Stream,
     peer: SocketAddr,
     greeter: Handshake,
-    /// The peer's name and how much of this unit's memory it will take, once it has sent a valid
+    /// The peer's name and how much of this node's memory it will take, once it has sent a valid
     /// Hello.
     share: Option<(PeerName, u64)>,
 }
@@ -56,19 +52,11 @@ enum Advanced {
     Over,
 }
 
-/// A stream with a last message in flight.
-struct Leaving {
-    stream: Stream,
-    until: Instant,
-    /// The message has been sent, and the peer knows that nothing follows.
-    finished: bool,
-}
-
-/// A storage unit that accepts connections. Dropping it closes all that have not been accepted.
+/// A storage node that accepts connections. Dropping it closes all that have not been accepted.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    unit: LocalNode,
+    local: LocalNode,
     patience: Duration,
     /// In order of arrival.
     pending: Vec<Pending>,
@@ -80,17 +68,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Has a storage unit at `node` listen at `address`; port 0 selects a free port.
+    /// Has the storage node `node` listen at `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// If the unit's configuration is invalid, or the system refuses the address.
+    /// If the node's configuration is invalid, or the system refuses the address.
     pub fn bind(
         rack: &Rack,
         node: impl Into<NodeId>,
         address: SocketAddr,
         config: MessagingConfig,
     ) -> Result<Self, ConnectError> {
-        let unit = LocalNode::new(rack, node.into(), Role::Storage, config)?;
+        let local = LocalNode::new(rack, node.into(), Role::Storage, config)?;
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
@@ -100,7 +88,7 @@ impl Listener {
         Ok(Self {
             socket,
             address,
-            unit,
+            local,
             patience: PATIENCE,
             pending: Vec::new(),
             leaving: Vec::new(),
@@ -111,7 +99,7 @@ impl Listener {
         })
     }
 
-    /// Sets the handshake timeout of compute units from now on, in place of [`PATIENCE`].
+    /// Sets the handshake timeout of compute nodes from now on, in place of [`PATIENCE`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -147,7 +135,7 @@ impl Listener {
         self.ready.pop_front()
     }
 
-    /// Both ends of a connection, the compute unit's and this one's, if one thread has both and no
+    /// Both ends of a connection, the compute node's and this one's, if one thread has both and no
     /// other peer dials.
     ///
     /// # Errors
@@ -157,7 +145,7 @@ impl Listener {
         mut dialing: Dialing,
     ) -> Result<(MessageConnection, MessageConnection), ConnectError> {
         let mut dialed = None;
-        let until = self.unit.node.now() + self.patience.into();
+        let until = self.local.node.now() + self.patience.into();
         loop {
             self.poll();
             if dialed.is_none() {
@@ -168,11 +156,11 @@ impl Listener {
             {
                 return Ok((dialed.expect("it is some"), accepted));
             }
-            if dialed.is_some() && self.unit.node.now() > until {
+            if dialed.is_some() && self.local.node.now() > until {
                 let (address, error) = (self.address, ErrorKind::TimedOut.into());
                 return Err(ConnectError::Connect { address, error });
             }
-            self.unit.node.drive();
+            self.local.node.drive();
         }
     }
 
@@ -181,7 +169,7 @@ impl Listener {
     /// # Errors
     /// If none was made in time.
     pub fn accept(&mut self, timeout: Duration) -> Result<MessageConnection, ConnectError> {
-        let node = self.unit.node.clone();
+        let node = self.local.node.clone();
         let until = node.now() + timeout.into();
         wait_until(&node, || {
             self.poll();
@@ -195,7 +183,7 @@ impl Listener {
 
     /// Advances all handshakes without waiting. Returns true if anything happened.
     pub fn poll(&mut self) -> bool {
-        let now = self.unit.node.now();
+        let now = self.local.node.now();
         let mut happened = self.take_streams(now);
         let mut at = 0;
         while at < self.pending.len() {
@@ -230,7 +218,7 @@ impl Listener {
                 self.counters.ended += 1;
                 continue;
             };
-            let (config, terms) = (self.unit.config.clone(), self.unit.terms);
+            let (config, terms) = (self.local.config.clone(), self.local.terms);
             let deadline = now + self.patience.into();
             let greeter = Handshake::new(now, Role::Storage, config, terms, deadline);
             if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {
@@ -264,14 +252,6 @@ impl Listener {
         oldest.is_some()
     }
 
-    fn turn_away(&mut self, stream: Stream, mut greeter: Handshake, now: Instant) {
-        self.counters.busy += 1;
-        self.counters.count_code(RefusalCode::Busy);
-        let why = format!("{PENDING_MAX} are about to connect already");
-        greeter.refuse(RefusalCode::Busy, &why);
-        self.leave(stream, &mut greeter, now);
-    }
-
     /// Advances a handshake, if anything happened. When one ends, the next takes its index.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
@@ -287,7 +267,7 @@ impl Listener {
         }
         let LocalNode {
             node, memory, keys, ..
-        } = &mut self.unit;
+        } = &mut self.local;
         let mut step = node.with(|nic| greeter.poll(now, nic, memory, keys));
         if matches!(step, Step::Waiting)
             && let Err(error) = self.admit(at)
@@ -312,7 +292,7 @@ impl Listener {
                 if let Some((name, bytes)) = *share {
                     self.quotas.opened(name, bytes, connection.watch());
                 }
-                let node = self.unit.node.clone();
+                let node = self.local.node.clone();
                 let connection = MessageConnection::new(node, *peer, connection);
                 self.ready.push_back(connection);
             }
@@ -341,7 +321,7 @@ impl Listener {
             return Ok(());
         };
         let name = self.quotas.name_of(pending.peer.ip(), agreed.theirs.ip);
-        let bytes = Prepared::memory_bytes(&self.unit.config, agreed);
+        let bytes = Prepared::memory_bytes(&self.local.config, agreed);
         let others = self.pending.iter().filter_map(|pending| pending.share);
         let admitted = self.quotas.admit(name, bytes, others);
         let pending = &mut self.pending[at];
@@ -356,41 +336,12 @@ impl Listener {
             }
         })
     }
-
-    /// Keeps a stream that is finished except for its last message.
-    fn leave(&mut self, mut stream: Stream, greeter: &mut Handshake, now: Instant) {
-        if let Some(bytes) = greeter.poll_send() {
-            stream.send(&bytes);
-        }
-        let mut leaving = Leaving {
-            stream,
-            until: now + LAST_WORD.into(),
-            finished: false,
-        };
-        if !leaving.is_gone(now) && self.leaving.len() < LEAVING_MAX {
-            self.leaving.push(leaving);
-        }
-    }
-}
-
-impl Leaving {
-    /// Whether the last message has arrived, or never will.
-    fn is_gone(&mut self, now: Instant) -> bool {
-        if now >= self.until || self.stream.is_broken() {
-            return true;
-        }
-        if !self.finished && self.stream.flush() {
-            self.stream.finish();
-            self.finished = true;
-        }
-        matches!(self.stream.receive(), Came::End)
-    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         for pending in &mut self.pending {
-            let why = "the storage unit listens no more";
+            let why = "the storage node listens no more";
             pending.greeter.refuse(RefusalCode::Stopping, why);
             if let Some(bytes) = pending.greeter.poll_send() {
                 pending.stream.send(&bytes);
@@ -399,6 +350,6 @@ impl Drop for Listener {
         }
         let ready = self.ready.drain(..);
         let ready = ready.map(MessageConnection::into_machines).collect();
-        part(&self.unit.node, ready, CloseReason::UnitStops);
+        part(&self.local.node, ready, CloseReason::NodeStops);
     }
 }

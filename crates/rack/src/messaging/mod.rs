@@ -1,17 +1,17 @@
-//! Connections between units of a rack in this process: listening and dialing.
+//! Connections between nodes of a rack in this process: listening and dialing.
 //!
-//! A storage unit has a [`Listener`] at a TCP address, and a compute unit [`dial`]s it. By the
+//! A storage node has a [`Listener`] at a TCP address, and a compute node [`dial`]s it. By the
 //! handshake of `endpoint::messaging::handshake` they establish a [`MessageConnection`]; then the
 //! TCP stream is closed, and the connection continues by one-sided WRITEs (communication-tier,
-//! section 2.1). Units can join and leave at any time.
+//! section 2.1). Nodes can join and leave at any time.
 //!
 //! No thread is needed: [`Listener::accept`] and [`dial`] drive sockets and rack while they wait,
 //! [`Listener::poll`] and [`Dialing::poll`] never block. Whatever a peer sends, however it ends,
 //! the listener is not affected; [`Listener::counters`] and [`Listener::take_failure`] show an
 //! operator which peers were refused, and why.
 //!
-//! A rack in this process cannot be reached from another process. So each unit identifies its rack
-//! in the handshake, and refuses units of other racks.
+//! A rack in this process cannot be reached from another process. So each node identifies its rack
+//! in the handshake, and refuses nodes of other racks.
 
 mod columns;
 mod connection;
@@ -29,7 +29,7 @@ use crate::build::Address;
 use crate::{Node, Rack};
 use core::time::Duration;
 use rackweave_base::{KeyRng, Memory, NodeId};
-use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
+use rackweave_endpoint::messaging::{MessagingConfig, NodeTerms, Role};
 use rackweave_verbs::Mtu;
 
 pub use columns::{ColumnReader, ColumnService, FetchError};
@@ -40,19 +40,19 @@ pub use error::ConnectError;
 pub use listener::{Failure, Listener};
 pub use quota::PeerQuota;
 
-/// Default time that a listener gives a compute unit for the handshake.
+/// Default time that a listener gives a compute node for the handshake.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Maximum number of pending handshakes and connections not yet accepted of a listener.
 pub const PENDING_MAX: usize = 64;
 
-/// The identity and resources of a unit, on either side.
+/// The identity and resources of a node, on either side.
 struct LocalNode {
     node: Node,
     memory: Memory,
     keys: KeyRng,
     config: MessagingConfig,
-    terms: UnitTerms,
+    terms: NodeTerms,
 }
 
 impl LocalNode {
@@ -68,7 +68,7 @@ impl LocalNode {
         config.check(role)?;
         let address = Address::of_node(node);
         let mtu = Mtu::from_bytes(rack.config().nic.mtu).unwrap_or(Mtu::B4096);
-        let terms = UnitTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
+        let terms = NodeTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
         Ok(Self {
             memory: rack.memory().clone(),
             keys: KeyRng::system(),

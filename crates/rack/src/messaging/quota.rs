@@ -1,9 +1,9 @@
-//! Quotas of peers at a listener's unit.
+//! Quotas of peers at a listener's node.
 //!
 //! A peer is identified by what it cannot forge. A stream from another machine is named by its IP
 //! address, which TCP has proven; the node that a Hello names is only a claim there. A stream of
 //! this machine is named by that node: all have the same address, and a valid Hello contains the
-//! rack's number, which only its own units know.
+//! rack's number, which only its own nodes know.
 
 use crate::RackConfig;
 use crate::build::Address;
@@ -19,7 +19,7 @@ const CONNECTIONS_MIN: usize = 8;
 pub struct PeerQuota {
     /// Connections that are open or being established.
     pub connections: usize,
-    /// Bytes of this unit's memory for them: receive buffers, send buffers, words.
+    /// Bytes of this node's memory for them: receive buffers, send buffers, words.
     pub bytes: u64,
 }
 

@@ -6,7 +6,7 @@ use super::places::NamedRegions;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::{
-    Agreed, Connection, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
+    Agreed, Connection, MessagingConfig, NodeTerms, Prepared, Receiver, Role, Sender,
 };
 use rackweave_rack::config::{NodeConfig, Role as NodeRole};
 use rackweave_rack::testing::SimulatedMachines;
@@ -65,7 +65,7 @@ fn connect(rack: &mut SimulatedRack, places: &mut NamedRegions) -> Vec<Connectio
     };
     let terms = UNITS.map(|(node, _)| {
         let address = Address::of_node(node);
-        UnitTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
+        NodeTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
     });
     let (mut rng, memory) = (KeyRng::seeded(Rng::new(1)), rack.memory().clone());
     let prepared = [0, 1].map(|at| {

@@ -5,7 +5,7 @@ use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_rack::Rack;
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 
-/// The compute unit's end and the storage unit's, each on its own rack.
+/// The compute node's end and the storage node's, each on its own rack.
 pub fn connect(storage: &Rack, compute: &Rack) -> (MessageConnection, MessageConnection) {
     let config = MessagingConfig {
         message_max: 1 << 20,

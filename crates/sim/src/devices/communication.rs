@@ -28,7 +28,7 @@ constants! {
     pub const CONNECTX_4_LATENCY: Duration = Duration::from_nanos(350);
 
     /// Clock of the two hosts in hertz: the sending one, then the receiving one. Source:
-    /// communication-tier, section 4, peak frequencies. Which host sends is assumed: storage units
+    /// communication-tier, section 4, peak frequencies. Which host sends is assumed: storage nodes
     /// compute less.
     #[listed("Hz", Assumed, &[Communication])]
     pub const COMMUNICATION_HERTZ: [u64; 2] = [3_200_000_000, 3_700_000_000];

@@ -310,7 +310,7 @@ fn messages() -> Vec<Example> {
         length: 64,
     };
     let closed = Word::Closed {
-        reason: CloseReason::UnitStops,
+        reason: CloseReason::NodeStops,
     };
     let all = [filled, Word::Free { sequence }, closed].map(u64::from);
     let piece = PieceHeader {

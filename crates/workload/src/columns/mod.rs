@@ -1,8 +1,8 @@
 //! Columns: Arrow arrays as `rackweave_endpoint::messaging::columns` carries them, TPC-H's columns
 //! from the generator, and a query over columns.
 //!
-//! [`encode`] converts an array to a column that a storage unit serves; [`array`](array()) converts
-//! a column that a compute unit received to an array, without copying it: the array keeps the
+//! [`encode`] converts an array to a column that a storage node serves; [`array`](array()) converts
+//! a column that a compute node received to an array, without copying it: the array keeps the
 //! column in memory, and in its cache, for as long as it lives. Bytes come from a peer, so
 //! everything in them is checked before an array is made.
 //!

@@ -9,7 +9,7 @@ use crate::harness::Result;
 use crate::harness::drive::OrFailed;
 use rackweave_base::{Duration, Instant, KeyRng, Rng};
 use rackweave_endpoint::messaging::{
-    Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
+    Agreed, KeyedAddress, MessagingConfig, NodeTerms, Prepared, Receiver, Role, Sender,
 };
 use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
@@ -122,7 +122,7 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends> {
     let terms = units.map(|(node, role)| {
         let address = Address::of_node(node);
         let config = messaging(role, shape);
-        UnitTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
+        NodeTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
     });
     let mut prepared = Vec::new();
     for (at, (node, role)) in units.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The compute unit's cache of columns, for all its workers (communication tier, section 6: the
+//! The compute node's cache of columns, for all its workers (communication tier, section 6: the
 //! future work).
 
 mod entries;
@@ -13,7 +13,7 @@ use flight::Flight;
 use rackweave_base::counters;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Columns in a compute unit's memory, up to a number of bytes. Clones share it; any thread may use
+/// Columns in a compute node's memory, up to a number of bytes. Clones share it; any thread may use
 /// it. Its lock is held only while its entries change, never during transfers or while memory is
 /// freed.
 ///
@@ -197,7 +197,7 @@ impl ColumnCache {
         any
     }
 
-    /// Invalidates a column unless it has this version, which is the one that its storage unit
+    /// Invalidates a column unless it has this version, which is the one that its storage node
     /// serves. A fetch in progress has no known version and is invalidated too. False if there was
     /// none to invalidate.
     pub fn invalidate_unless(&self, name: &str, version: u64) -> bool {

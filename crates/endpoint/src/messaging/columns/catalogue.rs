@@ -1,4 +1,4 @@
-//! The columns that a storage unit serves.
+//! The columns that a storage node serves.
 
 use super::{COLUMN_HEADER_LEN, ColumnData, ColumnError, ColumnHeader, ColumnShape, NAME_MAX};
 use core::ops::Range;
@@ -9,7 +9,7 @@ use rackweave_wire::fabric::message::column::{Checksum, ListEntry, ListHeader};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Named columns in region memory. All connections of a storage unit share one catalogue, and
+/// Named columns in region memory. All connections of a storage node share one catalogue, and
 /// columns are added and removed while they are served.
 #[derive(Debug)]
 pub struct Catalogue {

@@ -1,4 +1,4 @@
-//! The compute unit's side of one connection.
+//! The compute node's side of one connection.
 
 mod answer;
 mod assembly;
@@ -26,7 +26,7 @@ pub struct ColumnClientConfig {
     /// The longest list in bytes that is accepted.
     pub list_max: u64,
     /// Whether the bytes of each column are checked against its version. This takes a pass over
-    /// them; the network has checked them already, but not the storage unit's memory.
+    /// them; the network has checked them already, but not the storage node's memory.
     pub verify: bool,
 }
 
@@ -56,7 +56,7 @@ counters! {
         unchanged,
         /// Lists received.
         lists,
-        /// Requests refused by the storage unit.
+        /// Requests refused by the storage node.
         refused,
         /// Columns that were received and dropped: too large, or no memory for them.
         dropped,
@@ -153,7 +153,7 @@ impl ColumnClient {
         self.ask_column(name, None, Kind::InPlace)
     }
 
-    /// Requests the list of columns that the storage unit serves.
+    /// Requests the list of columns that the storage node serves.
     ///
     /// # Errors
     /// If the window is full, or the connection is closed.
@@ -164,12 +164,12 @@ impl ColumnClient {
         Ok(self.enter(ASK_LIST, bytes, Kind::List))
     }
 
-    /// Declares that no more requests follow; the storage unit is notified once all have been sent.
+    /// Declares that no more requests follow; the storage node is notified once all have been sent.
     pub fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Whether the storage unit has confirmed that everything is answered.
+    /// Whether the storage node has confirmed that everything is answered.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -258,7 +258,7 @@ impl ColumnClient {
         let mut happened = match self.receive(receiver, reader) {
             Ok(any) => any,
             Err(Trouble::Closed(closed)) => {
-                // This unit may have to notify the peer.
+                // This node may have to notify the peer.
                 let _ = sender.poll(now, verbs);
                 return Err(closed);
             }

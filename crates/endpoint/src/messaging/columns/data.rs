@@ -83,7 +83,7 @@ impl ColumnData {
         &self.shape
     }
 
-    /// Its version. It matches the bytes if this unit has created or verified them.
+    /// Its version. It matches the bytes if this node has created or verified them.
     pub fn version(&self) -> u64 {
         self.version
     }

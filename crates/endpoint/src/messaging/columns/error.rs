@@ -26,16 +26,16 @@ pub enum AskError {
 /// Why a request failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The storage unit refused it.
-    #[error("the storage unit refuses: {text} ({code})")]
+    /// The storage node refused it.
+    #[error("the storage node refuses: {text} ({code})")]
     Refused {
         /// Why.
         code: RefusalCode,
-        /// A human-readable explanation from the storage unit.
+        /// A human-readable explanation from the storage node.
         text: String,
     },
-    /// The column is larger than this unit accepts into memory.
-    #[error("a column of {bytes} bytes; this unit takes at most {max} (column_max)")]
+    /// The column is larger than this node accepts into memory.
+    #[error("a column of {bytes} bytes; this node takes at most {max} (column_max)")]
     TooLarge {
         /// Bytes of its buffers.
         bytes: u64,
@@ -51,9 +51,9 @@ pub enum RequestError {
     /// The connection was closed before the answer was complete.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The storage unit sent a message that is not a valid answer, and this unit closed the
+    /// The storage node sent a message that is not a valid answer, and this node closed the
     /// connection.
-    #[error("the storage unit sent what is no answer: {0}")]
+    #[error("the storage node sent what is no answer: {0}")]
     BadAnswer(#[from] BadAnswer),
 }
 

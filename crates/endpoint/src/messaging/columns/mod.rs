@@ -1,12 +1,12 @@
-//! Requests for column data, and the compute unit's cache (communication tier, sections 1, 3 and
+//! Requests for column data, and the compute node's cache (communication tier, sections 1, 3 and
 //! 6).
 //!
-//! A storage unit has a [`Catalogue`] of named columns in region memory and, for each connection, a
+//! A storage node has a [`Catalogue`] of named columns in region memory and, for each connection, a
 //! [`ColumnServer`] that receives requests from a [`Receiver`](super::Receiver) and streams answers
-//! through a [`Sender`](super::Sender), directly from the columns' memory. A compute unit has a
+//! through a [`Sender`](super::Sender), directly from the columns' memory. A compute node has a
 //! [`ColumnClient`] for each connection; it assembles answers in memory, or shows their pieces in
 //! place in the receive buffers. A [`ColumnCache`] keeps received columns for all workers of the
-//! unit, as planned in the paper: a column that several workers request concurrently is transferred
+//! node, as planned in the paper: a column that several workers request concurrently is transferred
 //! once.
 //!
 //! Server and client are machines: they read no clock and never block. The cache is shared by

@@ -1,4 +1,4 @@
-//! The storage unit's side of one connection.
+//! The storage node's side of one connection.
 
 mod lent;
 mod request;
@@ -268,7 +268,7 @@ impl ColumnServer {
     ) -> Result<(), Closed> {
         let number = request.number();
         let answer = if self.stopping {
-            Err((RefusalCode::STOPS, "ask another storage unit".to_owned()))
+            Err((RefusalCode::STOPS, "ask another storage node".to_owned()))
         } else {
             match request {
                 Request::Column {

@@ -5,7 +5,7 @@ use crate::messaging::{self, Role, SetUpError};
 use rackweave_base::{Duration, Qpn};
 use rackweave_wire::fabric::message::handshake::{FirstBytes, MessageError, Refusal};
 
-/// Why two units did not establish a connection.
+/// Why two nodes did not establish a connection.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer refused.
@@ -16,8 +16,8 @@ pub enum HandshakeError {
         /// The reason.
         refusal: Refusal,
     },
-    /// The peer's terms are not compatible with this unit's.
-    #[error("this unit refused the {peer}: {cause}")]
+    /// The peer's terms are not compatible with this node's.
+    #[error("this node refused the {peer}: {cause}")]
     Terms {
         /// The role of the peer.
         peer: Role,
@@ -25,7 +25,7 @@ pub enum HandshakeError {
         cause: messaging::Refusal,
     },
     /// The peer's keys are not valid.
-    #[error("this unit refused the {peer}: {cause}")]
+    #[error("this node refused the {peer}: {cause}")]
     Keys {
         /// The role of the peer.
         peer: Role,
@@ -33,7 +33,7 @@ pub enum HandshakeError {
         cause: KeysError,
     },
     /// The peer sent bytes that are not a message.
-    #[error("this unit refused the {peer}: {cause}")]
+    #[error("this node refused the {peer}: {cause}")]
     NoMessage {
         /// The expected role of the peer.
         peer: Role,
@@ -41,7 +41,7 @@ pub enum HandshakeError {
         cause: MessageError,
     },
     /// The peer sent a message that is not due.
-    #[error("this unit refused the {peer}: it sends {found} where {due} or a Refuse is due")]
+    #[error("this node refused the {peer}: it sends {found} where {due} or a Refuse is due")]
     OutOfOrder {
         /// The role of the peer.
         peer: Role,
@@ -51,7 +51,7 @@ pub enum HandshakeError {
         due: Kind,
     },
     /// The peer continued without waiting for an answer.
-    #[error("this unit refused the {peer}: behind {after} it sends {first} without waiting")]
+    #[error("this node refused the {peer}: behind {after} it sends {first} without waiting")]
     TooMuch {
         /// The role of the peer.
         peer: Role,
@@ -60,16 +60,16 @@ pub enum HandshakeError {
         /// The first of those bytes, if they were kept.
         first: FirstBytes,
     },
-    /// This unit does not admit the peer, for a reason other than the peer's messages.
-    #[error("this unit refused the {peer}: {refusal}")]
+    /// This node does not admit the peer, for a reason other than the peer's messages.
+    #[error("this node refused the {peer}: {refusal}")]
     NotAdmitted {
         /// The role of the peer.
         peer: Role,
         /// The reason.
         refusal: Refusal,
     },
-    /// This unit could not set up its end of the connection.
-    #[error("this unit cannot connect to a {peer}: {cause}")]
+    /// This node could not set up its end of the connection.
+    #[error("this node cannot connect to a {peer}: {cause}")]
     SetUp {
         /// The role of the peer.
         peer: Role,
@@ -77,7 +77,7 @@ pub enum HandshakeError {
         cause: SetUpError,
     },
     /// The peer took too long.
-    #[error("{due} of the {peer} did not come within {after}; is it busy, or no such unit at all?")]
+    #[error("{due} of the {peer} did not come within {after}; is it busy, or no such node at all?")]
     TimedOut {
         /// The role of the peer.
         peer: Role,
@@ -88,7 +88,7 @@ pub enum HandshakeError {
     },
     /// The peer ended the stream.
     #[error(
-        "the {peer} ended the stream before {due}, with {came} bytes of it; is it a unit, alive?"
+        "the {peer} ended the stream before {due}, with {came} bytes of it; is it a node, alive?"
     )]
     Ended {
         /// The role of the peer.

@@ -1,14 +1,14 @@
 //! Conversion of terms between machines and messages, and validation of a peer's keys.
 
 use super::KeysError;
-use crate::messaging::{Agreed, UnitTerms};
+use crate::messaging::{Agreed, NodeTerms};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::message::BUFFER_INFO_LEN;
 use rackweave_wire::fabric::message::handshake::{Keys, Terms, WriteTarget};
 use std::collections::BTreeSet;
 
 /// Converts terms for sending.
-pub fn terms_to_wire(terms: &UnitTerms) -> Terms {
+pub fn terms_to_wire(terms: &NodeTerms) -> Terms {
     Terms {
         fabric: terms.fabric,
         message_max: terms.message_max,
@@ -26,8 +26,8 @@ pub fn terms_to_wire(terms: &UnitTerms) -> Terms {
 ///
 /// # Panics
 /// If their MTU is not an RDMA MTU, which cannot occur in a parsed message.
-pub fn terms_from_wire(terms: &Terms) -> UnitTerms {
-    UnitTerms {
+pub fn terms_from_wire(terms: &Terms) -> NodeTerms {
+    NodeTerms {
         fabric: terms.fabric,
         ip: terms.ip,
         mac: terms.mac,

@@ -1,39 +1,39 @@
-//! The machine of either unit.
+//! The machine of either node.
 
 use super::keys::{check_keys, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
 use super::{HandshakeError, Kind, RefusalCode, Step};
-use crate::messaging::{Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms};
+use crate::messaging::{Agreed, Connection, MessagingConfig, NodeTerms, Prepared, Role};
 use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::handshake::{Keys, Message};
 
-/// The progress of a unit.
+/// The progress of a node.
 enum State {
-    /// The compute unit has sent a Hello.
+    /// The compute node has sent a Hello.
     Greeted,
-    /// The compute unit has received an Offer and sent an Open: its end exists, but is not
+    /// The compute node has received an Offer and sent an Open: its end exists, but is not
     /// connected.
     Opened(Box<Prepared>),
-    /// The storage unit waits for a Hello.
+    /// The storage node waits for a Hello.
     Listening,
-    /// The storage unit has received a Hello and sent an Offer.
+    /// The storage node has received a Hello and sent an Offer.
     Offered,
-    /// The compute unit is connected, or has given up.
+    /// The compute node is connected, or has given up.
     Over,
 }
 
-/// A unit that connects to one of the other role: a compute unit to a listening storage unit, or a
-/// storage unit to a compute unit that has opened a stream.
+/// A node that connects to one of the other role: a compute node to a listening storage node, or a
+/// storage node to a compute node that has opened a stream.
 ///
-/// A compute unit holds queue pairs and regions between the Offer and the end: if it is not run to
-/// its end, call [`Handshake::abandon`]. A storage unit holds only some bytes until it creates and
+/// A compute node holds queue pairs and regions between the Offer and the end: if it is not run to
+/// its end, call [`Handshake::abandon`]. A storage node holds only some bytes until it creates and
 /// connects everything in one call of [`Handshake::poll`]; it may be dropped at any time.
 pub struct Handshake {
     talk: Talk,
     role: Role,
     config: MessagingConfig,
-    mine: UnitTerms,
+    mine: NodeTerms,
     /// Present once the peer's terms have arrived.
     agreed: Option<Agreed>,
     state: State,
@@ -43,12 +43,12 @@ pub struct Handshake {
 type Means<'a> = (&'a mut dyn Verbs, &'a Memory, &'a mut KeyRng);
 
 impl Handshake {
-    /// Starts a unit of this role, configuration and terms; it gives up at `deadline`.
+    /// Starts a node of this role, configuration and terms; it gives up at `deadline`.
     pub fn new(
         now: Instant,
         role: Role,
         config: MessagingConfig,
-        mine: UnitTerms,
+        mine: NodeTerms,
         deadline: Instant,
     ) -> Self {
         let mut talk = Talk::new(role.peer(), now, deadline);
@@ -94,25 +94,25 @@ impl Handshake {
         self.talk.is_over()
     }
 
-    /// Whether the peer has shown that it is a unit of this rack.
+    /// Whether the peer has shown that it is a node of this rack.
     pub fn is_known(&self) -> bool {
         self.agreed.is_some()
     }
 
     /// The agreement, once valid terms have arrived. A caller that checks it before
-    /// [`Self::poll_send`] returns a storage unit's Offer may still call [`Self::refuse`] instead.
+    /// [`Self::poll_send`] returns a storage node's Offer may still call [`Self::refuse`] instead.
     pub fn agreed(&self) -> Option<&Agreed> {
         self.agreed.as_ref()
     }
 
-    /// Ends a storage unit's handshake with a reason of the caller, such as that it stops.
+    /// Ends a storage node's handshake with a reason of the caller, such as that it stops.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         self.talk.refuse(code, why);
     }
 
-    /// Aborts a compute unit's handshake: notifies the peer, and releases its resources.
+    /// Aborts a compute node's handshake: notifies the peer, and releases its resources.
     pub fn abandon(&mut self, verbs: &mut dyn Verbs) {
-        self.refuse(RefusalCode::Stopping, "the compute unit has given up");
+        self.refuse(RefusalCode::Stopping, "the compute node has given up");
         self.release(verbs);
     }
 
@@ -183,7 +183,7 @@ impl Handshake {
         }
     }
 
-    fn agree(&mut self, theirs: UnitTerms) -> Result<Agreed, HandshakeError> {
+    fn agree(&mut self, theirs: NodeTerms) -> Result<Agreed, HandshakeError> {
         let peer = self.role.peer();
         let agreed = Agreed::new(self.role, self.mine, theirs);
         let agreed = agreed.map_err(|cause| HandshakeError::Terms { peer, cause })?;
@@ -201,7 +201,7 @@ impl Handshake {
             .map_err(|cause| HandshakeError::SetUp { peer, cause })
     }
 
-    /// Connects to a peer whose keys have arrived. A storage unit now creates its end and sends its
+    /// Connects to a peer whose keys have arrived. A storage node now creates its end and sends its
     /// keys.
     fn connect(
         &mut self,

@@ -1,4 +1,4 @@
-//! How a compute unit and a storage unit establish a connection: two machines that communicate over
+//! How a compute node and a storage node establish a connection: two machines that communicate over
 //! a stream of bytes, such as TCP (communication-tier, section 2.1).
 //!
 //! Each is a [`Handshake`]. It is given the received bytes, and returns the bytes to send;
@@ -17,9 +17,9 @@
 //! - A handshake that fails leaves nothing behind: no memory, no region, no queue pair. The reason
 //!   is sent to the peer where that is useful.
 //!
-//! A storage unit allocates nothing for a peer until it has received a valid Open; it then creates
+//! A storage node allocates nothing for a peer until it has received a valid Open; it then creates
 //! and connects everything at once. So there is no half-open state: either a connection exists,
-//! whose peer is monitored (`keepalive`), or nothing does. The compute unit creates its end when it
+//! whose peer is monitored (`keepalive`), or nothing does. The compute node creates its end when it
 //! has an Offer.
 //!
 //! After a successful handshake the stream is no longer needed; its end has no meaning.

@@ -22,7 +22,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// A dialogue with a unit of this role, from now to the deadline.
+    /// A dialogue with a node of this role, from now to the deadline.
     pub fn new(peer: Role, now: Instant, deadline: Instant) -> Self {
         Self {
             peer,
@@ -41,9 +41,9 @@ impl Talk {
         if self.over || now >= self.deadline {
             return;
         }
-        let room = MESSAGE_MAX - self.came.len();
-        self.came.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.overflow |= bytes.len() > room;
+        let free = MESSAGE_MAX - self.came.len();
+        self.came.extend_from_slice(&bytes[..bytes.len().min(free)]);
+        self.overflow |= bytes.len() > free;
     }
 
     pub fn handle_end(&mut self, now: Instant) {
@@ -122,7 +122,7 @@ impl Talk {
         self.finish();
     }
 
-    /// This unit refuses to continue. Messages that are not sent yet are discarded.
+    /// This node refuses to continue. Messages that are not sent yet are discarded.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         if !self.over {
             self.send.clear();

@@ -196,12 +196,12 @@ fn the_receiver_is_told_of_the_end() {
     assert_eq!(rig.closed(), [None, None]);
     // The other direction is still open.
     assert!(
-        rig.units[STORAGE].senders[0]
+        rig.nodes[STORAGE].senders[0]
             .try_send(1, b"answer")
             .unwrap()
     );
     rig.run(Duration::from_millis(1));
-    let receiver = &mut rig.units[COMPUTE].receivers[0];
+    let receiver = &mut rig.nodes[COMPUTE].receivers[0];
     assert_eq!(piece_bytes(receiver), Some(b"answer".to_vec()));
 }
 

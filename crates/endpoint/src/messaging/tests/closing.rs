@@ -14,12 +14,12 @@ fn the_peer_is_told_why() {
     rig.fill(&[1; 900]);
     rig.run(Duration::from_millis(1));
     let (now, nic) = (rig.network.now, &mut rig.network.nics[COMPUTE]);
-    rig.units[COMPUTE].close(now, nic, CloseReason::UnitStops);
+    rig.nodes[COMPUTE].close(now, nic, CloseReason::NodeStops);
     rig.run(Duration::from_millis(1));
     let [here, there] = rig.closed();
-    assert_eq!(here, closed(ClosedBy::Local, CloseReason::UnitStops));
-    assert_eq!(there, closed(ClosedBy::Peer, CloseReason::UnitStops));
-    assert!(rig.units[COMPUTE].is_settled());
+    assert_eq!(here, closed(ClosedBy::Local, CloseReason::NodeStops));
+    assert_eq!(there, closed(ClosedBy::Peer, CloseReason::NodeStops));
+    assert!(rig.nodes[COMPUTE].is_settled());
     let refused = rig.sender().try_send(1, b"more");
     assert_eq!(refused, Err(SendError::Closed(here.unwrap())));
     // What had arrived is still available.
@@ -36,7 +36,7 @@ fn the_peer_is_told_why() {
     rig.destroy();
 }
 
-/// The compute unit closes after it has sent and received everything, and before it reports that it
+/// The compute node closes after it has sent and received everything, and before it reports that it
 /// has released the last package. The end of its own channel at the peer has been destroyed by
 /// then.
 #[test]
@@ -47,21 +47,21 @@ fn the_peer_is_told_by_a_channel_that_it_still_has() {
     assert_eq!(rig.receiver().peek(), Ok(Arrived::Finished));
     rig.run(Duration::from_millis(1));
     assert!(rig.sender().is_consumed() && rig.receiver().is_settled());
-    let over = rig.units[STORAGE].receivers.remove(0);
+    let over = rig.nodes[STORAGE].receivers.remove(0);
     over.destroy(&mut rig.network.nics[STORAGE]);
-    rig.units[STORAGE].senders[0]
+    rig.nodes[STORAGE].senders[0]
         .try_send(1, b"the last")
         .unwrap();
-    rig.units[STORAGE].senders[0].finish().unwrap();
+    rig.nodes[STORAGE].senders[0].finish().unwrap();
     rig.run(Duration::from_millis(1));
-    let last = &mut rig.units[COMPUTE].receivers[0];
+    let last = &mut rig.nodes[COMPUTE].receivers[0];
     assert!(last.receive_into(&mut Vec::new()).unwrap().is_some());
     assert_eq!(last.peek(), Ok(Arrived::Finished));
     let (now, nic) = (rig.network.now, &mut rig.network.nics[COMPUTE]);
-    rig.units[COMPUTE].senders[0].close(now, nic, CloseReason::Normal);
-    assert!(!rig.units[COMPUTE].is_settled(), "nobody has told the peer");
+    rig.nodes[COMPUTE].senders[0].close(now, nic, CloseReason::Normal);
+    assert!(!rig.nodes[COMPUTE].is_settled(), "nobody has told the peer");
     rig.run(Duration::from_millis(1));
-    assert!(rig.units[COMPUTE].is_settled());
+    assert!(rig.nodes[COMPUTE].is_settled());
     let [_, there] = rig.closed();
     assert_eq!(there, closed(ClosedBy::Peer, CloseReason::Normal));
 }
@@ -71,7 +71,7 @@ fn the_first_reason_holds() {
     let mut rig = Rig::new(&small());
     let now = rig.network.now;
     for reason in [CloseReason::BadMessage, CloseReason::Normal] {
-        rig.units[STORAGE].close(now, &mut rig.network.nics[STORAGE], reason);
+        rig.nodes[STORAGE].close(now, &mut rig.network.nics[STORAGE], reason);
     }
     rig.run(Duration::from_millis(1));
     let expect = [
@@ -101,18 +101,18 @@ fn a_peer_that_dies_is_noticed_by_all_who_wait() {
 }
 
 #[test]
-fn a_unit_that_forgets_the_connection_is_noticed() {
+fn a_node_that_forgets_the_connection_is_noticed() {
     let mut rig = Rig::new(&small());
     rig.run(Duration::from_millis(1));
-    // Another connection in place of the storage unit's; the peer does not know its queue pairs.
+    // Another connection in place of the storage node's; the peer does not know its queue pairs.
     let other = Rig::new(&small());
-    let [_, strange] = other.units;
-    let gone = core::mem::replace(&mut rig.units[STORAGE], strange);
+    let [_, strange] = other.nodes;
+    let gone = core::mem::replace(&mut rig.nodes[STORAGE], strange);
     gone.destroy(&mut rig.network.nics[STORAGE]);
     for _ in 0..1000 {
         let now = rig.network.now;
-        let _ = rig.units[COMPUTE].poll(now, &mut rig.network.nics[COMPUTE]);
-        let timers = rig.units[COMPUTE].poll_timeout();
+        let _ = rig.nodes[COMPUTE].poll(now, &mut rig.network.nics[COMPUTE]);
+        let timers = rig.nodes[COMPUTE].poll_timeout();
         let limit = now + Duration::from_millis(10);
         rig.network.advance(limit, timers.into_iter());
     }

@@ -10,7 +10,7 @@ use rackweave_wire::fabric::message::{
 };
 use zerocopy::IntoBytes as _;
 
-/// Has the compute unit WRITE bytes into a region of the storage unit, while both are polled.
+/// Has the compute node WRITE bytes into a region of the storage node, while both are polled.
 fn write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
     let region = post_write(rig, into_info, offset, bytes);
     rig.run(Duration::from_micros(50));
@@ -53,7 +53,7 @@ fn write_word(rig: &mut Rig, entry: usize, word: u64) {
     write(rig, true, entry as u64 * ENTRY_LEN, &word.to_le_bytes());
 }
 
-/// The storage unit detects the violation, reports it and survives; the compute unit receives the
+/// The storage node detects the violation, reports it and survives; the compute node receives the
 /// reason.
 fn check(rig: &mut Rig, reason: CloseReason) {
     let found = format!("{:?}", rig.receiver().peek());
@@ -62,9 +62,9 @@ fn check(rig: &mut Rig, reason: CloseReason) {
         reason,
     };
     rig.run(Duration::from_millis(1));
-    assert_eq!(rig.units[STORAGE].closed(), Some(lied), "found {found}");
+    assert_eq!(rig.nodes[STORAGE].closed(), Some(lied), "found {found}");
     let by = ClosedBy::Peer;
-    assert_eq!(rig.units[COMPUTE].closed(), Some(Closed { by, reason }));
+    assert_eq!(rig.nodes[COMPUTE].closed(), Some(Closed { by, reason }));
 }
 
 fn filled(package: u64, length: u32) -> u64 {
@@ -185,7 +185,7 @@ fn a_message_that_changes_its_mind() {
     }
 }
 
-/// Has the compute unit write a valid package of one short message, and its word.
+/// Has the compute node write a valid package of one short message, and its word.
 fn write_package(rig: &mut Rig, package: u64) {
     let mut header = header();
     header.message = (package as u32).into();
@@ -199,7 +199,7 @@ fn write_package(rig: &mut Rig, package: u64) {
 fn poll_storage(rig: &mut Rig) {
     let nic = &mut rig.network.nics[STORAGE];
     // The receiver is asked whether the connection is closed.
-    let _ = rig.units[STORAGE].poll(rig.network.now, nic);
+    let _ = rig.nodes[STORAGE].poll(rig.network.now, nic);
 }
 
 /// A receiver that has reported a violation accepts nothing more of its peer, even if the data in
@@ -273,7 +273,7 @@ fn free_buffers_that_nobody_acknowledges() {
         by: ClosedBy::Local,
         reason: CloseReason::BadSequence,
     };
-    assert_eq!(rig.units[STORAGE].closed(), Some(lied));
+    assert_eq!(rig.nodes[STORAGE].closed(), Some(lied));
 }
 
 /// Free buffers that could not be reported are reported when the peer acknowledges again.
@@ -294,7 +294,7 @@ fn free_buffers_are_told_of_later() {
         poll_storage(&mut rig);
     }
     assert!(!rig.receiver().owes());
-    assert_eq!(rig.units[STORAGE].closed(), None);
+    assert_eq!(rig.nodes[STORAGE].closed(), None);
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn random_bytes_never_panic() {
                 }
             }
             rig.poll();
-            if rig.units[COMPUTE].closed().is_some() {
+            if rig.nodes[COMPUTE].closed().is_some() {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! Two units with NICs between them.
+//! Two nodes with NICs between them.
 
 mod basics;
 mod closing;

@@ -1,24 +1,24 @@
-//! A compute unit (node 0) and a storage unit (node 1) with a connection.
+//! A compute node (node 0) and a storage node (node 1) with a connection.
 
 use crate::messaging::{
-    Agreed, Arrived, Closed, Connection, MessageInfo, MessagingConfig, Prepared, Receiver, Role,
-    Sender, UnitKeys, UnitTerms,
+    Agreed, Arrived, Closed, Connection, MessageInfo, MessagingConfig, NodeKeys, NodeTerms,
+    Prepared, Receiver, Role, Sender,
 };
 use crate::test_network::{Network, nic_config};
 use rackweave_base::{Duration, KeyRng, Rng};
 use rackweave_verbs::Mtu;
 
-/// The node of the compute unit.
+/// The number of the compute node.
 pub const COMPUTE: usize = 0;
-/// The node of the storage unit.
+/// The number of the storage node.
 pub const STORAGE: usize = 1;
 
 pub struct Rig {
     pub network: Network,
     /// By node.
-    pub units: [Connection; 2],
+    pub nodes: [Connection; 2],
     /// Of both ends, by node.
-    pub keys: [UnitKeys; 2],
+    pub keys: [NodeKeys; 2],
 }
 
 /// Small buffers, so that limits are reached early.
@@ -33,13 +33,13 @@ pub fn small() -> MessagingConfig {
     }
 }
 
-pub fn terms(node: usize, config: &MessagingConfig) -> UnitTerms {
+pub fn terms(node: usize, config: &MessagingConfig) -> NodeTerms {
     let nic = nic_config(node);
-    UnitTerms::new(config, 7, nic.ip, nic.mac, Mtu::B1024)
+    NodeTerms::new(config, 7, nic.ip, nic.mac, Mtu::B1024)
 }
 
 impl Rig {
-    /// Both units with the same configuration.
+    /// Both nodes with the same configuration.
     pub fn new(config: &MessagingConfig) -> Self {
         Self::of(config, config, 1)
     }
@@ -61,40 +61,40 @@ impl Rig {
         let prepared = [prepare(COMPUTE), prepare(STORAGE)];
         let keys = [prepared[0].keys(), prepared[1].keys()];
         let mut node = 0;
-        let units = prepared.map(|prepared| {
+        let nodes = prepared.map(|prepared| {
             let (nic, theirs) = (&mut network.nics[node], &keys[1 - node]);
             node += 1;
             prepared.connect(network.now, nic, theirs).unwrap()
         });
         Self {
             network,
-            units,
+            nodes,
             keys,
         }
     }
 
-    /// The compute unit's sender of a channel.
+    /// The compute node's sender of a channel.
     pub fn sender(&mut self) -> &mut Sender {
-        &mut self.units[COMPUTE].senders[0]
+        &mut self.nodes[COMPUTE].senders[0]
     }
 
-    /// The storage unit's receiver of that channel.
+    /// The storage node's receiver of that channel.
     pub fn receiver(&mut self) -> &mut Receiver {
-        &mut self.units[STORAGE].receivers[0]
+        &mut self.nodes[STORAGE].receivers[0]
     }
 
-    /// Polls both units and executes one event. False if there is none before `limit`.
+    /// Polls both nodes and executes one event. False if there is none before `limit`.
     pub fn step(&mut self, limit: Duration) -> bool {
         self.poll();
-        let timers = self.units.iter().filter_map(Connection::poll_timeout);
+        let timers = self.nodes.iter().filter_map(Connection::poll_timeout);
         let limit = self.network.now + limit;
         self.network.advance(limit, timers)
     }
 
     pub fn poll(&mut self) {
-        for (unit, nic) in self.units.iter_mut().zip(&mut self.network.nics) {
+        for (connection, nic) in self.nodes.iter_mut().zip(&mut self.network.nics) {
             // Callers check for themselves whether it is closed.
-            let _ = unit.poll(self.network.now, nic);
+            let _ = connection.poll(self.network.now, nic);
         }
     }
 
@@ -106,7 +106,7 @@ impl Rig {
         self.poll();
     }
 
-    /// Has the compute unit send a message of any length, and receives at the storage unit what
+    /// Has the compute node send a message of any length, and receives at the storage node what
     /// arrives meanwhile.
     pub fn carry(&mut self, opcode: u32, payload: &[u8]) -> (MessageInfo, Vec<u8>) {
         self.sender().begin(opcode, payload.len() as u64).unwrap();
@@ -131,7 +131,7 @@ impl Rig {
             sent += 1;
             let now = self.network.now;
             let nic = &mut self.network.nics[COMPUTE];
-            self.units[COMPUTE].senders[0].poll(now, nic).unwrap();
+            self.nodes[COMPUTE].senders[0].poll(now, nic).unwrap();
         }
         sent
     }
@@ -150,16 +150,16 @@ impl Rig {
 
     /// Why the connection is closed, according to both ends.
     pub fn closed(&mut self) -> [Option<Closed>; 2] {
-        [self.units[0].closed(), self.units[1].closed()]
+        [self.nodes[0].closed(), self.nodes[1].closed()]
     }
 
-    /// Both units release everything; nothing may be left at the NICs or in memory.
+    /// Both nodes release everything; nothing may be left at the NICs or in memory.
     pub fn destroy(self) {
         let Self {
-            mut network, units, ..
+            mut network, nodes, ..
         } = self;
-        for (unit, nic) in units.into_iter().zip(&mut network.nics) {
-            unit.destroy(nic);
+        for (connection, nic) in nodes.into_iter().zip(&mut network.nics) {
+            connection.destroy(nic);
         }
         assert_eq!(network.memory.bytes_in_use(), 0, "a region is left");
     }

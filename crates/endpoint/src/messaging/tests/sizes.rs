@@ -2,7 +2,7 @@
 
 use super::rig::{COMPUTE, Rig, STORAGE, pattern, small, terms};
 use crate::messaging::{
-    Agreed, ConfigError, MessagingConfig, Prepared, Refusal, Role, SetUpError, UnitTerms,
+    Agreed, ConfigError, MessagingConfig, NodeTerms, Prepared, Refusal, Role, SetUpError,
 };
 use crate::test_network::Network;
 use rackweave_base::{Duration, KeyRng, Rng};
@@ -43,12 +43,12 @@ fn channels_have_buffers_of_their_own() {
         ..small()
     };
     let mut rig = Rig::new(&config);
-    let counts = [&rig.units[COMPUTE], &rig.units[STORAGE]]
-        .map(|unit| (unit.senders.len(), unit.receivers.len()));
+    let counts = [&rig.nodes[COMPUTE], &rig.nodes[STORAGE]]
+        .map(|connection| (connection.senders.len(), connection.receivers.len()));
     assert_eq!(counts, [(3, 2), (2, 3)]);
     // A channel with a slow receiver does not delay the others.
     for channel in 0..3 {
-        let sender = &mut rig.units[COMPUTE].senders[channel];
+        let sender = &mut rig.nodes[COMPUTE].senders[channel];
         while sender
             .try_send(channel as u32, &[channel as u8; 900])
             .unwrap()
@@ -59,14 +59,14 @@ fn channels_have_buffers_of_their_own() {
     for _ in 0..10 {
         for (channel, took) in took.iter_mut().enumerate().skip(1) {
             let mut target = Vec::new();
-            let receiver = &mut rig.units[STORAGE].receivers[channel];
+            let receiver = &mut rig.nodes[STORAGE].receivers[channel];
             while let Some(info) = receiver.receive_into(&mut target).unwrap() {
                 assert_eq!(info.opcode as usize, channel);
                 assert_eq!(target, [channel as u8; 900]);
                 target.clear();
                 *took += 1;
             }
-            let sender = &mut rig.units[COMPUTE].senders[channel];
+            let sender = &mut rig.nodes[COMPUTE].senders[channel];
             while sender
                 .try_send(channel as u32, &[channel as u8; 900])
                 .unwrap()
@@ -116,8 +116,8 @@ fn configurations_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn units_that_do_not_fit_are_refused() {
-    let check = |change: fn(&mut UnitTerms), refusal: Refusal| {
+fn nodes_that_do_not_fit_are_refused() {
+    let check = |change: fn(&mut NodeTerms), refusal: Refusal| {
         let (mine, mut theirs) = (terms(0, &small()), terms(1, &small()));
         change(&mut theirs);
         assert_eq!(Agreed::new(Role::Storage, mine, theirs), Err(refusal));
@@ -133,7 +133,7 @@ fn units_that_do_not_fit_are_refused() {
     check(|t| t.channels_down = 200, Refusal::Channels(200));
     check(|t| t.message_max = 0, Refusal::MessageMax);
 
-    // A unit that accepts any rack, and the smaller value of both units.
+    // A node that accepts any rack, and the smaller value of both nodes.
     let (mine, mut theirs) = (terms(0, &small()), terms(1, &small()));
     (theirs.fabric, theirs.message_max, theirs.channels_up) = (0, 10, 7);
     let agreed = Agreed::new(Role::Compute, mine, theirs).unwrap();

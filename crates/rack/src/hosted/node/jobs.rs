@@ -1,7 +1,8 @@
 //! Jobs: programs that a node runs at a command's request.
 
 use super::shared::NodeCore;
-use crate::hosted::messages::{JobStatus, RingName};
+use crate::hosted::RingName;
+use crate::hosted::messages::JobStatus;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Memory, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer};

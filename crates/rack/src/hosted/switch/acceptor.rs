@@ -1,6 +1,6 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
-use super::members::Shared;
+use super::ends::{End, Waiting, seal_keys};
 use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
@@ -8,21 +8,18 @@ use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_MEMBER, PURPOSE_NODE,
     PURPOSE_SERVER,
 };
-use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlacement};
+use crate::hosted::ports::{self, NodePlacement};
 use crate::hosted::{OPERATOR_NAME, abort_on_panic};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{KeyRng, NodeId};
 use rackweave_control::{Connection, Hello, Incoming, Listener, Pending};
 use rackweave_link::shared_memory::handover;
-use rackweave_link::udp::{Hub, SealKeys};
+use rackweave_link::udp::SealKeys;
 use rackweave_link::{Link, rdma_mtu};
 use rackweave_verbs::Mtu;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::Scope;
 use std::time::{Duration as Time, Instant};
 
@@ -32,38 +29,6 @@ const LOOK_EVERY: Time = Time::from_millis(50);
 /// Time limit for a connection to authenticate itself.
 const HANDSHAKE_LIMIT: Time = Time::from_secs(2);
 
-/// Nodes that have connected for their end of a shared-memory link, by the token that they sent.
-#[derive(Default)]
-pub(super) struct Waiting {
-    arrived: Mutex<BTreeMap<String, (UnixStream, OwnedFd)>>,
-    changed: Condvar,
-}
-
-impl Waiting {
-    /// Maximum number of connections whose token has not been asked for.
-    const MAX: usize = 256;
-
-    fn put(&self, token: String, channel: UnixStream, memory: OwnedFd) {
-        let mut arrived = self.arrived.lock().expect("no holder panics");
-        if arrived.len() >= Self::MAX {
-            // Tokens are random: this one is as likely as any other to be stale.
-            arrived.pop_first();
-        }
-        arrived.insert(token, (channel, memory));
-        self.changed.notify_all();
-    }
-
-    fn take(&self, token: &str) -> Option<(UnixStream, OwnedFd)> {
-        let arrived = self.arrived.lock().expect("no holder panics");
-        let absent = |arrived: &mut BTreeMap<_, _>| !arrived.contains_key(token);
-        let waited = self
-            .changed
-            .wait_timeout_while(arrived, HANDOVER_LIMIT, absent);
-        let (mut arrived, _) = waited.expect("no holder panics");
-        arrived.remove(token)
-    }
-}
-
 /// The acceptor of a switch process.
 pub(super) struct Acceptor<'a> {
     pub core: &'a Arc<SwitchCore>,
@@ -71,16 +36,6 @@ pub(super) struct Acceptor<'a> {
     pub handovers: &'a UnixListener,
     pub waiting: Waiting,
     pub watch: &'a (dyn Fn(SwitchEvent) + Sync),
-}
-
-/// The switch's end of a node's link, before the node is admitted.
-enum End<'a> {
-    /// It has been made.
-    Open(Box<dyn Link>),
-    /// It is made when the node has proven its address.
-    Udp(&'a Hub, SocketAddr),
-    /// It is made from the node's memory.
-    Shared,
 }
 
 /// Why a connection is refused, and the remedy for its user.
@@ -361,96 +316,6 @@ impl Acceptor<'_> {
         (welcome, seal)
     }
 
-    /// The switch's end of a node's link, as far as it can be made before the node knows of it.
-    fn end_of(
-        &self,
-        place: &NodePlacement<'_>,
-        hello: &NodeHello,
-        from: SocketAddr,
-    ) -> Result<End<'_>, String> {
-        // If a node bound no particular address, that of its control connection is used.
-        let udp = hello.udp.map(|mut at| {
-            if at.ip().is_unspecified() {
-                at.set_ip(from.ip());
-            }
-            at
-        });
-        match hello.link {
-            LinkKind::SharedMemory => Ok(End::Shared),
-            LinkKind::Udp => self.check_udp(udp).map(|(hub, at)| End::Udp(hub, at)),
-            LinkKind::Unix | LinkKind::Packet => ports::open_switch_end(place)
-                .map(End::Open)
-                .map_err(|error| error.to_string()),
-        }
-    }
-
-    /// The switch's socket, and a node's claimed address, if it is possible.
-    fn check_udp(&self, said: Option<SocketAddr>) -> Result<(&Hub, SocketAddr), String> {
-        let hub = self
-            .core
-            .hub
-            .as_ref()
-            .ok_or("the switch has no UDP socket")?;
-        let at = said.ok_or("the node did not say its UDP address")?;
-        hub.mtu_to(at).map_err(|error| error.to_string())?;
-        Ok((hub, at))
-    }
-
-    /// The end of a node's link in UDP, once its address is proven: only a process that receives
-    /// packets at an address learns the token that is sent there. So no node can direct the
-    /// switch's packets to others, or take over another's address.
-    fn prove(
-        &self,
-        hub: &Hub,
-        at: SocketAddr,
-        seal: Option<&SealKeys>,
-        connection: &mut Connection,
-    ) -> Result<Box<dyn Link>, String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let patience = self.core.config.hosted().dead_after();
-        let token = {
-            let mut keys = KeyRng::system();
-            (u128::from(keys.next_u64()) << 64 | u128::from(keys.next_u64())).to_be_bytes()
-        };
-        let until = Instant::now() + HANDOVER_LIMIT;
-        loop {
-            hub.challenge(at, &token).map_err(|e| text(&e))?;
-            match connection
-                .request(&NodeRequest::Prove, patience)
-                .map_err(|e| text(&e))?
-            {
-                NodeReply::Token(Some(heard)) if heard == token => break,
-                // Datagrams may be lost.
-                NodeReply::Token(None) if Instant::now() < until => {}
-                _ => return Err(format!("it is not at {at} for UDP, as it says")),
-            }
-        }
-        let port = ports::udp_port(hub, at, seal).map_err(|e| text(&e))?;
-        Ok(Box::new(port))
-    }
-
-    /// Takes a node's memory and hands over the node's end of the rings.
-    fn share(
-        &self,
-        place: &NodePlacement<'_>,
-        token: &str,
-        origin: Origin,
-    ) -> Result<(Box<dyn Link>, Shared), String> {
-        let came = self.waiting.take(token);
-        let (channel, descriptor) = came.ok_or("it did not come for its end of the link")?;
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let link = ports::share(place, &channel).map_err(|error| text(&error))?;
-        let copy = descriptor.try_clone().map_err(|error| text(&error))?;
-        let imported = self.core.memory.import(origin, copy);
-        imported.map_err(|error| text(&error))?;
-        let shared = Shared {
-            origin,
-            descriptor,
-            channel,
-        };
-        Ok((link, shared))
-    }
-
     /// Adds a node to the rack.
     fn install(&self, member: &Arc<Member>, link: Box<dyn Link>) -> Result<(), String> {
         let core = self.core;
@@ -476,17 +341,5 @@ impl Acceptor<'_> {
         core.pump.relink(|machine| machine.plug(port, Some(link)));
         core.joins[at].fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-/// Keys of the switch's end of a link.
-fn seal_keys(keys: &mut KeyRng) -> SealKeys {
-    let mut key = || {
-        let halves = [keys.next_u64(), keys.next_u64()].map(u64::to_be_bytes);
-        halves.as_flattened().try_into().expect("two halves")
-    };
-    SealKeys {
-        sending: key(),
-        receiving: key(),
     }
 }

@@ -5,9 +5,10 @@ use super::SwitchCore;
 use super::site::Asking;
 use crate::build::{self, Kind};
 use crate::hosted::messages::{
-    CommandReply, CommandRequest, FlowStatus, HostedFlow, JobStatus, NodeReply, NodeRequest,
-    NodeStatus, RackStatus, RingName,
+    CommandReply, CommandRequest, FlowStatus, JobStatus, NodeReply, NodeRequest, NodeStatus,
+    RackStatus,
 };
+use crate::hosted::{HostedFlow, RingName};
 use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;

@@ -9,6 +9,7 @@
 
 mod acceptor;
 mod commands;
+mod ends;
 mod introductions;
 mod members;
 mod minder;
@@ -344,7 +345,7 @@ impl SwitchProcess {
             core,
             listener: &self.listener,
             handovers: &self.handovers,
-            waiting: acceptor::Waiting::default(),
+            waiting: ends::Waiting::default(),
             watch,
         };
         std::thread::scope(|scope| {

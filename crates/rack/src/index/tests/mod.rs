@@ -8,7 +8,7 @@ use crate::config::{NodeConfig, Role};
 use crate::services::IndexService;
 use crate::{EmbeddedRack, SimulatedRack};
 use crate::{RackConfig, RunEnd};
-use rackweave_base::{Duration, Rng};
+use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Access as Way, Answer, Coordinator, CoordinatorConfig, CoordinatorEvent, IndexError, Op,

@@ -1,7 +1,7 @@
 //! Real sockets on this machine, and a rack in this process.
 
+mod nodes;
 mod strangers;
-mod units;
 
 use super::*;
 use crate::EmbeddedRack;
@@ -48,7 +48,7 @@ fn dialing(rack: &EmbeddedRack, listener: &Listener) -> Dialing {
     Dialing::start(rack, COMPUTE, address, config(), AMPLE).expect("it begins")
 }
 
-/// Polls both until the compute unit has an end.
+/// Polls both until the compute node has an end.
 fn finish(
     listener: &mut Listener,
     dialing: &mut Dialing,
@@ -69,7 +69,7 @@ fn poll_until(listener: &mut Listener, mut done: impl FnMut(&mut Listener) -> bo
     }
 }
 
-/// Connects two units in this thread.
+/// Connects two nodes in this thread.
 fn connect(rack: &EmbeddedRack, listener: &mut Listener) -> (MessageConnection, MessageConnection) {
     let mut dialing = dialing(rack, listener);
     let compute = finish(listener, &mut dialing).expect("nothing is in the way");

@@ -1,18 +1,18 @@
-//! Peers that are not units, units of other racks, or too many units.
+//! Peers that are not nodes, nodes of other racks, or too many nodes.
 
 use super::*;
 use crate::EmbeddedRack;
 use rackweave_endpoint::messaging::handshake::Handshake;
 use std::collections::VecDeque;
 
-/// The listener works as before: a unit can connect.
+/// The listener works as before: a node can connect.
 fn check_alive(rack: &EmbeddedRack, listener: &mut Listener) {
     let (compute, storage) = connect(rack, listener);
     check_traffic(compute, storage);
 }
 
 #[test]
-fn units_of_another_rack_are_refused() {
+fn nodes_of_another_rack_are_refused() {
     let (here, elsewhere) = (rack(), rack());
     let mut listener = listener(&here);
     let mut stranger = dialing(&elsewhere, &listener);
@@ -25,7 +25,7 @@ fn units_of_another_rack_are_refused() {
     assert!(
         error
             .to_string()
-            .contains("the storage unit refused: the units are in different")
+            .contains("the storage node refused: the nodes are in different")
     );
     let counters = listener.counters();
     assert_eq!((counters.came, counters.refused), (1, 1));
@@ -73,14 +73,14 @@ fn a_server_of_another_protocol_is_recognised() {
         .expect("it is there");
     let error = loop {
         if let Some(end) = dialing.poll() {
-            break end.expect_err("no storage unit");
+            break end.expect_err("no storage node");
         }
     };
     assert!(error.to_string().contains("`HTTP/1.1 400 Bad`"), "{error}");
 }
 
 /// Ten thousand peers open a stream and send nothing. The listener waits for 64 of them, and
-/// refuses the oldest as busy when one more arrives: a unit can connect meanwhile, and when they
+/// refuses the oldest as busy when one more arrives: a node can connect meanwhile, and when they
 /// have left nothing remains.
 #[test]
 fn half_open_streams_keep_nobody_out() {
@@ -113,9 +113,9 @@ fn half_open_streams_keep_nobody_out() {
     assert_eq!(listener.counters().ended, PENDING_MAX as u64 - 1);
 }
 
-/// Units that have proven that they are of this rack are not evicted.
+/// Nodes that have proven that they are of this rack are not evicted.
 #[test]
-fn units_that_are_known_are_not_turned_away() {
+fn nodes_that_are_known_are_not_turned_away() {
     let rack = rack();
     let mut listener = listener(&rack);
     let greeted: Vec<_> = (0..PENDING_MAX)
@@ -147,11 +147,11 @@ fn who_says_nothing_is_told_that_time_is_over() {
     check_alive(&rack, &mut listener);
 }
 
-/// The first message of a unit of this rack.
+/// The first message of a node of this rack.
 fn hello(rack: &EmbeddedRack) -> Vec<u8> {
-    let unit = LocalNode::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
-    let now = unit.node.now();
-    let (config, terms) = (unit.config.clone(), unit.terms);
+    let local = LocalNode::new(rack, COMPUTE, Role::Compute, config()).expect("a sound node");
+    let now = local.node.now();
+    let (config, terms) = (local.config.clone(), local.terms);
     let deadline = now + AMPLE.into();
     let mut dialer = Handshake::new(now, Role::Compute, config, terms, deadline);
     dialer.poll_send().expect("it begins")
@@ -189,7 +189,7 @@ fn who_says_hello_and_no_more_leaves_nothing() {
     check_alive(&rack, &mut listener);
 }
 
-/// A unit at a node dials; returns the outcome.
+/// A node dials; returns the outcome.
 fn dial_from(
     rack: &EmbeddedRack,
     listener: &mut Listener,
@@ -234,7 +234,7 @@ fn check_quota(quota: PeerQuota, fit: usize) {
     let (compute, storage) = dial_from(&rack, &mut listener, other).expect("another peer");
     check_traffic(compute, storage);
 
-    // The compute unit has left, but the storage unit still has its end: its memory is not free.
+    // The compute node has left, but the storage node still has its end: its memory is not free.
     let (compute, storage) = greedy.pop().expect("at least one");
     drop(compute);
     let again = dial_from(&rack, &mut listener, COMPUTE).map(drop);

@@ -7,6 +7,7 @@ mod media;
 mod options;
 mod waiting;
 mod worker;
+mod worker_pool;
 
 pub use error::{PageError, PageServiceError};
 pub use guard::{ReadGuard, WriteGuard};
@@ -19,16 +20,17 @@ pub use worker::PageWorker;
 use crate::Rack;
 use core::time::Duration;
 use media::Medium;
-use rackweave_base::{Block, KeyRng, NodeId};
+use rackweave_base::{KeyRng, NodeId};
 use rackweave_controller::PageSpec;
 use rackweave_controller::ask::PageSpecOf;
-use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
+use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
     FormatOptions, OpenError, PageStore, Pool, PoolConfig, Worker,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waiting::Waiting;
+use worker_pool::{WorkerPool, WorkerPools};
 
 /// The pages of a rack. A process has at most one page service of a rack for its lifetime; clones
 /// are the same service. In a rack of processes, the first service sets up the directory with all
@@ -52,26 +54,6 @@ struct Directory {
     /// Whether workers find their store open.
     opens: bool,
     time_limit: Duration,
-}
-
-/// The worker pools of all nodes.
-type WorkerPools = Mutex<HashMap<NodeId, WorkerPool>>;
-
-/// A node's pool, and its free workers.
-#[derive(Debug)]
-struct WorkerPool {
-    /// `None` until the first worker is wanted.
-    pool: Option<Arc<Pool>>,
-    frames: Block,
-    config: PoolConfig,
-    /// The pool from before the node rejoined, whose log the next one gets.
-    before: Option<Arc<Pool>>,
-    workers: usize,
-    /// The channel of any of the workers: shows whether the node was declared dead.
-    any: ChannelParts,
-    /// Channels of workers that were never lent, the first one last.
-    parts: Vec<ChannelParts>,
-    resting: Vec<PageStore<Channel>>,
 }
 
 impl PageService {
@@ -404,40 +386,5 @@ impl Directory {
         let before = worker_pool.pool.take();
         *worker_pool = WorkerPool { before, ..new };
         Ok(())
-    }
-}
-
-impl WorkerPool {
-    fn new(rack: &Rack, node: NodeId, time_limit: Duration) -> Result<Self, PageServiceError> {
-        let ends = rack.page_ends(node);
-        let ends = ends.ok_or(PageServiceError::NoFrames(node))?;
-        let any = ends.channels.first().cloned();
-        Ok(Self {
-            pool: None,
-            config: PoolConfig {
-                // Shorter than the time limit, so that calls end in time and name the peer that did
-                // not answer.
-                patience: (time_limit / 2).min(PoolConfig::PATIENCE.into()).into(),
-                seed: rack.config().seed,
-                ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
-            },
-            frames: ends.frames,
-            before: None,
-            any: any.ok_or(PageServiceError::NoFrames(node))?,
-            workers: ends.channels.len(),
-            parts: ends.channels.into_iter().rev().collect(),
-            resting: Vec::new(),
-        })
-    }
-
-    fn pool(&mut self) -> Result<Arc<Pool>, PageServiceError> {
-        if let Some(pool) = &self.pool {
-            return Ok(Arc::clone(pool));
-        }
-        let pool = Pool::new(self.frames.clone(), self.config)?;
-        if let Some(log) = self.before.take().and_then(|before| before.log()) {
-            pool.set_log(log);
-        }
-        Ok(Arc::clone(self.pool.insert(pool)))
     }
 }

@@ -1,16 +1,17 @@
 //! A worker that is lent to a thread, or to the tasks of an executor.
 
+mod fixing;
+
 use super::guard::{ReadGuard, WriteGuard};
 use super::{PageError, PageService};
 use crate::Node;
-use crate::services::call::Call;
-use crate::services::{FOREVER, wait_within};
+use crate::services::wait_within;
 use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
-    AllocateError, Fix, FixError, Flush, Flushed, FormatOptions, Loss, Mode, NodeAccess, OpenError,
-    PageGuard, PageState, PageStore, Peek, Pool, Statistics, Superblock, Usage, Worker,
+    AllocateError, FixError, Flushed, FormatOptions, Loss, Mode, NodeAccess, OpenError, PageState,
+    PageStore, Peek, Pool, Statistics, Superblock, Usage,
 };
 use rackweave_wire::fabric::page::PageId;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,8 +150,9 @@ impl PageWorker {
         Ok(result)
     }
 
-    /// Reads a page without a latch: see [`Worker::read_optimistic`]. `None` if the page is not in
-    /// this node's memory, or is being changed there.
+    /// Reads a page without a latch: see
+    /// [`Worker::read_optimistic`](rackweave_endpoint::page_store::Worker::read_optimistic). `None`
+    /// if the page is not in this node's memory, or is being changed there.
     pub fn read_optimistic<R>(
         &self,
         page: PageId,
@@ -316,40 +318,6 @@ impl PageWorker {
         self.0.with(act)
     }
 
-    fn fixing<B>(
-        &self,
-        limit: Duration,
-        begin: B,
-    ) -> Call<impl FnMut(bool) -> Option<Result<PageGuard, PageError>> + Send + Unpin + use<B>>
-    where
-        B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send + Unpin,
-    {
-        let lent = Arc::clone(&self.0);
-        let (fix, access) = (None, lent.access());
-        let mut fixing = Fixing {
-            lent,
-            fix,
-            limit,
-            begin,
-        };
-        Call::new(access, limit, move |_| fixing.ask())
-    }
-
-    fn flushing(
-        &self,
-    ) -> Call<impl FnMut(bool) -> Option<Result<Flushed, PageError>> + Send + Unpin + use<>> {
-        let lent = Arc::clone(&self.0);
-        let mut flush: Option<Flush> = None;
-        Call::new(lent.access(), FOREVER, move |_| {
-            lent.with(|store| {
-                let flush = *flush.get_or_insert_with(|| store.worker_mut().flush());
-                store.poll();
-                let flushed = store.worker_mut().take_flush(flush)?;
-                Some(flushed.map_err(PageError::from))
-            })
-        })
-    }
-
     /// Accepts that pages are lost. Returns false if one could not be accepted within the limit.
     fn accept(&self, mut lost: Vec<PageId>, limit: Duration) -> bool {
         let rack = self.service().rack();
@@ -363,56 +331,6 @@ impl PageWorker {
             lost.is_empty().then_some(())
         });
         accepted.is_some()
-    }
-}
-
-/// A fix that a caller waits for. It is abandoned if it is dropped before it has ended.
-struct Fixing<B> {
-    lent: Arc<Lent>,
-    fix: Option<Fix>,
-    limit: Duration,
-    begin: B,
-}
-
-impl<B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError>> Fixing<B> {
-    /// The worker enforces the time limit.
-    fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
-        let Self {
-            lent,
-            fix: under_way,
-            limit,
-            begin,
-        } = self;
-        lent.with(|store| {
-            let fix = match *under_way {
-                Some(fix) => fix,
-                None => match begin(store.worker_mut()) {
-                    Ok(fix) => fix,
-                    Err(error) => return Some(Err(error.into())),
-                },
-            };
-            if under_way.replace(fix).is_none() {
-                store.worker_mut().set_limit(fix, (*limit).into());
-            }
-            store.poll();
-            let taken = store.worker_mut().take(fix)?;
-            *under_way = None;
-            Some(taken.map_err(|error| match error {
-                FixError::TimedOut(page) => PageError::TimedOut {
-                    page,
-                    after: *limit,
-                },
-                error => error.into(),
-            }))
-        })
-    }
-}
-
-impl<B> Drop for Fixing<B> {
-    fn drop(&mut self) {
-        if let Some(fix) = self.fix.take() {
-            self.lent.with(|store| store.worker_mut().abandon(fix));
-        }
     }
 }
 

@@ -3,29 +3,29 @@
 
 mod attached;
 mod client;
+mod counter;
 mod options;
+mod shared;
 
 pub use attached::AttachedSequencer;
 pub use client::SequencerClient;
+pub use counter::{CounterServer, CounterThread};
 pub use options::{CounterServerSpec, SequencerOptions, SequencerPlacement};
 
-use crate::index::Shared;
 use crate::{Node, Rack};
 use attached::Machine;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use counter::{serve, stop};
 use rackweave_base::{NodeId, Qpn};
 use rackweave_controller::ask::{
-    AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, FindName, SequencerReserved,
-    ShareName,
+    AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, SequencerReserved,
 };
-use rackweave_controller::{
-    LaneError, NameError, Named, SequencerId, SequencerSetUpError, SequencerSpec,
-};
-use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server, ServerConfig};
+use rackweave_controller::{LaneError, SequencerId, SequencerSetUpError, SequencerSpec};
+use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server};
 use rackweave_endpoint::sequencer::{
-    AtomicSequencer, BeginError, CounterError, CounterService, Counters, RpcSequencer,
-    SequencerConfig, SequencerError, SequencerWord, SetUpError,
+    AtomicSequencer, BeginError, CounterError, Counters, RpcSequencer, SequencerConfig,
+    SequencerError, SequencerWord, SetUpError,
 };
 use rackweave_verbs::{ModifyError, QpError, QpModify, Verbs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,19 +59,6 @@ enum NumberSource {
         /// Clients attached so far.
         clients: AtomicUsize,
     },
-}
-
-/// A server thread of a counter; empty once the sequencer has been removed. A caller that also
-/// locks its node must lock the node first.
-pub type CounterServer = Shared<CounterThread>;
-
-/// The parts of a server thread of a counter.
-#[derive(Debug)]
-pub struct CounterThread {
-    /// The connections.
-    pub rpc: Server,
-    /// The handler of requests.
-    pub service: CounterService,
 }
 
 /// Why a sequencer or a client could not be made, or no numbers were returned.
@@ -155,44 +142,6 @@ impl SequencerService {
             options: *options,
             source,
             is_own: true,
-            number: rack.random_number(),
-        })))
-    }
-
-    /// Gives a sequencer in the switch a name, by which other processes of the rack find it
-    /// ([`SequencerService::find`]) while it exists.
-    ///
-    /// # Errors
-    /// If something else has the name, or the sequencer is of another kind.
-    pub fn share(&self, name: &str) -> Result<()> {
-        let NumberSource::Switch(id) = self.0.source else {
-            return Err(SequencerServiceError::NotShared);
-        };
-        let (name, what) = (name.to_owned(), Named::Sequencer(id));
-        let shared = self.rack().ask(ShareName { name, what });
-        Ok(shared.map_err(SequencerSetUpError::from)?)
-    }
-
-    /// The sequencer to which another process, or this one, has given a name.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn find(rack: &Rack, name: &str) -> Result<Self> {
-        let found = rack.ask(FindName {
-            name: name.to_owned(),
-        });
-        let Some(Named::Sequencer(id)) = found else {
-            let unknown = NameError::Unknown {
-                kind: "sequencer",
-                name: name.to_owned(),
-            };
-            return Err(SequencerSetUpError::from(unknown).into());
-        };
-        Ok(Self(Arc::new(Made {
-            rack: rack.clone(),
-            options: SequencerOptions::new(SequencerPlacement::Switch),
-            source: NumberSource::Switch(id),
-            is_own: false,
             number: rack.random_number(),
         })))
     }
@@ -402,60 +351,6 @@ const THERE: &str = "it is there as long as the sequencer";
 
 fn locked(word: &Mutex<Option<SequencerWord>>) -> MutexGuard<'_, Option<SequencerWord>> {
     word.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Makes a server with a counter.
-fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<NumberSource> {
-    let (counters, name) = (Counters::new(), rack.random_number());
-    counters.create(name, first)?;
-    let mut threads: Vec<(Node, CounterServer)> = Vec::new();
-    for at in 0..spec.threads.max(1) {
-        let node = NodeId(spec.node.0 + at % spec.ports.max(1));
-        let config = ServerConfig {
-            incarnation: rack.random_number() | 1,
-            ..spec.server
-        };
-        let rpc = on_node(rack, node, |verbs| {
-            let pd = verbs.create_pd();
-            Ok(Server::new(verbs, rack.memory(), pd, config)?)
-        });
-        match rpc {
-            Ok(rpc) => {
-                let service = CounterService::new(counters.clone());
-                let thread = Shared::new(CounterThread { rpc, service });
-                threads.push((rack.node_at(node), thread));
-            }
-            Err(error) => {
-                stop(rack, &threads);
-                return Err(error);
-            }
-        }
-    }
-    Ok(NumberSource::Server {
-        counters,
-        name,
-        threads,
-        clients: AtomicUsize::new(0),
-    })
-}
-
-fn stop(rack: &Rack, threads: &[(Node, CounterServer)]) {
-    for (node, thread) in threads {
-        let thread = thread.lock().take();
-        if let Some(thread) = thread {
-            rack.on_node(node.id(), |verbs| thread.rpc.close(verbs));
-        }
-    }
-}
-
-impl CounterServer {
-    /// Answers pending requests. Returns true if there were any.
-    pub fn poll(&self, now: rackweave_base::Instant, verbs: &mut dyn Verbs) -> bool {
-        match self.lock().as_mut() {
-            Some(CounterThread { rpc, service }) => rpc.poll(now, verbs, service),
-            None => false,
-        }
-    }
 }
 
 impl Drop for Made {

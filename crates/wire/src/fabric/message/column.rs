@@ -1,5 +1,5 @@
-//! Column data: the messages by which one unit requests columns and another one answers
-//! (communication tier, sections 1 and 3: a compute unit requests columns of a storage unit).
+//! Column data: the messages by which one node requests columns and another one answers
+//! (communication tier, sections 1 and 3: a compute node requests columns of a storage node).
 //!
 //! | message | opcode | content |
 //! |---|---|---|

@@ -1,17 +1,17 @@
-//! The messages over TCP by which a compute unit and a storage unit agree on a connection.
+//! The messages over TCP by which a compute node and a storage node agree on a connection.
 //!
-//! The storage unit listens, the compute unit connects (communication-tier, section 2.1). There are
+//! The storage node listens, the compute node connects (communication-tier, section 2.1). There are
 //! at most four messages; all numbers are little-endian, except for the addresses of IP and
 //! Ethernet, which are in network byte order:
 //!
 //! ```text
-//! compute unit ── Hello ──▶ storage unit      my terms and the versions that I support
+//! compute node ── Hello ──▶ storage node      my terms and the versions that I support
 //!              ◀── Offer ──                   my terms, in the chosen version
 //!              ── Open ───▶                   my queue pairs, regions and keys
 //!              ◀── Accept ─                   mine; the connection is open
 //! ```
 //!
-//! In place of any of its messages, a unit may send a `Refuse`, after which it closes the stream.
+//! In place of any of its messages, a node may send a `Refuse`, after which it closes the stream.
 //! Nothing follows an `Accept` either: from then on the connection uses one-sided WRITEs only.
 //!
 //! | header | bytes | content |
@@ -31,15 +31,15 @@
 //!
 //! | terms | bytes | content |
 //! |---|---|---|
-//! | 0 | 8 | the rack that the unit is in; zero: any rack |
+//! | 0 | 8 | the rack that the node is in; zero: any rack |
 //! | 8 | 8 | maximum bytes of a message that it receives or sends, at least 1 |
 //! | 16 | 4 | bytes of each of its receive buffers: a multiple of 64, 1 KiB to 1 GiB |
 //! | 20 | 4 | its IP address |
 //! | 24 | 6 | its Ethernet address |
 //! | 30 | 2 | its MTU in bytes: 256, 512, 1024, 2048 or 4096 |
 //! | 32 | 1 | number of its receive buffers, 1 to 7 |
-//! | 33 | 1 | maximum channels from compute to storage unit that it wants, 1 to 7 |
-//! | 34 | 1 | maximum channels from storage to compute unit that it wants, 1 to 7 |
+//! | 33 | 1 | maximum channels from compute to storage node that it wants, 1 to 7 |
+//! | 34 | 1 | maximum channels from storage to compute node that it wants, 1 to 7 |
 //! | 35 | 5 | zero |
 //!
 //! | keys | bytes | content |
@@ -60,7 +60,7 @@
 //!
 //! **Versions.** Hello and Refuse keep their format in all future versions. The terms of a Hello
 //! whose newest version is above the receiver's may be followed by further bytes, which are
-//! ignored. The storage unit chooses the newest version that both support.
+//! ignored. The storage node chooses the newest version that both support.
 //!
 //! This module is stateless; `rackweave_endpoint::messaging::handshake` has the two machines.
 
@@ -121,22 +121,22 @@ const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u16)]
 pub enum Kind {
-    /// The first message of a compute unit.
+    /// The first message of a compute node.
     Hello = 1,
-    /// A storage unit's answer to a Hello.
+    /// A storage node's answer to a Hello.
     Offer = 2,
-    /// The second message of a compute unit.
+    /// The second message of a compute node.
     Open = 3,
-    /// A storage unit's answer to an Open.
+    /// A storage node's answer to an Open.
     Accept = 4,
-    /// A refusal, the last message of either unit.
+    /// A refusal, the last message of either node.
     Refuse = 5,
 }
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// A compute unit describes itself.
+    /// A compute node describes itself.
     Hello {
         /// The oldest version that it supports.
         oldest: u16,
@@ -145,11 +145,11 @@ pub enum Message {
         /// Its terms.
         terms: Terms,
     },
-    /// A storage unit describes itself.
+    /// A storage node describes itself.
     Offer(Terms),
-    /// A compute unit sends the keys with which its memory may be written.
+    /// A compute node sends the keys with which its memory may be written.
     Open(Keys),
-    /// A storage unit sends its keys; the connection is open.
+    /// A storage node sends its keys; the connection is open.
     Accept(Keys),
     /// The sender does not want to connect, or cannot.
     Refuse {

@@ -1,15 +1,15 @@
-//! Messages by one-sided WRITEs: the memory layout at the two units of a connection (communication
+//! Messages by one-sided WRITEs: the memory layout at the two nodes of a connection (communication
 //! tier, section 3.1).
 //!
-//! A *message* is sent in *pieces*; a *package* of pieces fills a receive buffer. A unit has up to
+//! A *message* is sent in *pieces*; a *package* of pieces fills a receive buffer. A node has up to
 //! seven receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that
-//! describes their state. All entries of a unit's buffer info are written by its peer, none by
+//! describes their state. All entries of a node's buffer info are written by its peer, none by
 //! itself:
 //!
 //! | entry | content | word |
 //! |---|---|---|
 //! | 0 | whether the peer has closed the connection | [`Word::Closed`] |
-//! | 1 + j | the package in this unit's receive buffer j | [`Word::Filled`] |
+//! | 1 + j | the package in this node's receive buffer j | [`Word::Filled`] |
 //! | 8 | none: the peer writes here to check that it can | – |
 //! | 9 + j | whether the peer's receive buffer j is free | [`Word::Free`] |
 //!

@@ -8,7 +8,7 @@ pub const ENTRIES: usize = 16;
 pub const ENTRY_LEN: u64 = 64;
 /// Bytes of a buffer info.
 pub const BUFFER_INFO_LEN: u64 = ENTRIES as u64 * ENTRY_LEN;
-/// Maximum receive buffers of one unit.
+/// Maximum receive buffers of one node.
 pub const RECEIVE_BUFFERS_MAX: u8 = 7;
 
 /// The entry with the connection word of the peer.
@@ -16,7 +16,7 @@ pub const CONNECTION_ENTRY: usize = 0;
 /// The entry that a peer writes only to check that it can. Its contents have no meaning.
 pub const PULSE_ENTRY: usize = 8;
 
-/// The entry of receive buffer `buffer` of the unit that the buffer info belongs to.
+/// The entry of receive buffer `buffer` of the node that the buffer info belongs to.
 ///
 /// # Panics
 /// If `buffer` is out of range.
@@ -56,8 +56,8 @@ impl Sequence {
 pub enum CloseReason {
     /// It is no longer needed.
     Normal = 1,
-    /// The unit is shutting down.
-    UnitStops = 2,
+    /// The node is shutting down.
+    NodeStops = 2,
     /// The peer wrote a state into the buffer info that does not exist or is not valid in its
     /// entry.
     ForeignState = 3,
@@ -79,7 +79,7 @@ impl CloseReason {
     /// Every reason.
     pub const ALL: [Self; 9] = [
         Self::Normal,
-        Self::UnitStops,
+        Self::NodeStops,
         Self::ForeignState,
         Self::BadSequence,
         Self::BadLength,
@@ -99,7 +99,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Normal => "it is no longer needed",
-            Self::UnitStops => "the unit stops",
+            Self::NodeStops => "the node stops",
             Self::ForeignState => {
                 "a word of the buffer info has a state that does not belong there"
             }
@@ -118,7 +118,7 @@ impl fmt::Display for CloseReason {
 pub enum Word {
     /// Never written: memory is initially zero.
     Blank,
-    /// A receive buffer of this unit holds a package of `length` bytes.
+    /// A receive buffer of this node holds a package of `length` bytes.
     Filled {
         /// The package.
         sequence: Sequence,

@@ -1,6 +1,7 @@
 //! How a user enters and leaves the store: formatting, opening, giving back, closing.
 
-use super::{Closer, Job, LOOK, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
+use super::{Job, LOOK, OPENINGS_MAX, RETRY_MAX, STORE, Script, StoreUser};
+use crate::pages::allocators::Closer;
 use crate::pages::harness::IDENTITY;
 use crate::pages::shared::Next;
 use rackweave_base::{Duration, Instant};

@@ -27,11 +27,11 @@ pub enum Reply {
         /// That version.
         version: u64,
     },
-    /// The columns that the storage unit serves, by name.
+    /// The columns that the storage node serves, by name.
     List(Vec<ListedColumn>),
 }
 
-/// A column that a storage unit serves.
+/// A column that a storage node serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedColumn {
     /// Its name.

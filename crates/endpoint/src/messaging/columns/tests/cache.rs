@@ -192,7 +192,7 @@ fn a_client_fills_it() {
     let mut setup = Setup::new();
     setup.serve("a", &lines(1, 100));
     let cache = ColumnCache::new(1 << 20);
-    // Two workers of a unit share a connection here; the second one joins.
+    // Two workers of a node share a connection here; the second one joins.
     let Look::Miss(fetch) = cache.look("a") else {
         panic!("nothing is there");
     };
@@ -205,7 +205,7 @@ fn a_client_fills_it() {
     }
     let pinned = waiter.wait().unwrap();
     assert_eq!(*pinned, lines(1, 100));
-    // The storage unit confirms whether it is still valid.
+    // The storage node confirms whether it is still valid.
     let version = pinned.version();
     let ticket = setup.client.ask("a", Some(version)).unwrap();
     assert_eq!(setup.answer(ticket), Ok(Reply::Unchanged { version }));

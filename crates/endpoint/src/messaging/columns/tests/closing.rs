@@ -20,14 +20,14 @@ fn who_finishes_gets_all_answers_first() {
     setup.until(|setup| {
         setup
             .server
-            .is_finished(&setup.rig.units[STORAGE].senders[0])
+            .is_finished(&setup.rig.nodes[STORAGE].senders[0])
     });
     assert_eq!(setup.closed, [None, None]);
     setup.destroy();
 }
 
 #[test]
-fn a_unit_that_stops_refuses_what_it_has_not_begun() {
+fn a_node_that_stops_refuses_what_it_has_not_begun() {
     let mut setup = Setup::new();
     setup.serve("c", &numbers(0, 20_000));
     setup.client.ask("c", None).unwrap();
@@ -53,14 +53,14 @@ fn every_request_ends_when_the_connection_does() {
     setup.until(|setup| setup.server.counters().columns == 1);
     let now = setup.rig.network.now;
     let nic = &mut setup.rig.network.nics[STORAGE];
-    setup.rig.units[STORAGE].close(now, nic, CloseReason::UnitStops);
+    setup.rig.nodes[STORAGE].close(now, nic, CloseReason::NodeStops);
     setup.until(|setup| setup.answers.len() == 4);
     for answer in &setup.answers {
         match &answer.result {
             Err(RequestError::Closed(closed)) => {
                 assert_eq!(
                     (closed.by, closed.reason),
-                    (ClosedBy::Peer, CloseReason::UnitStops)
+                    (ClosedBy::Peer, CloseReason::NodeStops)
                 );
             }
             other => panic!("{other:?}"),
@@ -70,7 +70,7 @@ fn every_request_ends_when_the_connection_does() {
         setup.client.ask("c", None),
         Err(AskError::Broken(_))
     ));
-    // The storage unit releases the column although the connection is not destroyed.
+    // The storage node releases the column although the connection is not destroyed.
     let removal = setup.catalogue.remove("c").unwrap();
     setup.until(|_| removal.is_done());
     drop(removal);

@@ -25,16 +25,16 @@ fn asking() -> Setup {
     setup
 }
 
-/// Sends a message from a unit as it is.
+/// Sends a message from a node as it is.
 fn send(setup: &mut Setup, node: usize, opcode: u32, message: &[u8]) {
-    let sender = &mut setup.rig.units[node].senders[0];
+    let sender = &mut setup.rig.nodes[node].senders[0];
     sender.begin(opcode, message.len() as u64).unwrap();
     let mut sent = 0;
     for _ in 0..1000 {
-        let unit = &mut setup.rig.units[node];
-        sent += unit.senders[0].write(&message[sent..]);
-        unit.senders[0].flush();
-        let _ = unit.poll(setup.rig.network.now, &mut setup.rig.network.nics[node]);
+        let connection = &mut setup.rig.nodes[node];
+        sent += connection.senders[0].write(&message[sent..]);
+        connection.senders[0].flush();
+        let _ = connection.poll(setup.rig.network.now, &mut setup.rig.network.nics[node]);
         if sent == message.len() {
             return;
         }
@@ -167,9 +167,9 @@ fn an_answer_comes_once() {
 #[test]
 fn a_server_must_not_end_before_it_has_answered() {
     let mut setup = asking();
-    setup.rig.units[STORAGE].senders[0].finish().unwrap();
+    setup.rig.nodes[STORAGE].senders[0].finish().unwrap();
     let now = setup.rig.network.now;
-    let _ = setup.rig.units[STORAGE].poll(now, &mut setup.rig.network.nics[STORAGE]);
+    let _ = setup.rig.nodes[STORAGE].poll(now, &mut setup.rig.network.nics[STORAGE]);
     expect_bad(setup, BadAnswer::Ended { missing: 4 }, 4);
 }
 

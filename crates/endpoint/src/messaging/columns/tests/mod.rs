@@ -1,4 +1,4 @@
-//! Requests and answers between two units with soft NICs, and the cache.
+//! Requests and answers between two nodes with soft NICs, and the cache.
 
 mod cache;
 mod cache_threads;

@@ -1,4 +1,4 @@
-//! A compute unit that sends requests and a storage unit that serves them.
+//! A compute node that sends requests and a storage node that serves them.
 
 use super::super::*;
 use crate::messaging::tests::rig::{COMPUTE, Rig, STORAGE};
@@ -12,9 +12,9 @@ pub struct Setup {
     pub server: ColumnServer,
     pub client: ColumnClient,
     pub answers: Vec<Answer>,
-    /// Whether each unit is polled, by node.
+    /// Whether each node is polled.
     pub awake: [bool; 2],
-    /// Each unit's result of its last poll.
+    /// Each node's result of its last poll.
     pub closed: [Option<Closed>; 2],
 }
 
@@ -86,18 +86,18 @@ impl Setup {
     }
 
     pub fn poll(&mut self, reader: &mut dyn PieceReader) {
-        let Rig { network, units, .. } = &mut self.rig;
+        let Rig { network, nodes, .. } = &mut self.rig;
         if self.awake[COMPUTE] {
-            let (unit, nic) = (&mut units[COMPUTE], &mut network.nics[COMPUTE]);
-            let (sender, receiver) = (&mut unit.senders[0], &mut unit.receivers[0]);
+            let (connection, nic) = (&mut nodes[COMPUTE], &mut network.nics[COMPUTE]);
+            let (sender, receiver) = (&mut connection.senders[0], &mut connection.receivers[0]);
             let result = self.client.poll(network.now, nic, sender, receiver, reader);
             self.closed[COMPUTE] = result.err();
             self.answers
                 .extend(core::iter::from_fn(|| self.client.take()));
         }
         if self.awake[STORAGE] {
-            let (unit, nic) = (&mut units[STORAGE], &mut network.nics[STORAGE]);
-            let (sender, receiver) = (&mut unit.senders[0], &mut unit.receivers[0]);
+            let (connection, nic) = (&mut nodes[STORAGE], &mut network.nics[STORAGE]);
+            let (sender, receiver) = (&mut connection.senders[0], &mut connection.receivers[0]);
             let result = self.server.poll(network.now, nic, sender, receiver);
             self.closed[STORAGE] = result.err();
         }
@@ -105,7 +105,11 @@ impl Setup {
 
     pub fn step(&mut self, reader: &mut dyn PieceReader) {
         self.poll(reader);
-        let timers = self.rig.units.iter().filter_map(|unit| unit.poll_timeout());
+        let timers = self
+            .rig
+            .nodes
+            .iter()
+            .filter_map(|connection| connection.poll_timeout());
         let limit = self.rig.network.now + Duration::from_millis(100);
         if !self.rig.network.advance(limit, timers) {
             self.rig.network.now = limit;
@@ -165,7 +169,7 @@ impl Setup {
         counters.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// Both units release everything; nothing may be left.
+    /// Both nodes release everything; nothing may be left.
     pub fn destroy(mut self) {
         self.server.destroy(&mut self.rig.network.nics[STORAGE]);
         for column in self.catalogue.columns() {

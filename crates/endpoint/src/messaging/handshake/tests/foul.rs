@@ -26,7 +26,7 @@ fn a_foreign_client_is_told_and_a_foreign_server_is_left() {
     compute.hear(START, b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n");
     assert_eq!(
         compute.error().to_string(),
-        "this unit refused the storage unit: it does not speak Rackweave messaging: it sends \
+        "this node refused the storage node: it does not speak Rackweave messaging: it sends \
          `HTTP/1.1 400 Bad`"
     );
     assert!(compute.sent.is_empty());
@@ -57,12 +57,12 @@ fn bytes_behind_a_message_are_an_error() {
     let open = Message::Open(keys(|_| {})).emit();
     storage.hear(START, &[open.clone(), open.clone()].concat());
     assert_eq!(after(storage.error()), open[..16]);
-    assert_eq!(storage.unit.memory.bytes_held(), 0);
+    assert_eq!(storage.node.memory.bytes_held(), 0);
 
     let mut compute = dialer();
     compute.hear(START, &[&offer(|_| {})[..], &[0; 2000]].concat());
     assert_eq!(after(compute.error()), [0; 16]);
-    assert_eq!(compute.unit.memory.bytes_held(), 0);
+    assert_eq!(compute.node.memory.bytes_held(), 0);
 
     let mut compute = dialer();
     compute.hear(START, &offer(|_| {}));
@@ -70,7 +70,7 @@ fn bytes_behind_a_message_are_an_error() {
     let accept = Message::Accept(keys(|_| {})).emit();
     compute.hear(START, &[&accept[..], b"y"].concat());
     assert_eq!(after(compute.error()), b"y");
-    assert!(compute.unit.holds_nothing());
+    assert!(compute.node.holds_nothing());
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_refusal_of_a_version_to_come_is_understood() {
     compute.hear(START, &bytes.emit());
     assert_eq!(
         compute.error().to_string(),
-        "the storage unit refused: reason 999 of a newer version: too warm"
+        "the storage node refused: reason 999 of a newer version: too warm"
     );
     assert!(compute.sent.is_empty());
 }
@@ -96,7 +96,7 @@ fn an_offer_of_a_version_that_was_not_asked_for() {
     bytes[10] = 2;
     let mut compute = dialer();
     compute.hear(START, &bytes);
-    let expected = "an Offer of version 2; this unit speaks 1 to 1";
+    let expected = "an Offer of version 2; this node speaks 1 to 1";
     assert!(compute.error().to_string().ends_with(expected));
     assert_eq!(compute.refusal().code, RefusalCode::Version);
 }
@@ -138,13 +138,13 @@ fn torment(seed: u64, mut side: Side) -> bool {
     side.act(START + PATIENCE);
     let connected = match side.end.take() {
         Some(Ok(connection)) => {
-            connection.destroy(&mut side.unit.verbs);
+            connection.destroy(&mut side.node.verbs);
             true
         }
         Some(Err(_)) => false,
         None => panic!("seed {seed}: it has no end"),
     };
-    assert!(side.unit.holds_nothing(), "seed {seed}");
+    assert!(side.node.holds_nothing(), "seed {seed}");
     connected
 }
 

@@ -1,12 +1,12 @@
-//! Every reason to refuse; the refused unit receives it.
+//! Every reason to refuse; the refused node receives it.
 
 use super::rig::{Pair, RigNode, START, Side, dialer, greeted, greeter, hello, keys, offer};
 use crate::messaging::handshake::{HandshakeError, RefusalCode};
-use crate::messaging::{Role, UnitTerms};
+use crate::messaging::{NodeTerms, Role};
 use rackweave_base::{Memory, Qpn};
 use rackweave_wire::fabric::message::handshake::{Message, Terms};
 
-/// A storage unit fails with this code, reports it and holds nothing; the text contains these
+/// A storage node fails with this code, reports it and holds nothing; the text contains these
 /// words.
 fn check(mut storage: Side, bytes: &[u8], code: RefusalCode, says: &str) -> RefusalCode {
     storage.hear(START, bytes);
@@ -16,11 +16,11 @@ fn check(mut storage: Side, bytes: &[u8], code: RefusalCode, says: &str) -> Refu
     let refusal = storage.refusal();
     assert_eq!(refusal.code, code, "{refusal}");
     assert!(refusal.text().contains(says), "{refusal}");
-    assert!(storage.unit.holds_nothing());
+    assert!(storage.node.holds_nothing());
     code
 }
 
-/// A storage unit refuses a Hello with these terms.
+/// A storage node refuses a Hello with these terms.
 fn terms(change: impl FnOnce(&mut Terms), code: RefusalCode, says: &str) -> RefusalCode {
     check(greeter(), &hello(change), code, says)
 }
@@ -29,11 +29,11 @@ fn open() -> Vec<u8> {
     Message::Open(keys(|_| {})).emit()
 }
 
-/// A storage unit with fewer resources.
+/// A storage node with fewer resources.
 fn poor(nic: impl FnOnce(&mut rackweave_nic::NicConfig), bytes: usize, modifies: u32) -> Side {
-    let mut unit = RigNode::shaped(Role::Storage, 2, |_| {}, nic, bytes);
-    unit.verbs.modifies_left = modifies;
-    greeted(Side::new(unit))
+    let mut node = RigNode::shaped(Role::Storage, 2, |_| {}, nic, bytes);
+    node.verbs.modifies_left = modifies;
+    greeted(Side::new(node))
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn every_code_is_reached() {
         memory,
         keys,
         ..
-    } = &mut greedy.unit;
+    } = &mut greedy.node;
     greedy.machine.poll(START, verbs, memory, keys);
     assert!(greedy.machine.agreed().is_some());
     greedy.machine.refuse(Code::OverQuota, "3 connections");
@@ -79,7 +79,7 @@ fn every_code_is_reached() {
             greeter(),
             &newer,
             Code::Version,
-            "speaks versions 2 to 3, this unit 1 to 1",
+            "speaks versions 2 to 3, this node 1 to 1",
         ),
         check(
             greeter(),
@@ -150,7 +150,7 @@ fn every_code_is_reached() {
 }
 
 /// Whatever the NIC runs out of, and whichever queue pair does not connect, nothing is left, and
-/// the next compute unit can be connected when resources are available again.
+/// the next compute node can be connected when resources are available again.
 #[test]
 fn a_set_up_that_fails_midway_leaves_nothing_behind() {
     use RefusalCode as Code;
@@ -169,10 +169,10 @@ fn a_set_up_that_fails_midway_leaves_nothing_behind() {
         let mut storage = poor(|_| {}, 1 << 20, modifies);
         storage.hear(START, &open());
         assert_eq!(storage.error().code(), Code::BadKeys);
-        assert!(storage.unit.holds_nothing());
-        storage.unit.verbs.modifies_left = 99;
-        let unit = storage.unit;
-        let mut again = greeted(Side::new(unit));
+        assert!(storage.node.holds_nothing());
+        storage.node.verbs.modifies_left = 99;
+        let node = storage.node;
+        let mut again = greeted(Side::new(node));
         again.hear(START, &open());
         assert!(again.is_connected());
     }
@@ -183,30 +183,30 @@ fn a_set_up_that_fails_midway_leaves_nothing_behind() {
 fn memory_comes_back() {
     let mut pair = Pair::new(1);
     pair.settle();
-    let bytes = [&pair.compute.unit, &pair.storage.unit].map(|unit| unit.memory.bytes_held());
+    let bytes = [&pair.compute.node, &pair.storage.node].map(|node| node.memory.bytes_held());
     pair.clear();
 
-    let mut unit = RigNode::shaped(Role::Compute, 1, |_| {}, |_| {}, bytes[0]);
+    let mut node = RigNode::shaped(Role::Compute, 1, |_| {}, |_| {}, bytes[0]);
     for _ in 0..5 {
-        let mut compute = Side::new(unit);
+        let mut compute = Side::new(node);
         compute.act(START);
         compute.hear(START, &offer(|_| {}));
-        assert!(!compute.unit.holds_nothing());
+        assert!(!compute.node.holds_nothing());
         compute.machine.handle_end(START);
         compute.act(START);
         assert!(matches!(compute.error(), HandshakeError::Ended { .. }));
-        unit = compute.unit;
+        node = compute.node;
     }
-    let mut storage_unit = RigNode::shaped(Role::Storage, 1, |_| {}, |_| {}, bytes[1]);
+    let mut storage_node = RigNode::shaped(Role::Storage, 1, |_| {}, |_| {}, bytes[1]);
     for _ in 0..5 {
-        storage_unit.verbs.modifies_left = 9;
-        let mut storage = greeted(Side::new(storage_unit));
+        storage_node.verbs.modifies_left = 9;
+        let mut storage = greeted(Side::new(storage_node));
         storage.hear(START, &open());
         assert_eq!(storage.error().code(), RefusalCode::BadKeys);
-        storage_unit = storage.unit;
+        storage_node = storage.node;
     }
-    storage_unit.verbs.modifies_left = 99;
-    let mut pair = Pair::of(unit, storage_unit);
+    storage_node.verbs.modifies_left = 99;
+    let mut pair = Pair::of(node, storage_node);
     pair.settle();
     pair.check_traffic();
     pair.clear();
@@ -214,16 +214,16 @@ fn memory_comes_back() {
 
 #[test]
 fn terms_that_do_not_fit_are_refused_by_both() {
-    // Three channels lead to a storage unit with two buffers: it reports that first.
-    let mut unit = RigNode::shaped(
+    // Three channels lead to a storage node with two buffers: it reports that first.
+    let mut node = RigNode::shaped(
         Role::Storage,
         2,
         |config| (config.receive_buffers, config.channels_up) = (2, 2),
         |_| {},
         1 << 20,
     );
-    unit.terms.channels_up = 3;
-    let storage = Side::new(unit);
+    node.terms.channels_up = 3;
+    let storage = Side::new(node);
     check(
         storage,
         &hello(|_| {}),
@@ -238,8 +238,8 @@ fn terms_that_do_not_fit_are_refused_by_both() {
     let mut compute = dialer();
     compute.hear(START, &offer(|terms| terms.fabric = 9));
     assert_eq!(compute.refusal().code, RefusalCode::ForeignRack);
-    assert_eq!(compute.unit.memory.bytes_held(), 0);
-    // A unit that does not name its rack may belong to any.
+    assert_eq!(compute.node.memory.bytes_held(), 0);
+    // A node that does not name its rack may belong to any.
     let mut compute = dialer();
     compute.hear(START, &offer(|terms| terms.fabric = 0));
     assert!(compute.end.is_none());
@@ -251,7 +251,7 @@ fn keys_that_cannot_be_are_refused_by_both() {
     let storage = |change: fn(&mut _), says: &str| {
         let bytes = Message::Open(keys(change)).emit();
         let storage = greeted(greeter());
-        let memory: Memory = storage.unit.memory.clone();
+        let memory: Memory = storage.node.memory.clone();
         check(storage, &bytes, BadKeys, says);
         assert_eq!(memory.bytes_held(), 0, "it was not even tried");
     };
@@ -297,12 +297,12 @@ fn who_is_refused_hears_why() {
     pair.settle();
     assert_eq!(
         pair.compute.error().to_string(),
-        "the storage unit refused: no room in the NIC: the NIC holds 1 queue pairs already; raise \
+        "the storage node refused: no room in the NIC: the NIC holds 1 queue pairs already; raise \
          nic.qps_max"
     );
     assert_eq!(
         pair.storage.error().to_string(),
-        "this unit cannot connect to a compute unit: the NIC holds 1 queue pairs already; raise \
+        "this node cannot connect to a compute node: the NIC holds 1 queue pairs already; raise \
          nic.qps_max"
     );
     pair.clear();
@@ -322,12 +322,12 @@ fn who_is_refused_hears_why() {
     assert_eq!(pair.compute.error().code(), RefusalCode::NoMemory);
     pair.clear();
 
-    let mut unit = RigNode::new(Role::Storage, 2);
-    unit.terms = UnitTerms {
+    let mut node = RigNode::new(Role::Storage, 2);
+    node.terms = NodeTerms {
         fabric: 1,
-        ..unit.terms
+        ..node.terms
     };
-    let mut pair = Pair::of(RigNode::new(Role::Compute, 1), unit);
+    let mut pair = Pair::of(RigNode::new(Role::Compute, 1), node);
     pair.settle();
     assert_eq!(pair.compute.error().code(), RefusalCode::ForeignRack);
     pair.clear();

@@ -1,8 +1,8 @@
-//! Units with soft NICs that count resources, and the stream between two units.
+//! Nodes with soft NICs that count resources, and the stream between two nodes.
 
 use super::super::{Handshake, HandshakeError, Step};
 use super::counting::{Counting, Held};
-use crate::messaging::{Connection, MessagingConfig, Role, UnitTerms};
+use crate::messaging::{Connection, MessagingConfig, NodeTerms, Role};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
@@ -16,14 +16,14 @@ use std::net::Ipv4Addr;
 pub const PATIENCE: Duration = Duration::from_secs(2);
 pub const START: Instant = Instant::from_nanos(1_000_000);
 
-/// A unit.
+/// A node.
 pub struct RigNode {
     pub role: Role,
     pub verbs: Counting,
     pub memory: Memory,
     pub keys: KeyRng,
     pub config: MessagingConfig,
-    pub terms: UnitTerms,
+    pub terms: NodeTerms,
 }
 
 /// Small sizes that differ at both ends, with three channels up and two down.
@@ -47,7 +47,7 @@ impl RigNode {
         Self::shaped(role, seed, |_| {}, |_| {}, 1 << 20)
     }
 
-    /// A unit with a modified configuration and NIC, and an arena of this many bytes.
+    /// A node with a modified configuration and NIC, and an arena of this many bytes.
     pub fn shaped(
         role: Role,
         seed: u64,
@@ -67,7 +67,7 @@ impl RigNode {
         change_nic(&mut nic);
         let mut config = config(role);
         change(&mut config);
-        config.check(role).expect("a test has sound units");
+        config.check(role).expect("a test has sound nodes");
         let memory = Memory::new(bytes);
         let mut rng = Rng::new(seed);
         let nic = Nic::new(
@@ -85,7 +85,7 @@ impl RigNode {
             },
             memory,
             keys: KeyRng::seeded(rng),
-            terms: UnitTerms::new(&config, 7, ip, mac, Mtu::B1024),
+            terms: NodeTerms::new(&config, 7, ip, mac, Mtu::B1024),
             config,
         }
     }
@@ -101,19 +101,19 @@ impl RigNode {
     }
 }
 
-/// A machine, its unit, the bytes it has sent and its result.
+/// A machine, its node, the bytes it has sent and its result.
 pub struct Side {
     pub machine: Handshake,
-    pub unit: RigNode,
+    pub node: RigNode,
     pub sent: VecDeque<u8>,
     pub end: Option<Result<Connection, HandshakeError>>,
 }
 
 impl Side {
-    pub fn new(unit: RigNode) -> Self {
+    pub fn new(node: RigNode) -> Self {
         Self {
-            machine: unit.machine(),
-            unit,
+            machine: node.machine(),
+            node,
             sent: VecDeque::new(),
             end: None,
         }
@@ -126,7 +126,7 @@ impl Side {
             memory,
             keys,
             ..
-        } = &mut self.unit;
+        } = &mut self.node;
         match self.machine.poll(now, verbs, memory, keys) {
             Step::Waiting => {}
             Step::Connected(connection) => {
@@ -135,7 +135,7 @@ impl Side {
             }
             Step::Failed(error) => {
                 assert!(self.end.is_none(), "it ends once");
-                assert!(self.unit.holds_nothing(), "{error} left something behind");
+                assert!(self.node.holds_nothing(), "{error} left something behind");
                 self.end = Some(Err(error));
             }
         }
@@ -184,7 +184,7 @@ impl Side {
     }
 }
 
-/// Two units at the start.
+/// Two nodes at the start.
 pub struct Pair {
     pub compute: Side,
     pub storage: Side,
@@ -228,9 +228,9 @@ impl Pair {
     pub fn clear(&mut self) {
         fn clear(side: &mut Side) {
             if let Some(Ok(connection)) = side.end.take() {
-                connection.destroy(&mut side.unit.verbs);
+                connection.destroy(&mut side.node.verbs);
             }
-            assert!(side.unit.holds_nothing(), "{:?}", side.unit.verbs.held);
+            assert!(side.node.holds_nothing(), "{:?}", side.node.verbs.held);
         }
         clear(&mut self.compute);
         clear(&mut self.storage);
@@ -241,8 +241,8 @@ impl Pair {
         let Self { compute, storage } = self;
         let mut connections = [compute.end.take(), storage.end.take()]
             .map(|end| end.expect("it is over").expect("it is connected"));
-        let memories = [&compute.unit.memory, &storage.unit.memory];
-        let verbs = [&mut compute.unit.verbs, &mut storage.unit.verbs];
+        let memories = [&compute.node.memory, &storage.node.memory];
+        let verbs = [&mut compute.node.verbs, &mut storage.node.verbs];
         let lens = connections
             .each_ref()
             .map(|side| (side.senders.len(), side.receivers.len()));
@@ -258,7 +258,7 @@ impl Pair {
                 let polled = connections[side].poll(START, &mut *verbs[side]);
                 assert!(polled.is_ok(), "{polled:?}");
                 while let Some(packet) = verbs[side].nic.poll_transmit(START) {
-                    // The units have separate arenas: packets between them carry bytes.
+                    // The nodes have separate arenas: packets between them carry bytes.
                     let mut bytes = Vec::new();
                     assert!(packet.serialise(memories[side], &mut bytes));
                     let packet = parse_bytes(&bytes).expect("what a NIC sends is well-formed");
@@ -290,32 +290,32 @@ pub fn greeted(mut storage: Side) -> Side {
 
 /// A greeter at the start.
 pub fn greeter() -> Side {
-    let unit = RigNode::new(Role::Storage, 2);
-    Side::new(unit)
+    let node = RigNode::new(Role::Storage, 2);
+    Side::new(node)
 }
 
 /// A dialer that has sent a Hello.
 pub fn dialer() -> Side {
-    let unit = RigNode::new(Role::Compute, 1);
-    let mut side = Side::new(unit);
+    let node = RigNode::new(Role::Compute, 1);
+    let mut side = Side::new(node);
     side.act(START);
     assert!(matches!(side.messages()[..], [Message::Hello { .. }]));
     side
 }
 
-/// The terms of a unit, changed.
+/// The terms of a node, changed.
 pub fn terms(role: Role, change: impl FnOnce(&mut Terms)) -> Terms {
     let mut terms = super::super::keys::terms_to_wire(&RigNode::new(role, 0).terms);
     change(&mut terms);
     terms
 }
 
-/// The Hello of a compute unit, its terms changed.
+/// The Hello of a compute node, its terms changed.
 pub fn hello(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
     Message::hello(terms(Role::Compute, change)).emit()
 }
 
-/// The Offer of a storage unit, its terms changed.
+/// The Offer of a storage node, its terms changed.
 pub fn offer(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
     Message::Offer(terms(Role::Storage, change)).emit()
 }

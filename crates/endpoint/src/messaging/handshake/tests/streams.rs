@@ -5,7 +5,7 @@ use crate::messaging::handshake::{HandshakeError, Kind};
 use rackweave_base::Rng;
 
 #[test]
-fn two_units_connect_and_every_channel_leads_where_it_should() {
+fn two_nodes_connect_and_every_channel_leads_where_it_should() {
     let mut pair = Pair::new(1);
     pair.settle();
     pair.check_traffic();
@@ -69,8 +69,8 @@ fn one_byte_at_a_time() {
 /// Bytes of Hello, Offer, Open and Accept with five channels.
 const LENS: [usize; 4] = [56, 52, 84, 84];
 
-/// Whichever byte is the last: the unit that fails holds nothing and reports what was missing, and
-/// the compute unit is never the only one connected. The storage unit may be, if the Accept was
+/// Whichever byte is the last: the node that fails holds nothing and reports what was missing, and
+/// the compute node is never the only one connected. The storage node may be, if the Accept was
 /// lost: its peer is then dead, which keepalive detects.
 #[test]
 fn the_stream_breaks_after_any_byte() {

@@ -28,12 +28,12 @@ fn a_peer_that_says_nothing_more_is_given_up_at_every_step() {
 
     let mut compute = dialer();
     compute.hear(START, &offer(|_| {}));
-    assert!(!compute.unit.holds_nothing(), "its end is made");
+    assert!(!compute.node.holds_nothing(), "its end is made");
     assert!(matches!(compute.messages()[..], [Message::Open(_)]));
     compute.act(END);
     assert_eq!(due(compute.error()), Kind::Accept);
     assert_eq!(compute.refusal().code, RefusalCode::TooLate);
-    assert!(compute.unit.holds_nothing());
+    assert!(compute.node.holds_nothing());
 
     let mut storage = greeter();
     storage.act(END);
@@ -42,15 +42,15 @@ fn a_peer_that_says_nothing_more_is_given_up_at_every_step() {
 
     let mut storage = greeted(greeter());
     assert!(
-        storage.unit.holds_nothing(),
+        storage.node.holds_nothing(),
         "nothing is made before an Open"
     );
-    assert_eq!(storage.unit.memory.bytes_held(), 0);
+    assert_eq!(storage.node.memory.bytes_held(), 0);
     storage.act(END);
     assert_eq!(due(storage.error()), Kind::Open);
     assert_eq!(
         storage.error().to_string(),
-        "an Open of the compute unit did not come within 2.000s; is it busy, or no such unit at \
+        "an Open of the compute node did not come within 2.000s; is it busy, or no such node at \
          all?"
     );
 }
@@ -67,7 +67,7 @@ fn who_is_in_time_by_a_nanosecond_is_heard() {
     let mut storage = greeted(greeter());
     storage.hear(END, &Message::Open(keys(|_| {})).emit());
     assert_eq!(due(storage.error()), Kind::Open);
-    assert_eq!(storage.unit.memory.bytes_held(), 0);
+    assert_eq!(storage.node.memory.bytes_held(), 0);
 }
 
 /// A peer that sends a byte now and then does not extend the deadline.
@@ -87,9 +87,9 @@ fn a_slow_loris_is_cut_off() {
     assert_eq!(storage.refusal().code, RefusalCode::TooLate);
 }
 
-/// A compute unit that gives up releases its resources, and the storage unit is notified.
+/// A compute node that gives up releases its resources, and the storage node is notified.
 #[test]
-fn a_compute_unit_gives_up() {
+fn a_compute_node_gives_up() {
     let mut pair = Pair::of(
         RigNode::new(Role::Compute, 1),
         RigNode::new(Role::Storage, 2),
@@ -101,13 +101,13 @@ fn a_compute_unit_gives_up() {
     pair.compute.hear(START, &offer);
     pair.compute.sent.clear();
     let compute = &mut pair.compute;
-    compute.machine.abandon(&mut compute.unit.verbs);
-    assert!(compute.unit.holds_nothing() && compute.machine.is_over());
+    compute.machine.abandon(&mut compute.node.verbs);
+    assert!(compute.node.holds_nothing() && compute.machine.is_over());
     let reported = compute.machine.poll_send().expect("it says so");
     pair.storage.hear(START, &reported);
     assert_eq!(
         pair.storage.error().to_string(),
-        "the compute unit refused: the unit takes no more connections: the compute unit has given \
+        "the compute node refused: the node takes no more connections: the compute node has given \
          up"
     );
     assert!(pair.storage.sent.is_empty(), "a refusal is not answered");

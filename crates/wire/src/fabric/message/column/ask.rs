@@ -164,9 +164,9 @@ impl RefusalCode {
     pub const UNKNOWN_COLUMN: Self = Self(1);
     /// The answer would be longer than the limit for messages of the connection.
     pub const TOO_LONG: Self = Self(2);
-    /// The storage unit could not make the column's memory available to the connection.
+    /// The storage node could not make the column's memory available to the connection.
     pub const NO_MEMORY: Self = Self(3);
-    /// The storage unit is shutting down.
+    /// The storage node is shutting down.
     pub const STOPS: Self = Self(4);
 }
 
@@ -176,7 +176,7 @@ impl fmt::Display for RefusalCode {
             Self::UNKNOWN_COLUMN => f.write_str("there is no such column"),
             Self::TOO_LONG => f.write_str("the answer is longer than messages may be"),
             Self::NO_MEMORY => f.write_str("the column's memory could not be registered"),
-            Self::STOPS => f.write_str("the storage unit stops"),
+            Self::STOPS => f.write_str("the storage node stops"),
             Self(code) => write!(f, "refusal {code}"),
         }
     }

@@ -214,7 +214,7 @@ fn versions_are_those_of_ever() {
         shape: ColumnShape::new(DataType::Int64, rows, 0, 0).unwrap(),
     };
     let bytes: Vec<u8> = (0..128).collect();
-    // Units of different builds compare them. The value is from another implementation of the
+    // Nodes of different builds compare them. The value is from another implementation of the
     // definition.
     assert_eq!(header(16).version_of(&bytes), 0xd792_ec61_da80_1094);
     assert_eq!(header(0).version_of(&[]), 0x1d83_3f75_f2d1_715e);

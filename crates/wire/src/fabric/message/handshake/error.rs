@@ -52,9 +52,9 @@ pub enum MessageError {
         /// Its length in bytes.
         length: usize,
     },
-    /// The sender of a Hello supports none of this unit's versions.
+    /// The sender of a Hello supports none of this node's versions.
     #[error(
-        "it speaks versions {oldest} to {newest}, this unit {VERSION_OLDEST} to {VERSION}; \
+        "it speaks versions {oldest} to {newest}, this node {VERSION_OLDEST} to {VERSION}; \
          upgrade the older one"
     )]
     NoCommonVersion {
@@ -64,7 +64,7 @@ pub enum MessageError {
         newest: u16,
     },
     /// The message has a version that was not requested.
-    #[error("{kind} of version {found}; this unit speaks {VERSION_OLDEST} to {VERSION}")]
+    #[error("{kind} of version {found}; this node speaks {VERSION_OLDEST} to {VERSION}")]
     Version {
         /// The kind of the message.
         kind: Kind,
@@ -74,8 +74,8 @@ pub enum MessageError {
     /// A field is out of range.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The addresses are not valid for a unit.
-    #[error("{ip} with {mac} cannot be the addresses of a unit")]
+    /// The addresses are not valid for a node.
+    #[error("{ip} with {mac} cannot be the addresses of a node")]
     Address {
         /// The IP address.
         ip: Ipv4Addr,

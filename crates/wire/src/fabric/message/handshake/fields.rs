@@ -1,4 +1,4 @@
-//! The fields that units exchange: terms and keys.
+//! The fields that nodes exchange: terms and keys.
 
 use super::{FieldError, HEADER_LEN, Kind, MessageError, RefusalCode};
 use crate::fabric::message::{ENTRY_LEN, RECEIVE_BUFFERS_MAX};
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Maximum channels of a connection in each direction.
 pub const CHANNELS_MAX: u8 = 7;
-/// Maximum queue pairs of a connection at each unit.
+/// Maximum queue pairs of a connection at each node.
 pub const QUEUE_PAIRS_MAX: usize = 2 * CHANNELS_MAX as usize;
 /// Bytes of the smallest receive buffer.
 pub const RECEIVE_BYTES_MIN: u32 = 1 << 10;
@@ -19,10 +19,10 @@ pub const RECEIVE_BYTES_MAX: u32 = 1 << 30;
 /// Minimum number of queue pairs: one channel in each direction.
 const QUEUE_PAIRS_MIN: usize = 2;
 
-/// The description of a unit and its limits.
+/// The description of a node and its limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// The rack that the unit is in; zero means any rack.
+    /// The rack that the node is in; zero means any rack.
     pub fabric: u64,
     /// Maximum length in bytes of a message that it receives or sends.
     pub message_max: u64,
@@ -36,9 +36,9 @@ pub struct Terms {
     pub mtu_bytes: u16,
     /// Number of its receive buffers.
     pub receive_buffers: u8,
-    /// Maximum channels from compute to storage unit that it wants.
+    /// Maximum channels from compute to storage node that it wants.
     pub channels_up: u8,
-    /// Maximum channels from storage to compute unit that it wants.
+    /// Maximum channels from storage to compute node that it wants.
     pub channels_down: u8,
 }
 
@@ -69,10 +69,10 @@ impl WriteTarget {
     }
 }
 
-/// What a peer needs to write to a unit.
+/// What a peer needs to write to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keys {
-    /// A queue pair for each channel, those from compute to storage unit first.
+    /// A queue pair for each channel, those from compute to storage node first.
     pub queue_pairs: Vec<QueuePair>,
     /// Its buffer info.
     pub buffer_info: WriteTarget,
@@ -134,7 +134,7 @@ fn check(checks: &[Check]) -> Result<(), FieldError> {
 }
 
 impl Terms {
-    /// Checks that the values are valid for a unit.
+    /// Checks that the values are valid for a node.
     ///
     /// # Errors
     /// If a field is out of range.

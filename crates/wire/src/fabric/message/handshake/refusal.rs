@@ -1,22 +1,22 @@
-//! Why a unit does not connect.
+//! Why a node does not connect.
 
 use core::fmt;
 
 /// Maximum length of the text of a refusal, in bytes.
 pub const TEXT_MAX: usize = 200;
 
-/// Why a unit does not connect, as reported to the peer. The numbers are on the wire.
+/// Why a node does not connect, as reported to the peer. The numbers are on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RefusalCode {
     /// 1: the received data is of another protocol.
     NotSpoken,
-    /// 2: the units have no version in common.
+    /// 2: the nodes have no version in common.
     Version,
     /// 3: the received message is of this protocol, but has impossible values.
     Malformed,
     /// 4: a message arrived out of order.
     OutOfOrder,
-    /// 5: the units are in different racks.
+    /// 5: the nodes are in different racks.
     ForeignRack,
     /// 6: a number of receive buffers that is not allowed.
     ReceiveBuffers,
@@ -37,7 +37,7 @@ pub enum RefusalCode {
     /// 14: queue pairs, regions or keys that are invalid, or with which no connection could be
     /// established.
     BadKeys,
-    /// 15: the unit is shutting down, or accepts no more connections.
+    /// 15: the node is shutting down, or accepts no more connections.
     Stopping,
     /// 16: the peer took too long.
     TooLate,
@@ -101,7 +101,7 @@ impl fmt::Display for RefusalCode {
             Self::Version => "no version of the handshake in common",
             Self::Malformed => "a malformed message",
             Self::OutOfOrder => "a message that is not due",
-            Self::ForeignRack => "the units are in different racks",
+            Self::ForeignRack => "the nodes are in different racks",
             Self::ReceiveBuffers => "a number of receive buffers that cannot be",
             Self::BufferSize => "a size of receive buffers that cannot be",
             Self::Channels => "a number of channels that cannot be",
@@ -111,7 +111,7 @@ impl fmt::Display for RefusalCode {
             Self::NoMemory => "no memory for the buffers",
             Self::NoRoom => "no room in the NIC",
             Self::BadKeys => "queue pairs, regions or keys that cannot be",
-            Self::Stopping => "the unit takes no more connections",
+            Self::Stopping => "the node takes no more connections",
             Self::TooLate => "the peer took too long",
             Self::OverQuota => "one peer may have no more connections or memory",
             Self::Other(number) => return write!(f, "reason {number} of a newer version"),
@@ -119,7 +119,7 @@ impl fmt::Display for RefusalCode {
     }
 }
 
-/// Why a unit does not connect: a code for programs, and a text for people.
+/// Why a node does not connect: a code for programs, and a text for people.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{code}{}{text}", if .text.is_empty() { "" } else { ": " })]
 pub struct Refusal {

@@ -281,7 +281,7 @@ fn versions_are_told_apart() {
         let error = Message::take(&hello(oldest, newest)).unwrap_err();
         assert_eq!(error.code(), RefusalCode::Malformed, "{error}");
     }
-    // A newer unit that also supports this version may send more.
+    // A newer node that also supports this version may send more.
     let mut newer = hello(1, 2);
     newer.extend_from_slice(&[9; 11]);
     newer[0] += 11;
@@ -332,7 +332,7 @@ fn a_text_is_cut_and_clean() {
     }
     assert_eq!(
         Refusal::new(RefusalCode::Stopping, "").to_string(),
-        "the unit takes no more connections"
+        "the node takes no more connections"
     );
 }
 
@@ -419,7 +419,7 @@ proptest! {
         prop_assert_eq!(Message::take(&bytes), Ok(Some((message, bytes.len()))));
     }
 
-    /// Every accepted message is encoded to the same bytes, except for what a newer unit adds
+    /// Every accepted message is encoded to the same bytes, except for what a newer node adds
     /// beyond this version.
     #[test]
     fn garbage_is_refused_or_means_what_it_says(

@@ -1,4 +1,4 @@
-//! Units that follow the protocol.
+//! Nodes that follow the protocol.
 
 use super::*;
 use crate::EmbeddedRack;
@@ -32,7 +32,7 @@ fn in_two_threads() {
     });
 }
 
-/// Each unit has sizes of its own; the number of channels is the smaller of both.
+/// Each node has sizes of its own; the number of channels is the smaller of both.
 #[test]
 fn sizes_may_differ() {
     let rack = rack();
@@ -65,7 +65,7 @@ fn sizes_may_differ() {
 }
 
 #[test]
-fn both_units_may_be_at_one_node() {
+fn one_node_may_be_both_sides() {
     let rack = rack();
     let mut listener = listener(&rack);
     let address = listener.local_addr();
@@ -86,7 +86,7 @@ fn nothing_is_held_by_those_who_are_gone() {
     let mut listener = listener(&rack);
     for round in 0..4 {
         let (compute, storage) = connect(&rack, &mut listener);
-        // A second one does not fit at the compute unit, which notifies the storage unit.
+        // A second one does not fit at the compute node, which notifies the storage node.
         let mut second = dialing(&rack, &listener);
         let error = finish(&mut listener, &mut second).expect_err("there is no room");
         assert!(error.to_string().contains("regions already"), "{error}");
@@ -95,7 +95,7 @@ fn nothing_is_held_by_those_who_are_gone() {
         });
         check_traffic(compute, storage);
 
-        // A compute unit that leaves when its end has been made.
+        // A compute node that leaves when its end has been made.
         let mut dialing = dialing(&rack, &listener);
         while rack.node_at(COMPUTE).poll(|nic| spare_region(nic, &rack)) {
             listener.poll();
@@ -147,11 +147,11 @@ fn a_listener_that_goes_says_so() {
     let (_up, mut down) = compute.split();
     let closed = down[0].receive(&mut Vec::new()).expect_err("it is closed");
     assert_eq!(closed.by, ClosedBy::Peer);
-    assert_eq!(closed.reason, CloseReason::UnitStops);
+    assert_eq!(closed.reason, CloseReason::NodeStops);
 }
 
 #[test]
-fn units_that_cannot_be() {
+fn nodes_that_cannot_be() {
     let rack = rack();
     let nowhere = Listener::bind(&rack, NodeId(99), any_port(), config());
     let error = nowhere.err().expect("there is no such node");

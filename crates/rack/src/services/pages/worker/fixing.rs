@@ -1,0 +1,97 @@
+//! Calls of a worker that fix or flush pages. A fix starts again after the loss of a page was
+//! accepted.
+
+use super::{Lent, PageWorker};
+use crate::services::FOREVER;
+use crate::services::call::Call;
+use crate::services::pages::PageError;
+use core::time::Duration;
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Fix, FixError, Flush, Flushed, PageGuard, Worker};
+use std::sync::Arc;
+
+impl PageWorker {
+    pub(super) fn fixing<B>(
+        &self,
+        limit: Duration,
+        begin: B,
+    ) -> Call<impl FnMut(bool) -> Option<Result<PageGuard, PageError>> + Send + Unpin + use<B>>
+    where
+        B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send + Unpin,
+    {
+        let lent = Arc::clone(&self.0);
+        let (fix, access) = (None, lent.access());
+        let mut fixing = Fixing {
+            lent,
+            fix,
+            limit,
+            begin,
+        };
+        Call::new(access, limit, move |_| fixing.ask())
+    }
+
+    pub(super) fn flushing(
+        &self,
+    ) -> Call<impl FnMut(bool) -> Option<Result<Flushed, PageError>> + Send + Unpin + use<>> {
+        let lent = Arc::clone(&self.0);
+        let mut flush: Option<Flush> = None;
+        Call::new(lent.access(), FOREVER, move |_| {
+            lent.with(|store| {
+                let flush = *flush.get_or_insert_with(|| store.worker_mut().flush());
+                store.poll();
+                let flushed = store.worker_mut().take_flush(flush)?;
+                Some(flushed.map_err(PageError::from))
+            })
+        })
+    }
+}
+
+/// A fix that a caller waits for. It is abandoned if it is dropped before it has ended.
+struct Fixing<B> {
+    lent: Arc<Lent>,
+    fix: Option<Fix>,
+    limit: Duration,
+    begin: B,
+}
+
+impl<B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError>> Fixing<B> {
+    /// The worker enforces the time limit.
+    fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
+        let Self {
+            lent,
+            fix: under_way,
+            limit,
+            begin,
+        } = self;
+        lent.with(|store| {
+            let fix = match *under_way {
+                Some(fix) => fix,
+                None => match begin(store.worker_mut()) {
+                    Ok(fix) => fix,
+                    Err(error) => return Some(Err(error.into())),
+                },
+            };
+            if under_way.replace(fix).is_none() {
+                store.worker_mut().set_limit(fix, (*limit).into());
+            }
+            store.poll();
+            let taken = store.worker_mut().take(fix)?;
+            *under_way = None;
+            Some(taken.map_err(|error| match error {
+                FixError::TimedOut(page) => PageError::TimedOut {
+                    page,
+                    after: *limit,
+                },
+                error => error.into(),
+            }))
+        })
+    }
+}
+
+impl<B> Drop for Fixing<B> {
+    fn drop(&mut self) {
+        if let Some(fix) = self.fix.take() {
+            self.lent.with(|store| store.worker_mut().abandon(fix));
+        }
+    }
+}
