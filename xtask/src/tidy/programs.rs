@@ -37,8 +37,6 @@ fn package_of(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[track_caller]
     fn check(paths: &[&str], expect: &[&str]) {
         let sources: Vec<_> = paths

@@ -1,8 +1,5 @@
 //! What the tests of the C face share.
 
-// Each test binary uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 

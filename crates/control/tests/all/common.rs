@@ -1,9 +1,6 @@
 //! The code shared by the tests of control connections: directories with keys, and a server to talk
 //! to.
 
-// Each test file is a separate program and uses some of this.
-#![allow(dead_code)]
-
 use rackweave_control::keys::keygen;
 use rackweave_control::{
     CONTROLLER_NAME, Connection, ControlError, Hello, Identity, Introduction, Listener, Security,

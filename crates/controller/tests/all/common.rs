@@ -1,7 +1,5 @@
 //! A rack of soft NICs around one switch in one thread, with control over every packet.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use rackweave_base::packet::Pool;
 use rackweave_base::{
     Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rng,

@@ -1,6 +1,6 @@
 //! A small rack for tests and benchmarks: software NICs around a switch that only forwards.
 
-// Each test binary uses a part of this.
+// The benchmark uses a part of this.
 #![allow(dead_code)]
 
 use rackweave_base::packet::Pool;
