@@ -20,8 +20,8 @@ pub const FAULTS: [&str; 11] = [
     "7",
 ];
 
-/// Almost all of the time goes into building, so nothing is optimised. With a target, the flags are
-/// not those of procedural macros and build scripts, which then are built once for all.
+/// Most of the time goes into building, so only the schedulers are optimised. With a target, the
+/// flags are not those of procedural macros and build scripts, which then are built once for all.
 pub fn loom() -> Result<(), Failure> {
     let models = [
         ("loom", "rackweave-link", &["--test", "all"][..]),
