@@ -8,7 +8,7 @@
 use crate::Failure;
 use crate::json;
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Numbers of seeds of the successive campaigns, until one catches the bug.
 const SEEDS: [u32; 3] = [300, 1000, 3000];
@@ -32,14 +32,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let build = ["build", "--release", "--package", "rackweave-cli"];
     process::run(&mut cargo(&build))?;
     refused_by_users_build()?;
-    let folder = target_dir().join("canary");
-    let mut command = cargo(&build);
-    command.args(["--features", "canary", "--target-dir"]);
-    process::run(command.arg(&folder))?;
-    let binary = folder
-        .join("release")
-        .join(release_binary().file_name().expect("the binary has a name"));
-
+    let binary = with_bugs(&build)?;
     let bugs = bugs(&binary, system.as_deref())?;
     let mut campaigns: Vec<_> = bugs.iter().map(|bug| (&bug.system, &bug.access)).collect();
     campaigns.sort();
@@ -72,6 +65,18 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         "{missed} of {} planted bugs were not caught: the checkers or the fault schedules are blind",
         bugs.len()
     )))
+}
+
+/// Builds the binary that knows the bugs, and then the users' binary again, which has the same
+/// name. In the same target directory, external crates are not built twice: only the feature
+/// differs.
+fn with_bugs(build: &[&str]) -> Result<PathBuf, Failure> {
+    process::run(cargo(build).args(["--features", "canary"]))?;
+    let binary = target_dir().join(format!("rackweave-canary{}", std::env::consts::EXE_SUFFIX));
+    std::fs::copy(release_binary(), &binary)
+        .map_err(|error| Failure::check(format!("{}: {error}", binary.display())))?;
+    process::run(&mut cargo(build))?;
+    Ok(binary)
 }
 
 fn parse(arguments: &[String]) -> Result<(Option<String>, Vec<u32>), Failure> {

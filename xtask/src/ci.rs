@@ -1,8 +1,9 @@
-//! Every check, cheap ones first, each with a line that reports its result and duration.
+//! Every check, cheap ones first, each with a line that reports its result and duration. At the end
+//! all durations are printed beside those of the table in the repository ([`times`]).
 
-use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
-use crate::{Failure, canary, json, library, tidy, toolchain};
-use std::process::Command;
+use crate::process::{self, cargo};
+use crate::times::{self, Time};
+use crate::{Failure, canary, library, steps, tidy, toolchain};
 use std::time::Instant;
 
 /// A check.
@@ -12,7 +13,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -52,7 +53,7 @@ const STEPS: [Step; 18] = [
     Step {
         name: "loom",
         about: "models: the ring and the latch under every order of accesses, the tree under many",
-        run: loom,
+        run: steps::loom,
     },
     Step {
         name: "miri",
@@ -65,39 +66,44 @@ const STEPS: [Step; 18] = [
         run: toolchain::tsan,
     },
     Step {
+        name: "release",
+        about: "the binary that users get builds",
+        run: steps::release,
+    },
+    Step {
         name: "demo",
         about: "the demo verifies its answers",
-        run: || demo(&[]),
+        run: || steps::demo(&[]),
     },
     Step {
         name: "faults",
         about: "the simulated demo does so under loss, duplication, reordering and corruption",
-        run: || demo(&FAULTS),
+        run: || steps::demo(&steps::FAULTS),
     },
     Step {
         name: "chaos",
         about: "seeded fault schedules without a violation",
-        run: chaos,
+        run: steps::chaos,
     },
     Step {
         name: "figures",
         about: "every experiment of the papers runs, in its short form",
-        run: figures,
+        run: steps::figures,
     },
     Step {
         name: "hosted",
         about: "racks of processes that are killed and restarted never report a wrong result",
-        run: hosted_chaos,
+        run: steps::hosted_chaos,
     },
     Step {
         name: "repeat",
         about: "a seed run twice gives the same trace hash",
-        run: repeat,
+        run: steps::repeat,
     },
     Step {
         name: "capture",
         about: "tshark finds no malformed packet in a capture, where it is installed",
-        run: read_capture,
+        run: steps::read_capture,
     },
     Step {
         name: "canary",
@@ -107,23 +113,17 @@ const STEPS: [Step; 18] = [
     Step {
         name: "interop",
         about: "our NIC and switch with Linux's RoCE stack, where QEMU is installed",
-        run: interop,
+        run: steps::interop,
     },
 ];
 
-const FAULTS: [&str; 11] = [
-    "--simulated",
-    "--loss",
-    "0.01",
-    "--duplicate",
-    "0.01",
-    "--reorder",
-    "0.01",
-    "--corrupt",
-    "0.01",
-    "--seed",
-    "7",
-];
+/// What the command line asks for.
+struct Request<'a> {
+    /// The steps to run, in order.
+    steps: Vec<&'a Step>,
+    /// Whether the times become the table of the repository.
+    record: bool,
+}
 
 /// Runs all steps or those that `arguments` name.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -133,16 +133,62 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let known = |name: &String| STEPS.iter().any(|step| step.name == name);
-    if let Some(unknown) = arguments.iter().find(|name| !known(name)) {
+    let request = parse(arguments)?;
+    let before = times::read()?;
+    let begun = Instant::now();
+    let (times, failed) = run_steps(&request.steps);
+    println!("{}", times::table(&times, &before));
+    let seconds = begun.elapsed().as_secs_f64();
+    if !failed.is_empty() {
+        return Err(Failure::check(format!(
+            "Failed after {seconds:.0} s: {}. To repeat: cargo xtask ci {}",
+            failed.join(", "),
+            failed.join(" ")
+        )));
+    }
+    if request.record {
+        times::record(&times)?;
+        println!("The times of this run are the table {} now.", times::TABLE);
+    } else if request.steps.len() == STEPS.len() {
+        let slower = times::slower(&times, &before);
+        if !slower.is_empty() {
+            return Err(Failure::check(format!(
+                "All checks passed in {seconds:.0} s, but became slower:\n{}",
+                slower.join("\n")
+            )));
+        }
+    }
+    println!("All checks passed in {seconds:.0} s.");
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<Request<'static>, Failure> {
+    let record = arguments.iter().any(|argument| argument == "--record");
+    let names: Vec<_> = arguments
+        .iter()
+        .filter(|name| *name != "--record")
+        .collect();
+    if record && !names.is_empty() {
+        return Err(Failure::usage(
+            "ci --record runs all steps, because it compares each with the others; leave their \
+             names out",
+        ));
+    }
+    let known = |name: &&&String| STEPS.iter().any(|step| step.name == name.as_str());
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
         return Err(Failure::usage(format!(
             "ci has no step {unknown} (`cargo xtask ci --list` names them)"
         )));
     }
-    let chosen = |step: &&Step| arguments.is_empty() || arguments.iter().any(|a| a == step.name);
-    let begun = Instant::now();
-    let mut failed = Vec::new();
-    for step in STEPS.iter().filter(chosen) {
+    let chosen = |step: &&Step| names.is_empty() || names.iter().any(|name| *name == step.name);
+    let steps = STEPS.iter().filter(chosen).collect();
+    Ok(Request { steps, record })
+}
+
+/// The times of all steps, and the names of those that failed.
+fn run_steps(steps: &[&Step]) -> (Vec<Time>, Vec<&'static str>) {
+    let (mut times, mut failed) = (Vec::new(), Vec::new());
+    for step in steps {
         println!("==> {}: {}", step.name, step.about);
         let begun = Instant::now();
         let result = (step.run)();
@@ -154,196 +200,12 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
                 failed.push(step.name);
             }
         }
+        times.push(Time {
+            step: step.name.to_owned(),
+            seconds,
+        });
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    if failed.is_empty() {
-        println!("All checks passed in {seconds:.0} s.");
-        return Ok(());
-    }
-    Err(Failure::check(format!(
-        "Failed after {seconds:.0} s: {}. To repeat: cargo xtask ci {}",
-        failed.join(", "),
-        failed.join(" ")
-    )))
-}
-
-/// Other compiler flags need target directories of their own, or everything is built again.
-fn loom() -> Result<(), Failure> {
-    let models = [
-        ("loom", "rackweave-link", &["--test", "loom_ring"][..]),
-        ("loom", "rackweave-endpoint", &["--lib", "btree::model"]),
-        ("shuttle", "rackweave-endpoint", &["--lib", "btree::model"]),
-    ];
-    for (scheduler, package, which) in models {
-        let mut command = cargo(&["test", "--package", package, "--release"]);
-        command
-            .args(which)
-            .arg("--target-dir")
-            .arg(target_dir().join(scheduler));
-        process::run(command.env("RUSTFLAGS", format!("--cfg {scheduler}")))?;
-    }
-    Ok(())
-}
-
-/// The binary that users get. After the first step that needs it, Cargo finds it up to date.
-fn rackweave(arguments: &[&str]) -> Result<Command, Failure> {
-    let build = ["build", "--release", "--package", "rackweave-cli"];
-    process::run(&mut cargo(&build))?;
-    let mut command = in_root(release_binary());
-    command.args(arguments);
-    Ok(command)
-}
-
-/// The demo compares its answers with a direct computation over the same rows, so two verified runs
-/// have the same answers.
-fn demo(options: &[&str]) -> Result<(), Failure> {
-    let mut command = rackweave(&["demo", "--format", "json"])?;
-    let (code, output) = capture(command.args(options))?;
-    if code == 0 && json::is(&output, "verified", true) {
-        return Ok(());
-    }
-    Err(Failure::check(format!(
-        "{output}\nthe demo exits with {code}, or is not verified"
-    )))
-}
-
-fn chaos() -> Result<(), Failure> {
-    campaign("all", "3000")
-}
-
-/// Checks that the figures run to their end, with every item right. Their measurements are not
-/// judged.
-fn figures() -> Result<(), Failure> {
-    let folder = target_dir().join("figures");
-    let path = folder.to_string_lossy().into_owned();
-    let options = ["figures", "--quick", "--out", &path, "--format", "json"];
-    let (code, output) = capture(&mut rackweave(&options)?)?;
-    if code == 0 && json::is(&output, "verified", true) {
-        return Ok(());
-    }
-    Err(Failure::check(format!(
-        "{output}\nfigures exits with {code}, or is not verified"
-    )))
-}
-
-fn hosted_chaos() -> Result<(), Failure> {
-    campaign("hosted", "4")
-}
-
-/// A chaos campaign with this many seeds.
-fn campaign(system: &str, seeds: &str) -> Result<(), Failure> {
-    let options = [
-        "chaos", "--system", system, "--seeds", seeds, "--format", "json",
-    ];
-    let (code, output) = capture(&mut rackweave(&options)?)?;
-    if code == 0 {
-        return Ok(());
-    }
-    Err(Failure::check(format!("{output}\nchaos exits with {code}")))
-}
-
-fn repeat() -> Result<(), Failure> {
-    let options = [
-        "chaos", "--system", "flows", "--seeds", "1", "--seed", "7", "--format", "json",
-    ];
-    let mut hashes = Vec::new();
-    for _ in 0..2 {
-        let (_, output) = capture(&mut rackweave(&options)?)?;
-        let found = json::members(&output, "trace_hash");
-        if found.is_empty() {
-            return Err(Failure::check(format!(
-                "{output}\nno trace_hash in the output of chaos"
-            )));
-        }
-        hashes.push(found);
-    }
-    if hashes[0] == hashes[1] {
-        return Ok(());
-    }
-    Err(Failure::check(format!(
-        "one seed, two trace hashes: {:?} and {:?}",
-        hashes[0], hashes[1]
-    )))
-}
-
-fn read_capture() -> Result<(), Failure> {
-    if in_root("tshark").arg("--version").output().is_err() {
-        println!("tshark is not installed; on Debian: apt-get install tshark");
-        return Ok(());
-    }
-    let file = target_dir().join("ci.pcapng");
-    let path = file.to_string_lossy().into_owned();
-    // Wireshark takes some payloads of other systems (tree nodes, pages, packages) for encapsulated
-    // packets of other protocols, which they are not.
-    let options = [
-        "demo",
-        "--systems",
-        "flows",
-        "--scale-factor",
-        "0.001",
-        "--format",
-        "json",
-        "--capture",
-        &path,
-    ];
-    let (code, output) = capture(&mut rackweave(&options)?)?;
-    if code != 0 {
-        return Err(Failure::check(format!(
-            "{output}\nthe demo with --capture exits with {code}"
-        )));
-    }
-    let roce = count(&path, "infiniband")?;
-    if roce == 0 {
-        return Err(Failure::check(format!(
-            "tshark finds no RoCEv2 packet in {path}"
-        )));
-    }
-    let malformed = count(&path, "_ws.malformed")?;
-    if malformed != 0 {
-        return Err(Failure::check(format!(
-            "tshark finds {malformed} malformed packets in {path}"
-        )));
-    }
-    println!("{roce} RoCEv2 packets, none malformed");
-    Ok(())
-}
-
-/// The exit status of `interop/run` if a program that it needs is not installed.
-const INTEROP_MISSING: i32 = 2;
-
-fn interop() -> Result<(), Failure> {
-    let status = in_root("interop/run")
-        .status()
-        .map_err(|error| Failure::check(format!("interop/run: {error}")))?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(INTEROP_MISSING) => {
-            println!("skipped: not everything is installed that the interop suite needs");
-            Ok(())
-        }
-        _ => Err(Failure::check(format!("interop/run: {status}"))),
-    }
-}
-
-/// The number of packets in a capture that pass a display filter.
-fn count(file: &str, filter: &str) -> Result<usize, Failure> {
-    let mut tshark = in_root("tshark");
-    tshark.args([
-        "-n",
-        "-r",
-        file,
-        "-Y",
-        filter,
-        "-T",
-        "fields",
-        "-e",
-        "frame.number",
-    ]);
-    let (code, output) = capture(&mut tshark)?;
-    if code != 0 {
-        return Err(Failure::check(format!("tshark exits with {code}")));
-    }
-    Ok(output.lines().count())
+    (times, failed)
 }
 
 #[cfg(test)]
@@ -361,5 +223,20 @@ mod tests {
     fn an_unknown_step_is_refused() {
         let result = run(&["clipy".to_owned()]);
         assert!(matches!(result, Err(Failure::Usage(text)) if text.contains("clipy")));
+    }
+
+    #[test]
+    fn only_a_run_of_all_steps_is_recorded() {
+        let request = parse(&["--record".to_owned()]).expect("sound");
+        assert_eq!((request.steps.len(), request.record), (STEPS.len(), true));
+        let result = parse(&["--record".to_owned(), "fmt".to_owned()]);
+        assert!(matches!(result, Err(Failure::Usage(text)) if text.contains("--record")));
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_a_step() {
+        for Time { step, .. } in times::read().expect("the table can be read") {
+            assert!(STEPS.iter().any(|other| other.name == step), "{step}");
+        }
     }
 }

@@ -15,7 +15,9 @@ mod install;
 mod json;
 mod library;
 mod process;
+mod steps;
 mod tidy;
+mod times;
 mod toolchain;
 
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ Usage: cargo xtask COMMAND
 
 Commands:
   ci [STEP]... [--list]             every check in order, or only the steps named
+  ci --record                       every check; their times become the table .ci/times.tsv
   tidy                              style and the arrows between crates
   canary [SYSTEM] [--seeds N]       plants bugs and demands that the checkers catch each of them
   tables                            writes the tables of docs/ anew that are made from the code

@@ -26,7 +26,7 @@ pub fn miri() -> Result<(), Failure> {
             ],
         ),
     ];
-    for (package, which) in packages {
+    let commands = packages.map(|(package, which)| {
         let mut command = cargo_of(NIGHTLY);
         command
             .args(["miri", "test", "--package", package, "--lib"])
@@ -36,9 +36,31 @@ pub fn miri() -> Result<(), Failure> {
             .args(which)
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .env("PROPTEST_CASES", "16");
-        process::run(&mut command)?;
+        command
+    });
+    at_once(commands)
+}
+
+/// Runs commands at the same time, each of which keeps only one core busy. Prints the output of
+/// each as a whole.
+fn at_once<const N: usize>(commands: [Command; N]) -> Result<(), Failure> {
+    let results = std::thread::scope(|scope| {
+        commands
+            .map(|mut command| scope.spawn(move || process::capture(&mut command)))
+            .map(|run| run.join().expect("a thread that only waits for a process"))
+    });
+    let mut failed = Vec::new();
+    for result in results {
+        let (code, output) = result?;
+        println!("{output}");
+        if code != 0 {
+            failed.push(code.to_string());
+        }
     }
-    Ok(())
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::check(format!("exit status {}", failed.join(", "))))
 }
 
 /// The tests in which threads share the memory of regions, rings, buffer frames and caches. All

@@ -14,7 +14,7 @@ use rackweave_wire::{
 };
 use std::net::Ipv4Addr;
 
-/// Captures of `rdma_rxe`; crates/wire/tests/vectors.rs says how they were made.
+/// Captures of `rdma_rxe`; crates/wire/tests/all/vectors.rs says how they were made.
 const CAPTURES: [(&str, &[u8]); 5] = [
     (
         "send",

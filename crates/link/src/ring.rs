@@ -6,7 +6,8 @@
 //! both ends work in batches, the cache lines of the counters are transferred once per batch.
 //! Nothing is allocated after the ring is created.
 //!
-//! `tests/loom_ring.rs` runs this code under every order of accesses that the memory model allows.
+//! `tests/all/loom_ring.rs` runs this code under every order of accesses that the memory model
+//! allows.
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;

@@ -1,6 +1,6 @@
 //! Events per second of real time: two nodes stream WRITEs through a forwarding switch.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support.rs"]
 mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

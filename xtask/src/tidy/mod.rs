@@ -1,14 +1,15 @@
 //! The style rules that a machine can check, and the dependencies between crates.
 //!
 //! [`text`] checks files line by line, [`dependencies`] the manifests of crates against a table of
-//! allowed dependencies. [`modules`] finds modules of a crate that import each other, [`words`]
-//! names for which the field has better ones. [`links`] checks the links of documents,
-//! [`catalogue`] whether their tables match the code. Every finding has a location, the problem,
-//! and its remedy.
+//! allowed dependencies. [`modules`] finds modules of a crate that import each other, [`programs`]
+//! crates with several programs of integration tests, [`words`] names for which the field has
+//! better ones. [`links`] checks the links of documents, [`catalogue`] whether their tables match
+//! the code. Every finding has a location, the problem, and its remedy.
 
 mod dependencies;
 mod links;
 mod modules;
+mod programs;
 mod text;
 mod words;
 
@@ -87,6 +88,7 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
     let exists = |path: &Path| root().join(path).exists();
     links::check(&documents, &exists, &mut findings);
     modules::check(&sources, &mut findings);
+    programs::check(&sources, &mut findings);
     for (path, line, message) in catalogue::check(&sources)? {
         findings.push(Finding {
             path: path.to_owned(),

@@ -9,7 +9,8 @@
 //! Sequentially consistent fences separate store and check on both sides, so at least one end sees
 //! the other's store.
 //!
-//! `tests/loom_ring.rs` runs this code under every order of accesses that the memory model allows.
+//! `tests/all/loom_ring.rs` runs this code under every order of accesses that the memory model
+//! allows.
 
 use crate::ring::OwnLine;
 use crate::sync::{AtomicU32, Ordering, fence};

@@ -1,0 +1,5 @@
+//! Tests of the C face from outside.
+
+mod common;
+mod header;
+mod installed;

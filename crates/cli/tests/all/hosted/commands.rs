@@ -1,0 +1,210 @@
+//! The demo and the measurements on racks of processes, and causes of their early end.
+
+use super::rack::{LIMIT, Process, RackFolder, command, kill, refused};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Starts a rack.
+fn up(place: &RackFolder) -> Process {
+    let up = Process::start(&["up", place.config()]);
+    up.await_line("all 4 nodes have joined");
+    up
+}
+
+/// The output of a command that succeeds.
+#[track_caller]
+fn json(place: &RackFolder, args: &[&str]) -> Value {
+    let output = place.run(&[args, &["--format", "json"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A demo that takes a while, `millis` after its start.
+fn begun(place: &RackFolder, millis: u64) -> Child {
+    let factor = ["demo", "--scale-factor", "0.5"];
+    let demo = command(
+        &[
+            &factor[..],
+            &["--config", place.config(), "--format", "json"],
+        ]
+        .concat(),
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(millis));
+    demo
+}
+
+fn demo_over(link: &str) {
+    let place = RackFolder::plain(&format!("link = {link:?}\n"));
+    let _up = up(&place);
+    let report = json(&place, &["demo", "--scale-factor", "0.01"]);
+    assert_eq!(report["mode"], "hosted");
+    assert_eq!(report["verified"], true);
+    assert_eq!(report["rows_orders"], 15_000);
+    for node in report["nodes"].as_array().unwrap() {
+        assert_eq!(node["link"], link);
+        assert!(node["rows"].as_u64() > Some(0), "{node}");
+    }
+    // The same rows give the same answers wherever they are computed.
+    let embedded = command(&[
+        "demo",
+        "--systems",
+        "flows",
+        "--scale-factor",
+        "0.01",
+        "--format",
+        "json",
+    ])
+    .output();
+    let embedded: Value = serde_json::from_slice(&embedded.unwrap().stdout).unwrap();
+    assert_eq!(report["result_checksum"], embedded["result_checksum"]);
+    assert_eq!(report["bytes"], embedded["bytes"]);
+}
+
+#[test]
+fn the_demo_over_shared_memory_is_verified() {
+    demo_over("shared-memory");
+}
+
+#[test]
+fn the_demo_over_unix_datagrams_is_verified() {
+    demo_over("unix");
+}
+
+#[test]
+fn the_demo_over_vxlan_is_verified() {
+    demo_over("udp");
+}
+
+#[test]
+fn a_node_killed_under_the_demo_is_named() {
+    let place = RackFolder::plain("");
+    let up = up(&place);
+    for (node, millis) in [("compute1", 200), ("storage0", 600)] {
+        let demo = begun(&place, millis);
+        kill(up.child(node), Signal::KILL);
+        let output = demo.wait_with_output().unwrap();
+        // On a fast machine the demo may have finished before.
+        if output.status.code() == Some(0) {
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(report["verified"], true);
+        } else {
+            refused(&output, node);
+            assert!(output.stdout.is_empty());
+        }
+        place.await_whole();
+    }
+    place.demo_verifies();
+}
+
+#[test]
+fn an_interrupted_demo_says_so_and_leaves_nothing_behind() {
+    let place = RackFolder::plain("");
+    let _up = up(&place);
+    let silent = |what| place.await_info(what, |info| info["lanes_used"] == 0);
+    let demo = begun(&place, 300);
+    kill(demo.id(), Signal::INT);
+    let output = demo.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verified"], false);
+    assert_eq!(report["problems"][0], "interrupted");
+    silent("the end of an interrupted demo's flows");
+    // As above, but the demo is killed.
+    let mut demo = begun(&place, 300);
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    silent("the end of a killed demo's flows");
+    place.demo_verifies();
+}
+
+#[test]
+fn every_measurement_runs_and_is_verified() {
+    let place = RackFolder::plain("");
+    let _up = up(&place);
+    for (test, more) in [
+        ("read_bw", &["-q", "2", "-t", "16"][..]),
+        ("write_bw", &["-s", "5000"]),
+        ("send_bw", &["-s", "70000", "-t", "8"]),
+        ("read_lat", &[]),
+        ("write_lat", &["-m", "1024"]),
+        ("send_lat", &[]),
+        ("atomic_lat", &["--operation", "cas"]),
+        ("atomic_lat", &[]),
+        ("flow_bw", &["--ring", "1048576", "--touch"]),
+        ("shuffle_bw", &["--ring", "1048576"]),
+    ] {
+        let report = json(&place, &[&["perf", test, "-n", "50"], more].concat());
+        assert_eq!(report["verified"], true, "{test}");
+        assert_eq!(report["rack"], "hosted", "{test}");
+        assert_eq!(report["links"]["compute1"], "shared-memory", "{test}");
+        if test == "flow_bw" {
+            assert!(report["ratio_to_embedded"].as_f64() > Some(0.0), "{report}");
+            assert_eq!(report["embedded"]["items"], report["items"]);
+        }
+    }
+    let idle = json(&place, &["perf", "idle", "-D", "0.2"]);
+    assert_eq!(idle["verified"], true);
+    assert!(idle["percent_of_a_core_waiting"].as_f64() >= Some(0.0));
+}
+
+#[test]
+fn an_interrupted_flow_reports_what_it_moved() {
+    let place = RackFolder::plain("");
+    let _up = up(&place);
+    let args = ["perf", "flow_bw", "-D", "60", "--ring", "1048576"];
+    let flow = command(&[&args[..], &["--config", place.config(), "--format", "json"]].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    place.await_info("a flow", |info| info["lanes_used"].as_u64() > Some(0));
+    std::thread::sleep(Duration::from_millis(100));
+    kill(flow.id(), Signal::INT);
+    let output = flow.wait_with_output().unwrap();
+    assert!(
+        begun.elapsed() < LIMIT,
+        "it does not wait for its time to pass"
+    );
+    assert_eq!(output.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert!(report["items"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
+    // A refusal needs no process.
+    let place = RackFolder::plain("");
+    for (args, says) in [
+        (
+            &["demo", "--capture", "x"][..],
+            "rackweave switch --capture",
+        ),
+        (
+            &["demo", "--loss", "0.1"],
+            "--loss cannot change a hosted rack",
+        ),
+        (
+            &["perf", "flow_bw", "--capture", "x"],
+            "rackweave switch --capture",
+        ),
+        (&["perf", "flow_bw", "-m", "1024"], "nic.mtu"),
+        (&["perf", "flow_bw", "--threads", "1"], "--threads"),
+        (&["perf", "shuffle_bw", "--nodes", "3"], "--nodes"),
+        (&["perf", "rewrite", "--hosted"], "in this process"),
+        (&["perf", "sequencer", "--hosted"], "in this process"),
+        (&["demo", "--simulated", "--hosted"], "contradict"),
+        (&["demo"], "cannot reach"),
+    ] {
+        let output = place.run(args);
+        refused(&output, says);
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests of the controller with a real switch and real soft NICs.
+
+mod common;
+mod flows;
+mod hosts;
+mod sequencer;
+mod shapes;

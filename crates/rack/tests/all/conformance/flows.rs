@@ -1,0 +1,203 @@
+//! Flows: shuffle, replication, members.
+
+use super::AMPLE;
+use rackweave_controller::FlowError;
+use rackweave_controller::{FlowShape, FlowState};
+use rackweave_endpoint::flow::{Consumer, Producer, Taken};
+use rackweave_rack::services::wait_within;
+use rackweave_rack::statistics::RackStatistics;
+use rackweave_rack::{Flow, Node, Rack};
+
+const ITEM: u32 = 64;
+const ITEMS: u64 = 100;
+
+fn item(number: u64) -> [u8; ITEM as usize] {
+    let mut bytes = [number as u8; ITEM as usize];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+fn push(node: &Node, producer: &mut Producer, number: u64) {
+    let pushed = wait_within(node, AMPLE, || producer.push(&item(number)).ok());
+    assert_eq!(pushed, Some(()), "item {number} finds room");
+}
+
+/// From storage nodes to compute nodes.
+fn flow(rack: &Rack, shape: FlowShape, members: usize) -> Flow {
+    let (from, to) = (["storage0", "storage1"], ["compute0", "compute1"]);
+    let flow = rack.flow(&from[..members], &to[..members]).shape(shape);
+    let made = flow.item_bytes(ITEM).ring_bytes(1 << 14).build();
+    made.expect("there is room")
+}
+
+/// The next item of a consumer; `None` at the end of the stream.
+fn pop(node: &Node, consumer: &mut Consumer) -> Option<u64> {
+    let mut bytes = [0; ITEM as usize];
+    let taken = wait_within(node, AMPLE, || match consumer.pop(&mut bytes) {
+        Taken::Empty => None,
+        taken => Some(taken),
+    });
+    match taken.expect("something comes") {
+        Taken::Items(()) => {
+            let number = u64::from_le_bytes(*bytes.first_chunk().expect("it is long enough"));
+            assert_eq!(bytes, item(number), "whole");
+            Some(number)
+        }
+        Taken::Ended => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all(node: &Node, consumer: &mut Consumer) -> Vec<u64> {
+    core::iter::from_fn(|| pop(node, consumer)).collect()
+}
+
+fn ended(rack: &Rack, flow: &Flow) {
+    let state = wait_within(&rack.any_node(), AMPLE, || {
+        Some(flow.state()).filter(|state| *state != FlowState::Running)
+    });
+    assert_eq!(state, Some(FlowState::Ended));
+}
+
+pub fn a_shuffle_brings_each_item_once(rack: &Rack) {
+    let flow = flow(rack, FlowShape::Shuffle, 2);
+    let node = rack.any_node();
+    for index in 0..2u64 {
+        let mut rings = flow.take_producers(index as usize).expect("they are here");
+        for number in 0..ITEMS {
+            let ring = &mut rings[number as usize % 2];
+            push(&node, ring, index * ITEMS + number);
+        }
+        rings.iter_mut().for_each(Producer::finish);
+    }
+    for index in 0..2 {
+        let mut consumer = flow.take_consumer(index).expect("it is here");
+        let mut came = all(&node, &mut consumer);
+        came.sort_unstable();
+        let expected = (0..2 * ITEMS).filter(|number| number % 2 == index as u64);
+        assert_eq!(came, expected.collect::<Vec<_>>());
+    }
+    ended(rack, &flow);
+    assert_eq!(flow.losses(), []);
+}
+
+/// An observer of a rack sees what has flowed, and does not keep the rack alive.
+pub fn what_flowed_is_counted(rack: &Rack) {
+    let observer = rack.observer();
+    let before = observer.look().expect("the rack is there");
+    assert_eq!(before.flows_made, 0);
+    let flow = flow(rack, FlowShape::Balance, 1);
+    let (mut producer, node) = (flow.take_producer(0).expect("it is here"), rack.any_node());
+    let mut consumer = flow.take_consumer(0).expect("it is here");
+    (0..ITEMS).for_each(|number| push(&node, &mut producer, number));
+    producer.finish();
+    assert_eq!(all(&node, &mut consumer).len() as u64, ITEMS);
+    ended(rack, &flow);
+    let after = observer.look().expect("the rack is there");
+    assert_eq!(after.flows_made, 1);
+    let seen = &after.flows[0];
+    assert_eq!((seen.id, &*seen.shape), (flow.id().0, "balance"));
+    let packets = |it: &RackStatistics| it.nodes.iter().map(|node| node.packets_out).sum::<u64>();
+    assert!(packets(&after) > packets(&before), "nodes have sent");
+    assert!(after.elapsed_seconds >= before.elapsed_seconds);
+    assert_eq!(after.nodes.len(), rack.config().node.len());
+    assert!(after.nodes.iter().all(|node| !node.dead));
+}
+
+pub fn replicas_see_one_order(rack: &Rack) {
+    let flow = flow(rack, FlowShape::Replicate, 2);
+    let node = rack.any_node();
+    let mut rings = [0, 1].map(|at| flow.take_producer(at).expect("they are here"));
+    for number in 0..ITEMS {
+        for (at, ring) in rings.iter_mut().enumerate() {
+            push(&node, ring, at as u64 * ITEMS + number);
+        }
+    }
+    rings.iter_mut().for_each(Producer::finish);
+    let came = [0, 1].map(|at| all(&node, &mut flow.take_consumer(at).expect("it is here")));
+    assert_eq!(came[0], came[1], "one order everywhere");
+    assert_eq!(came[0].len() as u64, 2 * ITEMS);
+    ended(rack, &flow);
+}
+
+pub fn members_come_and_go(rack: &Rack) {
+    let mut flow = flow(rack, FlowShape::Balance, 1);
+    let node = rack.any_node();
+    let mut first = flow.take_producer(0).expect("it is here");
+    push(&node, &mut first, 0);
+    let mut consumers = vec![flow.take_consumer(0).expect("it is here")];
+    assert_eq!(pop(&node, &mut consumers[0]), Some(0));
+    assert_eq!(flow.add_consumer("compute1"), Ok(1));
+    assert_eq!(flow.add_producer("storage1"), Ok(1));
+    assert_eq!(flow.set_weight(Some(3)), Ok(()));
+    consumers.push(flow.take_consumer(1).expect("it is here"));
+    let mut second = flow.take_producer(1).expect("it is here");
+    for number in 1..ITEMS {
+        push(&node, &mut first, number);
+        push(&node, &mut second, ITEMS + number);
+    }
+    first.finish();
+    second.finish();
+    let mut came: Vec<_> = consumers.iter_mut().flat_map(|it| all(&node, it)).collect();
+    came.sort_unstable();
+    let expected = (1..ITEMS).chain(ITEMS + 1..2 * ITEMS);
+    assert_eq!(came, expected.collect::<Vec<_>>());
+    ended(rack, &flow);
+    assert!(flow.remove_consumer(1).is_err(), "it has ended");
+}
+
+pub fn one_that_is_closed_says_so(rack: &Rack) {
+    let flow = flow(rack, FlowShape::Shuffle, 2);
+    flow.close();
+    let state = flow.state();
+    assert!(matches!(state, FlowState::Aborted(_)), "{state:?}");
+    let mut consumer = flow.take_consumer(0).expect("its memory is kept");
+    let reported = wait_within(&rack.any_node(), AMPLE, || {
+        matches!(consumer.pop(&mut [0; ITEM as usize]), Taken::Aborted).then_some(())
+    });
+    assert_eq!(reported, Some(()), "its consumer is told");
+}
+
+/// Dropping a flow closes it, and its ends see that.
+pub fn one_that_is_dropped_is_closed(rack: &Rack) {
+    let lanes = rack.config().switch.lanes;
+    for _ in 0..lanes / 8 {
+        // Earlier flows leave nothing behind: each takes several lanes.
+        drop(flow(rack, FlowShape::Balance, 1));
+    }
+    let flow = flow(rack, FlowShape::Shuffle, 2);
+    let mut producers = flow.take_producers(0).expect("they are here");
+    let mut consumer = flow.take_consumer(0).expect("it is here");
+    drop(flow);
+    let seen = wait_within(&rack.any_node(), AMPLE, || {
+        matches!(consumer.pop(&mut [0; ITEM as usize]), Taken::Aborted).then_some(())
+    });
+    assert_eq!(seen, Some(()), "its consumer sees it");
+    assert!(producers[0].is_aborted(), "its producers see it, too");
+}
+
+pub fn each_end_has_one_owner(rack: &Rack) {
+    let flow = flow(rack, FlowShape::Shuffle, 2);
+    let consumer = flow.take_consumer(0).expect("nobody has it");
+    assert_eq!(flow.take_consumer(0).unwrap_err(), FlowError::Taken);
+    let to_second = flow.take_producer_to(0, 1).expect("nobody has it");
+    assert_eq!(flow.take_producers(0).unwrap_err(), FlowError::Taken);
+    assert_eq!(flow.take_producer(0).unwrap_err(), FlowError::Several(2));
+    drop((consumer, to_second));
+    assert!(flow.take_consumer(0).is_ok(), "it was given back");
+    assert_eq!(flow.take_producers(0).map(|ends| ends.len()), Ok(2));
+    assert_eq!(flow.take_consumer(2).unwrap_err(), FlowError::NotHere);
+}
+
+pub fn what_cannot_be_is_refused(rack: &Rack) {
+    let to = ["compute0"];
+    let odd = rack.flow(["storage0"], to).item_bytes(7).build();
+    let error = odd.expect_err("items are multiples of eight bytes");
+    assert!(error.to_string().contains('7'), "{error}");
+    let nobody = rack.flow(["storage9"], to).build();
+    let error = nobody.expect_err("there is no such node").to_string();
+    assert!(
+        error.contains("storage9") && error.contains("storage0"),
+        "{error}"
+    );
+}

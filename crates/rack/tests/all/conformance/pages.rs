@@ -1,0 +1,158 @@
+//! Pages.
+
+use super::AMPLE;
+use core::time::Duration;
+use rackweave_endpoint::page_store::{AllocateError, FixError};
+use rackweave_rack::Rack;
+use rackweave_rack::services::{
+    CommitError, PageError, PageOptions, PageService, PageWorker, Prepare, StoreState,
+};
+
+fn service(rack: &Rack) -> PageService {
+    let options = PageOptions {
+        time_limit: AMPLE,
+        ..PageOptions::default()
+    };
+    PageService::new(rack, &options).expect("there is room")
+}
+
+fn worker(rack: &Rack, pages: &PageService, name: &str) -> PageWorker {
+    let node = rack.node(name).expect("it is here");
+    pages.worker(&node).expect("there are workers")
+}
+
+pub fn what_one_node_changes_another_reads(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let page = here.allocate().expect("a page is free");
+    for round in 1..20u64 {
+        let (writer, reader) = match round % 2 {
+            0 => (&here, &there),
+            _ => (&there, &here),
+        };
+        let changed = writer.change(page, |bytes| {
+            bytes[..8].copy_from_slice(&round.to_le_bytes())
+        });
+        assert_eq!(changed, Ok(()));
+        assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(round));
+    }
+    let old = there.read(page).expect("it is there");
+    assert_eq!(here.change(page, |bytes| bytes[0] = 99), Ok(()));
+    assert_eq!(old.is_newest(), Ok(false), "there is a newer one");
+    assert_eq!(old.data().u64_le(0), 19, "a guard's page stays as it is");
+    assert_eq!(rack.lost_pages().as_deref(), Ok([].as_slice()));
+}
+
+pub fn a_latch_keeps_others_out_for_as_long_as_they_wait(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let page = here.allocate().expect("a page is free");
+    let latch = here.write(page).expect("nobody has it");
+    let after = Duration::from_millis(5);
+    let late = there.write_within(page, after);
+    let Err(error) = late else {
+        panic!("two have the latch");
+    };
+    assert_eq!(error, PageError::TimedOut { page, after });
+    drop(latch);
+    here.settle().expect("the directory answers");
+    let latch = there.write(page).expect("it is free");
+    assert_eq!(latch.commit(), Ok(()));
+}
+
+pub fn pages_are_allocated_and_freed(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let first = here.allocate().expect("a page is free");
+    let second = there.allocate().expect("a page is free");
+    assert_ne!(first, second);
+    assert_eq!(here.change(first, |bytes| bytes[0] = 1), Ok(()));
+    assert_eq!(there.free(first), Ok(()));
+    let again = there.free(first);
+    assert_eq!(again, Err(AllocateError::NotInUse(first).into()));
+    let next = there.allocate().expect("a page is free");
+    assert_eq!(there.read(next).map(|it| it.data().is_all(0)), Ok(true));
+}
+
+pub fn a_closed_store_is_found_closed(rack: &Rack) {
+    let options = PageOptions {
+        prepare: Prepare::Format,
+        time_limit: AMPLE,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(rack, &options).expect("there is room");
+    assert_eq!(pages.stores()[0].found, StoreState::Formatted);
+    let here = worker(rack, &pages, "compute0");
+    let page = here.allocate().expect("a page is free");
+    assert_eq!(here.change(page, |bytes| bytes[0] = 5), Ok(()));
+    assert!(pages.close().is_err(), "a worker is in use");
+    drop(here);
+    pages.close().expect("all workers are back");
+    let there = worker(rack, &pages, "compute1");
+    assert_eq!(there.read(page).map(|it| it.data().array(0)), Ok([5]));
+    let second = PageService::new(rack, &options);
+    assert!(second.is_err(), "a rack has its pages once");
+}
+
+pub fn a_change_that_was_not_taken_is_an_error(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let [committed, dropped] = [(); 2].map(|()| there.allocate().expect("a page is free"));
+    let mut guard = here.write(committed).expect("nobody has it");
+    guard.data_mut().write(0, &[1]);
+    let mut forgotten = here.write(dropped).expect("nobody has it");
+    forgotten.data_mut().write(0, &[1]);
+    // Its latches have been opened, and it has not noticed that yet.
+    rack.declare_dead(here.node());
+    assert_eq!(there.change(committed, |bytes| bytes[0] = 2), Ok(()));
+    let error = guard.commit().expect_err("another node has the latch");
+    assert!(matches!(
+        error,
+        CommitError::Superseded(_) | CommitError::Fenced(_)
+    ));
+    assert_eq!(here.losses(), [], "who commits is told");
+    drop(forgotten);
+    assert_eq!(here.settle(), Ok(()));
+    let losses: Vec<_> = here.losses().iter().map(|loss| loss.page).collect();
+    assert_eq!(losses, [dropped]);
+    let data = |page| there.read(page).map(|it| it.data().array(0));
+    assert_eq!((data(committed), data(dropped)), (Ok([2]), Ok([0])));
+}
+
+pub fn a_guard_that_is_dropped_publishes_its_change(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let page = here.allocate().expect("a page is free");
+    let mut guard = here.write(page).expect("nobody has it");
+    guard.data_mut().write(0, &[7]);
+    let version = guard.version();
+    drop(guard);
+    assert_eq!(here.settle(), Ok(()));
+    let read = there.read(page).expect("the latch is open");
+    assert_eq!((read.data().u64_le(0), read.version()), (7, version + 1));
+    drop(read);
+    // A page that was not changed gets no new version.
+    let guard = here.write(page).expect("nobody has it");
+    assert_eq!(guard.commit(), Ok(()));
+    assert_eq!(there.read(page).map(|it| it.version()), Ok(version + 1));
+    assert_eq!(here.losses(), []);
+}
+
+pub fn a_worker_does_not_wait_for_itself(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let page = here.allocate().expect("a page is free");
+    let conflict = || Err(PageError::Fix(FixError::Conflict(page)));
+    let latch = here.write(page).expect("nobody has it");
+    assert_eq!(here.read(page).map(drop), conflict());
+    assert_eq!(here.write(page).map(drop), conflict());
+    assert_eq!(latch.commit(), Ok(()));
+    let (first, second) = (here.read(page), here.read(page));
+    assert!(first.is_ok() && second.is_ok(), "many may read");
+    assert_eq!(here.restore(page).map(drop), conflict());
+}
