@@ -150,7 +150,7 @@ fn a_rack_of_processes_is_joined() {
     let control = listener.local_addr().expect("it is bound");
     drop(listener);
     let toml = format!(
-        "switch.sequencers = 4\nswitch.sequencer_clients = 8\n\
+        "[switch]\nbudget = \"software\"\nsequencers = 4\nsequencer_clients = 8\n\
          [[node]]\nname = \"storage0\"\nrole = \"storage\"\n\
          [[node]]\nname = \"compute0\"\nrole = \"compute\"\n\
          [hosted]\ncontrol = \"{control}\"\nsecurity = \"plain\"\ndirectory = \"run\"\n"

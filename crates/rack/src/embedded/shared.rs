@@ -82,6 +82,7 @@ impl Shared {
         let linked_switches = linked_switches.map(|(at, (switch, links))| LinkedSwitch {
             switch,
             stuck_since: vec![None; links.len()],
+            ran: Instant::ZERO,
             links,
             up: topology.up(at),
             egress_high,

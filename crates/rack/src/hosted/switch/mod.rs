@@ -256,6 +256,7 @@ impl SwitchProcess {
                 up: None,
                 egress_high: config.switch.egress_packets as usize / 2,
                 stuck_since: vec![None; nodes],
+                ran: Instant::ZERO,
             },
             news: news.clone(),
         };
