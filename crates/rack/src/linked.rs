@@ -126,7 +126,7 @@ impl LinkedSwitch {
         let pause = now.since(self.ran);
         if pause > PAUSE {
             for since in self.stuck_since.iter_mut().flatten() {
-                *since = *since + pause;
+                *since += pause;
             }
         }
         self.ran = now;

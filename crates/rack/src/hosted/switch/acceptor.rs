@@ -283,19 +283,24 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
-        // The nodes with buffer frames know each other's memory by then.
-        let stores = core.serve(|controller, site| controller.page_node_joined(site, node));
-        if let Err(error) = stores {
-            (self.watch)(SwitchEvent::StoresFailed {
-                node: name.clone(),
-                why: error.to_string(),
-            });
-        }
+        self.connect_stores(node, &name);
         (self.watch)(SwitchEvent::Joined {
             node: name,
             link: hello.link,
         });
         core.keep(&member, self.watch);
+    }
+
+    /// Connects the stores of a node that has joined again.
+    fn connect_stores(&self, node: NodeId, name: &str) {
+        let core = self.core;
+        let stores = core.serve(|controller, site| controller.page_node_joined(site, node));
+        if let Err(error) = stores {
+            (self.watch)(SwitchEvent::StoresFailed {
+                node: name.to_owned(),
+                why: error.to_string(),
+            });
+        }
     }
 
     /// The welcome for a node with this kind of link, and the keys of its packets, if they are

@@ -32,7 +32,8 @@ use rackweave_control::{CONTROLLER_NAME, Closer, Credential, Listener};
 use rackweave_controller::{Controller, Fabric, Site};
 use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
-use rackweave_switch::{SwitchConfig, Tap};
+use rackweave_programs::Pipeline;
+use rackweave_switch::{Switch, SwitchConfig, Tap};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
@@ -112,6 +113,22 @@ impl LinkedMachine for SwitchMachine {
     fn links(&mut self) -> Vec<&mut dyn Link> {
         let links = self.linked.links.iter_mut();
         links.map(|link| &mut **link as &mut dyn Link).collect()
+    }
+}
+
+impl LinkedSwitch {
+    /// A switch to which no node is connected yet.
+    fn unplugged(switch: Switch<Pipeline>, config: &RackConfig) -> Self {
+        let nodes = config.node.len();
+        let links = (0..nodes).map(|_| Box::new(Unplugged) as Box<dyn Link>);
+        Self {
+            switch,
+            links: links.collect(),
+            up: None,
+            egress_high: config.switch.egress_packets as usize / 2,
+            stuck_since: vec![None; nodes],
+            ran: Instant::ZERO,
+        }
     }
 }
 
@@ -248,16 +265,7 @@ impl SwitchProcess {
         let nodes = config.node.len();
         let news = Arc::new(News::default());
         let machine = SwitchMachine {
-            linked: LinkedSwitch {
-                switch,
-                links: (0..nodes)
-                    .map(|_| Box::new(Unplugged) as Box<dyn Link>)
-                    .collect(),
-                up: None,
-                egress_high: config.switch.egress_packets as usize / 2,
-                stuck_since: vec![None; nodes],
-                ran: Instant::ZERO,
-            },
+            linked: LinkedSwitch::unplugged(switch, &config),
             news: news.clone(),
         };
         let pump =
