@@ -55,7 +55,14 @@ pub fn header(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return Err(Failure::usage("header takes no arguments"));
     }
-    let test = ["test", "--package", "rackweave-capi", "--test", "header"];
+    let test = [
+        "test",
+        "--package",
+        "rackweave-capi",
+        "--test",
+        "all",
+        "header",
+    ];
     let mut command = cargo(&test);
     process::run(command.env("RACKWEAVE_WRITE_HEADER", "1"))
 }

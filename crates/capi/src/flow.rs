@@ -7,7 +7,8 @@ use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::Flow;
 use rackweave_base::NodeId;
-use rackweave_controller::{FlowError, FlowShape, FlowState};
+use rackweave_controller::ask::AskError;
+use rackweave_controller::{FlowError, FlowShape, FlowState, LaneError};
 use std::sync::Arc;
 
 /// A flow. Any thread, several at a time.
@@ -119,6 +120,7 @@ fn flow_status(error: &FlowError) -> Status {
     match error {
         FlowError::BadSpec { .. } => Status::BadArgument,
         FlowError::TablesFull { .. } | FlowError::Region { .. } => Status::NoRoom,
+        FlowError::Lane(LaneError::Controller(AskError::NoAnswer)) => Status::Gone,
         FlowError::Taken => Status::InUse,
         FlowError::NotHere | FlowError::BadRing(_) => Status::Internal,
         _ => Status::Refused,

@@ -12,7 +12,8 @@ use ::rackweave_rack::services::{
 };
 use core::ffi::c_char;
 use rackweave_base::NodeId;
-use rackweave_controller::PageSetUpError;
+use rackweave_controller::ask::AskError;
+use rackweave_controller::{LaneError, PageSetUpError};
 use rackweave_target::{Backend, FileBackend, FileError, FileOptions, MemoryBackend};
 use std::path::Path;
 
@@ -84,6 +85,7 @@ fn file_status(error: &FileError) -> Status {
 
 fn set_up_status(error: &PageSetUpError) -> Status {
     match error {
+        PageSetUpError::Lane(LaneError::Controller(AskError::NoAnswer)) => Status::Gone,
         PageSetUpError::TooSmall { .. }
         | PageSetUpError::Lane(_)
         | PageSetUpError::Region { .. }

@@ -7,7 +7,8 @@ use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::services::{SequencerClient, SequencerService, SequencerServiceError};
 use core::time::Duration;
-use rackweave_controller::SequencerSetUpError;
+use rackweave_controller::ask::AskError;
+use rackweave_controller::{LaneError, SequencerSetUpError};
 use rackweave_endpoint::sequencer::{BeginError, SequencerError};
 
 /// A sequencer in the switch of a rack. Any thread, several at a time.
@@ -74,6 +75,9 @@ impl From<SequencerServiceError> for Fault {
         let status = match error {
             SequencerServiceError::Begin(source) => return source.into(),
             SequencerServiceError::Failed(source) => return source.into(),
+            SequencerServiceError::Switch(SequencerSetUpError::Lane(LaneError::Controller(
+                AskError::NoAnswer,
+            ))) => Status::Gone,
             SequencerServiceError::TimedOut { .. } => return Self::quiet(Status::TimedOut),
             SequencerServiceError::Switch(SequencerSetUpError::OutOfRange { .. })
             | SequencerServiceError::Counter(_) => Status::BadArgument,

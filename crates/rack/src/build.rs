@@ -52,7 +52,8 @@ pub enum RackError {
 }
 
 impl RackError {
-    pub(crate) fn no_node(name: &str, config: &RackConfig) -> Self {
+    /// The error for a node that a configuration does not have.
+    pub fn no_node(name: &str, config: &RackConfig) -> Self {
         let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
         Self::NoNode {
             name: name.to_owned(),

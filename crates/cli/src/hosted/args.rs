@@ -10,6 +10,8 @@ use std::path::PathBuf;
 Examples:
   rackweave up                 the default hosted rack; use it with `rackweave demo --hosted`
   rackweave up rack.toml       use it with `rackweave demo --config rack.toml`
+  rackweave up rack.toml --without compute0,compute1
+                               for programs of yours that join as these nodes
 
 Keys that are missing are made. A process that ends is started again; one that is refused three
 times in a row ends all. Ctrl-C ends all processes.")]
@@ -17,6 +19,9 @@ pub struct UpArgs {
     /// The rack's configuration, a TOML file; goes over --config
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Start no process for these nodes: programs join the rack as them
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    pub without: Vec<String>,
     /// End all processes, with exit status 1, when one of them ends
     #[arg(long)]
     pub no_restart: bool,

@@ -22,10 +22,12 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// The processes of the rack of `config`, which they read from `file`. Nothing is started yet.
-    pub fn new(config: &RackConfig, file: Option<&Path>) -> Self {
+    /// The processes of the rack of `config`, which they read from `file`, but for the nodes
+    /// `without`. Nothing is started yet.
+    pub fn new(config: &RackConfig, file: Option<&Path>, without: &[String]) -> Self {
         let (sender, words) = mpsc::channel();
         let nodes = config.node.iter();
+        let nodes = nodes.filter(|node| !without.contains(&node.name));
         let nodes = nodes.map(|node| Recipe::new(&node.name, &["node", &node.name], file));
         let mut recipes = vec![Recipe::new("switch", &["switch"], file)];
         recipes.extend(nodes);

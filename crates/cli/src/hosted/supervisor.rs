@@ -187,9 +187,10 @@ impl Supervisor {
             }
             What::NodeJoined { node, .. } => {
                 self.joined.insert(node.clone());
-                let nodes = self.places.len() - 1;
-                if self.joined.len() == nodes && !std::mem::replace(&mut self.ready_reported, true)
-                {
+                let mut nodes = self.processes.all().skip(1);
+                let all = nodes.all(|at| self.joined.contains(self.processes.name(at)));
+                if all && !std::mem::replace(&mut self.ready_reported, true) {
+                    let nodes = self.places.len() - 1;
                     let usage = self.usage.clone();
                     self.speaker.say(What::Ready { nodes, usage });
                 }

@@ -9,8 +9,8 @@ use super::supervisor::{End, Supervisor};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use rackweave_control::keys::{LIFETIME, Outcome};
-use rackweave_rack::RackConfig;
 use rackweave_rack::config::SecurityKind;
+use rackweave_rack::{RackConfig, RackError};
 use std::path::Path;
 
 /// Minimum width of a name, in columns.
@@ -31,7 +31,12 @@ pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let width = names.map(str::len).fold(NAME_WIDTH_MIN, usize::max);
     let speaker = Speaker::new(&globals, "up").with_names(width);
     make_keys(&config, &speaker)?;
-    let processes = Processes::new(&config, file);
+    for name in &args.without {
+        if config.node_named(name).is_none() {
+            return Err(RackError::no_node(name, &config).into());
+        }
+    }
+    let processes = Processes::new(&config, file, &args.without);
     let mut supervisor = Supervisor::new(processes, !args.no_restart, usage(file), speaker);
     match supervisor.run(globals.interrupt.flag())? {
         End::Stopped => Ok(Verdict::Ended),

@@ -70,8 +70,7 @@ impl Jobs for NoJobs {
 /// One of the nodes that this process is.
 struct Joined {
     process: Arc<NodeProcess>,
-    /// The connection on which the node asks the controller; `None` before the first request, and
-    /// after the controller was lost.
+    /// The connection on which the node asks the controller; `None` after the controller was lost.
     asking: Mutex<Option<Connection>>,
     /// The same for requests to services, which may ask the controller before they answer.
     calling: Mutex<Option<Connection>>,
@@ -148,6 +147,11 @@ impl JoinedRack {
         events
             .iter()
             .try_for_each(|reported| wait_until_joined(reported, deadline))?;
+        // The controller admits this connection once it has admitted the node.
+        for joined in rack.nodes.iter_mut().flatten() {
+            let connection = dial(config, joined.process.name(), PURPOSE_MEMBER)?;
+            joined.asking = Mutex::new(Some(connection));
+        }
         Ok(rack)
     }
 

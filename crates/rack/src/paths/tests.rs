@@ -400,7 +400,7 @@ fn stores_and_their_directories() {
     );
     start.hosted = Some(HostedSection::default());
     let hosted = path(&start, HOSTED, "second", "medium").unwrap();
-    assert_eq!(hosted.0, "none");
+    assert_eq!(hosted.0, "2 pages in memory", "a process has it");
 }
 
 #[test]

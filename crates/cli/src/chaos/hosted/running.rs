@@ -65,7 +65,7 @@ impl HostedRackRun {
         std::fs::write(&path, config.to_toml())
             .map_err(|error| failed(&path.display().to_string(), error))?;
         let mut running = Self {
-            processes: Processes::new(&config, Some(&path)),
+            processes: Processes::new(&config, Some(&path), &[]),
             config,
             folder,
             last_words: VecDeque::new(),

@@ -4,5 +4,6 @@
 
 mod commands;
 mod lifecycle;
+mod programs;
 mod rack;
 mod strangers;
