@@ -63,19 +63,19 @@ pub unsafe extern "C" fn rackweave_index_client_lookup(
 ) -> Status {
     handle::on(client, |client: &mut Client| {
         // SAFETY: as the caller promises.
-        let room = unsafe { space(value, capacity, "value")? };
+        let buffer = unsafe { space(value, capacity, "value")? };
         let reply = client.execute(&Op::Get { key }, 0, timeout_ns)?;
         let Some((_, found)) = client.values.first() else {
             return Err(Fault::quiet(reply.status));
         };
         // SAFETY: as the caller promises.
         unsafe { tell(length, "length", found.len())? };
-        let Some(room) = room.get_mut(..found.len()) else {
+        let Some(buffer) = buffer.get_mut(..found.len()) else {
             let has = found.len();
-            let detail = format!("the value has {has} bytes, there is room for {capacity}");
+            let detail = format!("the value has {has} bytes, the buffer {capacity}");
             return Err(Fault::new(Status::TooLong, detail));
         };
-        room.copy_from_slice(found);
+        buffer.copy_from_slice(found);
         Ok(())
     })
 }

@@ -45,9 +45,11 @@ pub(crate) struct LinkedSwitches(pub Vec<LinkedSwitch>);
 /// port of any switch does.
 const STUCK_LIMIT: Duration = Duration::from_millis(20);
 
-/// A longer pause between two runs means that the threads of this process did not get to run. Ports
-/// are not to blame for that: on a busy machine, packets would be dropped that nobody could take.
-const PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two runs that counts for [`STUCK_LIMIT`]. After a longer one the threads
+/// of this process did not get to run, and those that take packets from the port neither. Naps of
+/// waiting threads are shorter; and a pause always counts for something, so that a port that accepts
+/// nothing is given up after a few runs, however rare they are.
+const PAUSE: Duration = Duration::from_millis(5);
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
@@ -123,11 +125,10 @@ impl LinkedSwitch {
     /// Moves what can be moved, and returns the work done.
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
-        let pause = now.since(self.ran);
-        if pause > PAUSE {
-            for since in self.stuck_since.iter_mut().flatten() {
-                *since += pause;
-            }
+        // What does not count of the time since the last run.
+        let ignored = now.since(self.ran + PAUSE);
+        for since in self.stuck_since.iter_mut().flatten() {
+            *since += ignored;
         }
         self.ran = now;
         if self.switch.poll_timeout().is_some_and(|due| due <= now) {
@@ -217,5 +218,54 @@ impl LinkedSwitches {
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = self.0.iter().map(LinkedSwitch::deadline);
         deadlines.fold(None, earliest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RackConfig;
+    use crate::build::{self, Kind};
+    use rackweave_link::in_process;
+    use rackweave_switch::SwitchConfig;
+
+    /// Whether a port that was found full at time zero still blocks others after the last of these
+    /// runs, in milliseconds.
+    fn blocks_after(runs: impl IntoIterator<Item = u64>) -> bool {
+        let config = RackConfig::default();
+        let parts = build::build(&config, Kind::Embedded, SwitchConfig::default());
+        let mut parts = parts.expect("the default can be built");
+        let (link, _peer) = in_process::pair(4);
+        let mut linked = LinkedSwitch {
+            switch: parts.switches.remove(0),
+            links: vec![Box::new(link)],
+            up: None,
+            // Every queue is at its limit.
+            egress_high: 0,
+            stuck_since: vec![None],
+            ran: Instant::ZERO,
+        };
+        let mut now = Instant::ZERO;
+        linked.run(now);
+        for millis in runs {
+            now = Instant::ZERO + Duration::from_millis(millis);
+            linked.run(now);
+        }
+        linked.is_blocked(now, PortId(0))
+    }
+
+    #[test]
+    fn a_stuck_port_blocks_others_for_a_limited_time() {
+        assert!(blocks_after(1..20));
+        assert!(!blocks_after(1..22));
+        // Between naps of waiting threads, too.
+        assert!(!blocks_after((0..24).step_by(2)));
+    }
+
+    #[test]
+    fn a_pause_of_the_process_is_no_stuck_port() {
+        assert!(blocks_after([100]));
+        // But not for ever, if it runs rarely.
+        assert!(!blocks_after([100, 200, 300, 400]));
     }
 }

@@ -24,11 +24,19 @@
 //! | [`IndexError::OutcomeUnknown`] | a write was not answered | look the key up, or repeat the write if it is idempotent |
 //! | [`Closed`] | the peer of a connection closed it or died | dial again; messages that were not consumed may not have arrived |
 //! | [`SequencerError::Broken`] | the switch was restarted | reconnect; at worst numbers are skipped |
+//! | [`AskError::NoAnswer`] | the controller's process of a rack of processes does not answer | wait for the next one, and set up again what it does not know |
 //! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was aborted because a node died | create it again; items already taken stay valid |
 //!
 //! [`accept_loss`]: crate::Rack::accept_loss
 //! [`losses`]: crate::pages::PageWorker::losses
 //! [`Taken::Aborted`]: crate::flow::Taken::Aborted
+
+#[doc(no_inline)]
+pub use rackweave_controller::NameError;
+#[doc(no_inline)]
+pub use rackweave_controller::ask::AskError;
+#[doc(no_inline)]
+pub use rackweave_rack::ProcessError;
 
 #[doc(no_inline)]
 pub use crate::columns::FetchError;

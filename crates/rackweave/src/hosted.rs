@@ -1,4 +1,5 @@
-//! A rack of processes: the client side of its controller.
+//! A rack of processes: the client side of its controller. A program that wants to be a node of it
+//! calls [`Rack::join`](crate::Rack::join) instead.
 //!
 //! `rackweave switch` and `rackweave node` run such a rack; a [`HostedRack`] is a connection to its
 //! controller, which sets up flows between nodes and reports the state of all nodes. Requires the

@@ -12,6 +12,7 @@
 //! | to | module | start with |
 //! |---|---|---|
 //! | build a rack | [`config`] | [`Rack::builder`] |
+//! | join a running rack of processes | `hosted` | `Rack::join` (feature `hosted`) |
 //! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
 //! | shuffle, balance or replicate rows | [`flow`] | [`Rack::flow`] |

@@ -52,16 +52,16 @@ impl Scale {
             Self::Quick => {
                 "Few points, small data and short runs: enough to see that everything works and \
                  where curves go. Claims are compared where the short runs allow it; what is \
-                 shrunk is told at each figure."
+                 shrunk is stated at each figure."
             }
             Self::Full => {
                 "Every claim at the paper's point, and enough points for the shape of each curve. \
                  Where the paper's sweep or data would take too long, fewer points or shorter runs \
-                 are taken, which is told at the figure."
+                 are taken, which is stated at the figure."
             }
             Self::Paper => {
                 "The paper's sweeps as far as this machine can run them, with the longest runs. \
-                 Data that does not fit is shrunk even so, which is told at the figure."
+                 Data that does not fit is shrunk even so, which is stated at the figure."
             }
         }
     }

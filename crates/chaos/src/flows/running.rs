@@ -324,7 +324,7 @@ impl Running {
             for (at, member) in members.iter().enumerate() {
                 let is_reported = member.mark.outcome.get() == Some(Outcome::Aborted);
                 if is_reported && !self.is_given_up(role, at) {
-                    let wrong = format!("{role} {at} was told of an end that there was not");
+                    let wrong = format!("{role} {at} was shown an end that there was not");
                     violations.push(wrong);
                 }
             }

@@ -2,19 +2,16 @@
 
 use super::messages::{CommandReply, CommandRequest, PURPOSE_COMMAND};
 use super::{
-    Counters, FlowStatus, HostedError, HostedFlow, JobStatus, OPERATOR_NAME, RackStatus, security,
+    Counters, FlowStatus, HostedError, HostedFlow, JobStatus, OPERATOR_NAME, RackStatus, connect,
 };
 use crate::build;
 use crate::config::RackConfig;
 use crate::statistics::RackStatistics;
 use rackweave_base::{NodeId, Qpn};
-use rackweave_control::{Connection, Introduction};
+use rackweave_control::Connection;
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::time::Duration as Time;
-
-/// Time limit for establishing a connection.
-const CONNECT_LIMIT: Time = Time::from_secs(5);
 
 /// Time limit for a reply, in addition to the time that detecting a dead node takes.
 const ANSWER_LIMIT: Time = Time::from_secs(30);
@@ -34,7 +31,7 @@ impl HostedRack {
     pub fn connect(config: &RackConfig) -> Result<Self, HostedError> {
         config.check().map_err(build::RackError::from)?;
         Ok(Self {
-            connection: dial(config)?,
+            connection: connect(config, OPERATOR_NAME, PURPOSE_COMMAND)?,
             limit: ANSWER_LIMIT + config.hosted().dead_after(),
             config: config.clone(),
         })
@@ -55,7 +52,7 @@ impl HostedRack {
     ) -> Result<(), HostedError> {
         let deadline = std::time::Instant::now() + limit;
         self.connection = loop {
-            match dial(&self.config) {
+            match connect(&self.config, OPERATOR_NAME, PURPOSE_COMMAND) {
                 Ok(connection) => break connection,
                 Err(error) if std::time::Instant::now() >= deadline => return Err(error),
                 Err(_) => std::thread::sleep(Time::from_millis(50)),
@@ -242,17 +239,4 @@ impl HostedRack {
             _ => Err(HostedError::BadAnswer),
         }
     }
-}
-
-fn dial(config: &RackConfig) -> Result<Connection, HostedError> {
-    let hosted = config.hosted();
-    let introduction = Introduction {
-        purpose: PURPOSE_COMMAND.into(),
-        rack: format!("{:016x}", config.agreement()),
-        body: Value::Null,
-    };
-    let security = security(&hosted, OPERATOR_NAME)?;
-    let (connection, _) =
-        Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT)?;
-    Ok(connection)
 }

@@ -3,14 +3,14 @@
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess};
 use super::services::Services;
-use super::{HostedError, security};
+use super::{CONNECT_LIMIT, HostedError, connect};
 use crate::build::Kind;
 use crate::config::{LinkKind, RackConfig};
 use crate::statistics::RackStatistics;
 use crate::{Backend, NamedService, ProcessError, Rack};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_control::{Connection, ControlError, Introduction};
+use rackweave_control::{Connection, ControlError};
 use rackweave_controller::Named;
 use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request, ShareName};
 use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
@@ -24,9 +24,6 @@ use std::time::Duration as Time;
 
 /// Time limit for joining a rack.
 const JOIN_LIMIT: Time = Time::from_secs(5);
-
-/// Time limit for establishing a connection.
-const CONNECT_LIMIT: Time = Time::from_secs(5);
 
 /// Interval between two attempts to connect.
 const RETRY_AFTER: Time = Time::from_millis(20);
@@ -48,8 +45,8 @@ impl Rack {
         Self::join_as(&config, &[node])
     }
 
-    /// The same as several nodes, with a configuration that has been read. Only one of them may be
-    /// connected by shared memory.
+    /// The same as one or several nodes, with a configuration that has been read. Of several, none
+    /// may be connected by shared memory: they have one memory, which is named after one node.
     ///
     /// # Errors
     /// As for [`Rack::join`].
@@ -99,6 +96,10 @@ impl JoinedRack {
             .filter(|name| kind(name) == Some(LinkKind::SharedMemory));
         if names.len() > 1 && shared.count() > 0 {
             return Err(HostedError::SharedBySeveral);
+        }
+        if names.is_empty() {
+            let (name, hint) = (String::new(), "name one at least".to_owned());
+            return Err(HostedError::NoSuchNode { name, hint });
         }
         let mut rack = Self {
             config: config.clone(),
@@ -155,24 +156,29 @@ impl JoinedRack {
         Ok(rack)
     }
 
+    /// The first of the nodes.
+    fn first(&self) -> &Joined {
+        let mut all = self.nodes.iter().flatten();
+        all.next().expect("a process joins as one node at least")
+    }
+
     fn here(&self, node: NodeId) -> Option<&Joined> {
         self.nodes.get(usize::from(node.0))?.as_ref()
     }
 
     /// The node whose connection a request takes: one that may send it.
-    fn asker(&self, request: &MemberRequest) -> Option<&Joined> {
-        let all = self.nodes.iter().flatten();
-        match request {
-            MemberRequest::Ask(request) => {
-                let may = |node: &&Joined| request.may_be_sent_by(node.process.node());
-                all.clone().find(may).or(all.clone().next())
-            }
-            MemberRequest::Statistics | MemberRequest::Call(_) => all.clone().next(),
-        }
+    fn asker(&self, request: &MemberRequest) -> &Joined {
+        let may = |node: &&Joined| match request {
+            MemberRequest::Ask(request) => request.may_be_sent_by(node.process.node()),
+            MemberRequest::Statistics | MemberRequest::Call(_) => true,
+        };
+        let mut all = self.nodes.iter().flatten();
+        // If none may, the controller says so.
+        all.find(may).unwrap_or_else(|| self.first())
     }
 
     fn request(&self, request: &MemberRequest) -> Result<MemberReply, AskError> {
-        let joined = self.asker(request).ok_or(AskError::NoAnswer)?;
+        let joined = self.asker(request);
         let limit = ANSWER_LIMIT + self.config.hosted().dead_after();
         let asking = match request {
             MemberRequest::Call(_) => &joined.calling,
@@ -203,39 +209,33 @@ pub(super) fn dial(
     node: &str,
     purpose: &str,
 ) -> Result<Connection, HostedError> {
-    let hosted = config.hosted();
     let deadline = std::time::Instant::now() + CONNECT_LIMIT;
     loop {
-        let introduction = Introduction {
-            purpose: purpose.into(),
-            rack: format!("{:016x}", config.agreement()),
-            body: Value::Null,
-        };
-        let security = security(&hosted, node)?;
-        match Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT) {
-            Ok((connection, _)) => return Ok(connection),
+        match connect(config, node, purpose) {
             // It joins again soon, if it has lost the controller.
-            Err(ControlError::Refused { .. } | ControlError::Unreachable { .. })
-                if std::time::Instant::now() < deadline =>
-            {
-                std::thread::sleep(RETRY_AFTER);
-            }
-            Err(error) => return Err(error.into()),
+            Err(HostedError::Control(
+                ControlError::Refused { .. } | ControlError::Unreachable { .. },
+            )) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
+            other => return other,
         }
     }
 }
 
-/// Gives a name to a service over a connection that is for this alone.
-fn share_from(
-    config: &RackConfig,
-    of: &str,
-    name: &str,
-    node: NodeId,
-) -> Result<MemberReply, HostedError> {
+/// Gives a name to a service of a node, over a connection for this alone: the thread of services
+/// does so, too, when the controller was lost.
+fn share(config: &RackConfig, node: (&str, NodeId), name: &str) -> Result<(), ProcessError> {
+    let (of, node) = node;
     let (name, what) = (name.to_owned(), Named::Service(node));
     let request = ShareName { name, what }.into_request();
-    let mut connection = dial(config, of, PURPOSE_MEMBER)?;
-    Ok(connection.request(&MemberRequest::Ask(Box::new(request)), CONNECT_LIMIT)?)
+    let mut connection = dial(config, of, PURPOSE_MEMBER).map_err(|_| AskError::NoAnswer)?;
+    let reply = connection.request(&MemberRequest::Ask(Box::new(request)), CONNECT_LIMIT);
+    match reply.map_err(|_| AskError::NoAnswer)? {
+        MemberReply::Answer(reply) => {
+            ShareName::answer_of(*reply?).ok_or(AskError::NoAnswer)??;
+            Ok(())
+        }
+        _ => Err(AskError::NoAnswer.into()),
+    }
 }
 
 /// Waits until a node has joined the rack.
@@ -267,8 +267,7 @@ impl Backend for JoinedRack {
     }
 
     fn identity(&self) -> u64 {
-        let any = self.nodes.iter().flatten().next();
-        any.map_or(0, |joined| joined.process.identity())
+        self.first().process.identity()
     }
 
     fn memory(&self) -> &Memory {
@@ -276,8 +275,7 @@ impl Backend for JoinedRack {
     }
 
     fn now(&self) -> Instant {
-        let any = self.nodes.iter().flatten().next();
-        any.map_or(Instant::ZERO, |joined| joined.process.now())
+        self.first().process.now()
     }
 
     fn node(self: Arc<Self>, node: NodeId) -> Option<Arc<dyn NodeAccess>> {
@@ -318,35 +316,24 @@ impl Backend for JoinedRack {
     }
 
     fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
-        let joined = self.nodes.iter().flatten().next();
-        let joined = joined.ok_or(AskError::NoAnswer)?;
-        let node = joined.process.node();
-        let (config, of) = (self.config.clone(), joined.process.name().to_owned());
-        let share = move |name: &str| {
+        let joined = self.first();
+        let (node, of) = (joined.process.node(), joined.process.name());
+        let (config, own_name) = (self.config.clone(), of.to_owned());
+        let again = move |name: &str| {
             // If it is taken meanwhile, callers reach whatever has it.
-            let _taken = share_from(&config, &of, name, node);
+            let _taken = share(&config, (&own_name, node), name);
         };
-        let of = (&self.config, joined.process.name());
         let services = &joined.services;
-        services.add(of, (name, service), &self.stop, share)?;
-        let (name, what) = (name.to_owned(), Named::Service(node));
-        let request = ShareName {
-            name: name.clone(),
-            what,
-        };
-        let reply = self.ask(request.into_request())?;
-        let shared = ShareName::answer_of(reply).ok_or(AskError::NoAnswer)?;
-        shared.inspect_err(|_| services.remove(&name))?;
-        Ok(())
+        services.add((&self.config, of), (name, service), &self.stop, again)?;
+        share(&self.config, (of, node), name).inspect_err(|_| services.remove(name))
     }
 
     fn withdraw(&self, name: &str) {
-        if let Some(joined) = self.nodes.iter().flatten().next() {
-            joined.services.remove(name);
-            let (name, node) = (name.to_owned(), joined.process.node());
-            // A controller that is gone has forgotten it.
-            let _gone = self.ask(ForgetService { name, node }.into_request());
-        }
+        let joined = self.first();
+        joined.services.remove(name);
+        let (name, node) = (name.to_owned(), joined.process.node());
+        // A controller that is gone has forgotten it.
+        let _gone = self.ask(ForgetService { name, node }.into_request());
     }
 
     fn call(&self, name: &str, body: Value) -> Result<Value, ProcessError> {

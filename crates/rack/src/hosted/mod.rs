@@ -4,7 +4,9 @@
 //! Packets travel on links ([`crate::config::LinkKind`]); everything else on control connections
 //! (`rackweave_control`): a node joins, and from then on the controller sends requests and the node
 //! replies, at least once per heartbeat. Operations of the controller on a NIC are requests and
-//! replies here (`switch::site`). Commands connect in the same way and request flows and jobs.
+//! replies here (`switch::site`). On a second connection the node asks the controller for what its
+//! services need, and on a third its own services are asked. Commands connect in the same way and
+//! request flows and jobs.
 //!
 //! **Failures.** A node whose connection ends or that misses its heartbeats is dead: its flows are
 //! aborted, its port unplugged. A node that loses the controller keeps its rings for a while and
@@ -13,6 +15,7 @@
 //! with their holders, sockets of dead processes are replaced.
 //!
 //! * [`NodeProcess`]: a node. [`Jobs`]: the programs that it runs at a command's request.
+//! * [`Rack::join`](crate::Rack::join): a program that is a node.
 //! * [`SwitchProcess`]: the switch and the controller.
 //! * [`HostedRack`]: a command's interface to a running rack.
 
@@ -34,9 +37,10 @@ pub use node::{Job, Jobs, NodeEvent, NodeOptions, NodeProcess};
 pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 
 use crate::build::RackError;
-use crate::config::{HostedSection, SecurityKind};
-use rackweave_control::{ControlError, Identity, KeyError, Security};
+use crate::config::{HostedSection, RackConfig, SecurityKind};
+use rackweave_control::{Connection, ControlError, Identity, Introduction, KeyError, Security};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The name in the key of operators.
 pub const OPERATOR_NAME: &str = "operator";
@@ -91,7 +95,7 @@ pub enum HostedError {
     },
     /// A process that is several nodes has one memory, which cannot be that of several.
     #[error(
-        "a process is one node at most by shared memory; give the others another `link`, or a \
+        "a process that is several nodes has none by shared memory; give them another `link`, or a \
          process each"
     )]
     SharedBySeveral,
@@ -127,6 +131,22 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
         SecurityKind::Plain => Security::Plain { name: name.into() },
         SecurityKind::Tls => Security::Tls(Identity::load(&hosted.keys(), name)?),
     })
+}
+
+/// Time limit for establishing a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Connects a process called `name` to the controller, with a purpose that needs no further words.
+fn connect(config: &RackConfig, name: &str, purpose: &str) -> Result<Connection, HostedError> {
+    let hosted = config.hosted();
+    let introduction = Introduction {
+        purpose: purpose.into(),
+        rack: format!("{:016x}", config.agreement()),
+        body: serde_json::Value::Null,
+    };
+    let security = security(&hosted, name)?;
+    let made = Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT);
+    Ok(made?.0)
 }
 
 /// Runs `act`, the work of a thread that the process cannot do without, and aborts the process if

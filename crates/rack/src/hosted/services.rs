@@ -83,7 +83,7 @@ impl Services {
         held(&self.by_name).remove(name);
     }
 
-    /// Waits for the thread, which has been told to stop.
+    /// Waits for the thread to end, after `stop` was set.
     pub fn join(&self) {
         let thread = held(&self.thread).take();
         // The last user of the rack may have been a service that was answering.

@@ -31,7 +31,7 @@ pub enum ProcessError {
     Refused(String),
 }
 
-/// A kind of rack: embedded, simulated, or a test's.
+/// A kind of rack: embedded, simulated, hosted, or a test's.
 ///
 /// It gives access to the nodes that are *here*, in this process; of the others it knows only the
 /// configuration. The controller gets [`Request`]s: it may be in this process or another one. No
@@ -84,8 +84,7 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// If the name is taken, or the rack has no other processes.
-    fn provide(&self, name: &str, service: Arc<NamedService>) -> Result<(), ProcessError> {
-        drop((name, service));
+    fn provide(&self, _name: &str, _service: Arc<NamedService>) -> Result<(), ProcessError> {
         Err(ProcessError::OneProcess)
     }
 
@@ -96,8 +95,7 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// If there is none of that name, it does not answer, or it refuses.
-    fn call(&self, name: &str, body: Value) -> Result<Value, ProcessError> {
-        drop((name, body));
+    fn call(&self, _name: &str, _body: Value) -> Result<Value, ProcessError> {
         Err(ProcessError::OneProcess)
     }
 

@@ -3,7 +3,7 @@
 //! A [`Rack`] gives services and programs nodes by name, verbs and memory of the nodes that are
 //! here, and the controller, which takes [requests](rackweave_controller::ask) that are data. An
 //! embedded rack answers from the controller in this process, a simulated one in virtual time; a
-//! rack of processes can answer over a connection. Everything that sets up pages, indexes, flows,
+//! rack of processes answers over a connection. Everything that sets up pages, indexes, flows,
 //! sequencers or messages uses this interface, so it exists once.
 
 mod backend;

@@ -53,7 +53,7 @@ fn pages(rack: &Rack) -> PageService {
         time_limit: LIMIT,
         ..PageOptions::default()
     };
-    PageService::new(rack, &options).expect("there is room")
+    PageService::new(rack, &options).expect("there is capacity")
 }
 
 /// Not a test of its own.
@@ -64,7 +64,7 @@ fn victim() {
     };
     let rack = Rack::join(config, "compute1").expect("the rack runs");
     let sequencer = SequencerService::find(&rack, "numbers").expect("it is there");
-    let mut numbers = sequencer.connect(NodeId(2)).expect("there is room");
+    let mut numbers = sequencer.connect(NodeId(2)).expect("there is capacity");
     let worker = pages(&rack).worker(NodeId(2)).expect("there are workers");
     let mut out = std::io::stdout();
     for round in 0.. {
@@ -129,9 +129,9 @@ fn a_program_that_is_killed_takes_only_its_own_along() {
         assert_eq!(worker.change(*page, zero), Ok(()));
     }
     worker.flush().expect("the store is there");
-    let sequencer = SequencerService::new(&rack, 1).expect("there is room");
+    let sequencer = SequencerService::new(&rack, 1).expect("there is capacity");
     sequencer.share("numbers").expect("the name is free");
-    let mut numbers = sequencer.connect(NodeId(1)).expect("there is room");
+    let mut numbers = sequencer.connect(NodeId(1)).expect("there is capacity");
 
     let mut last = 0;
     for kills in 0..3 {

@@ -8,7 +8,7 @@ mod shared;
 use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
-use super::{HostedError, abort_on_panic, security};
+use super::{CONNECT_LIMIT, HostedError, abort_on_panic, security};
 use crate::TargetOptions;
 use crate::build::{self, Kind};
 use crate::config::nearest::nearest;
@@ -31,9 +31,6 @@ use shared::{NodeCore, NodeMachine};
 
 pub(super) use access::NodeAccessPoint;
 pub use jobs::{Job, Jobs};
-
-/// Time limit for establishing a connection.
-const CONNECT_LIMIT: Time = Time::from_secs(5);
 
 /// Interval between two attempts to join.
 const RETRY_AFTER: Time = Time::from_millis(250);

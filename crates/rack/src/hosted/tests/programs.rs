@@ -50,7 +50,7 @@ fn pages(rack: &Joined) -> PageService {
         time_limit: AMPLE,
         ..PageOptions::default()
     };
-    PageService::new(rack, &options).expect("there is room")
+    PageService::new(rack, &options).expect("there is capacity")
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub use rackweave_endpoint::page_store::CommitError;
 pub use worker::PageWorker;
 
 use crate::Rack;
+use crate::services::wait_within;
 use core::time::Duration;
 use media::Medium;
 use rackweave_base::{KeyRng, NodeId};
@@ -98,12 +99,13 @@ impl PageService {
         if *has_pages {
             return Err(PageServiceError::Exists);
         }
-        let (stores, spec, prepare) = match rack.ask(PageSpecOf {}) {
-            Some(spec) => (
-                media::known(rack, &spec),
-                spec,
-                options.prepare.of_another()?,
-            ),
+        let existing = rack.ask(PageSpecOf {});
+        let is_other = existing.is_some();
+        let (stores, spec, prepare) = match existing {
+            Some(spec) => {
+                let stores = media::known(rack, &spec);
+                (stores, spec, options.prepare.of_another()?)
+            }
             None => {
                 let (stores, spec) = Self::create(rack, options, media)?;
                 (stores, spec, options.prepare)
@@ -134,7 +136,7 @@ impl PageService {
             opens: options.prepare != Prepare::Leave,
             time_limit: options.time_limit,
         }));
-        let found = service.prepare(prepare)?;
+        let found = service.prepare_within(prepare, is_other)?;
         // The service has not been shared yet.
         if let Some(directory) = Arc::get_mut(&mut service.0) {
             for (store, found) in directory.stores.iter_mut().zip(found) {
@@ -159,6 +161,27 @@ impl PageService {
         spec.standbys.extend(&options.standbys);
         rack.create_pages(spec.clone())?;
         Ok((stores, spec))
+    }
+
+    /// As [`Self::prepare`]. If another process has made the directory, it may still be formatting
+    /// the stores.
+    fn prepare_within(
+        &self,
+        how: Prepare,
+        is_other: bool,
+    ) -> Result<Vec<StoreState>, PageServiceError> {
+        let prepared = wait_within(&self.rack().any_node(), self.time_limit(), || {
+            let prepared = self.prepare(how);
+            let is_blank = matches!(
+                prepared,
+                Err(PageServiceError::AtStore {
+                    error: PageError::Open(OpenError::Blank(_)),
+                    ..
+                })
+            );
+            (!is_other || !is_blank).then_some(prepared)
+        });
+        prepared.unwrap_or_else(|| self.prepare(how))
     }
 
     /// Opens or formats all stores. Returns the state in which it found each.
