@@ -45,10 +45,10 @@ pub(crate) struct LinkedSwitches(pub Vec<LinkedSwitch>);
 /// port of any switch does.
 const STUCK_LIMIT: Duration = Duration::from_millis(20);
 
-/// The longest pause between two runs that counts for [`STUCK_LIMIT`]. After a longer one the threads
-/// of this process did not get to run, and those that take packets from the port neither. Naps of
-/// waiting threads are shorter; and a pause always counts for something, so that a port that accepts
-/// nothing is given up after a few runs, however rare they are.
+/// The longest pause between two runs that counts for [`STUCK_LIMIT`]. After a longer one the
+/// threads of this process did not get to run, and those that take packets from the port neither.
+/// Naps of waiting threads are shorter. A pause always counts for something, so that a port that
+/// accepts nothing is given up after a few runs, however rare they are.
 const PAUSE: Duration = Duration::from_millis(5);
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {

@@ -1,15 +1,17 @@
 //! Programs that join a rack of processes, find what others have made, and leave.
 
 use super::*;
-use crate::Rack as Joined;
 use crate::config::StoreConfig;
 use crate::messaging::{Dialing, Listener};
 use crate::services::{
-    IndexOptions, IndexService, PageOptions, PageService, SequencerService, wait_within,
+    IndexOptions, IndexService, PageOptions, PageService, Prepare, SequencerService, StoreState,
+    wait_within,
 };
+use crate::{IndexNetworkSpec, Rack as Joined};
 use rackweave_controller::FlowState;
 use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
+use rackweave_endpoint::page_store::FormatOptions;
 
 const AMPLE: Time = Time::from_secs(30);
 
@@ -184,8 +186,14 @@ fn a_rack_that_does_not_run_cannot_be_joined() {
 fn a_program_finds_the_index_of_another() {
     with_switch("program-index", LinkKind::SharedMemory, |rack| {
         let storage = join(&rack.config, "storage");
-        let index = IndexService::new(&storage, &IndexOptions::default()).unwrap();
+        let options = IndexOptions {
+            network: Some(IndexNetworkSpec::default()),
+            node_bytes: 512,
+            ..IndexOptions::default()
+        };
+        let index = IndexService::new(&storage, &options).unwrap();
         index.load([(7, b"seven"), (9, b"nine!")]).unwrap();
+        index.load_network(AMPLE).unwrap();
         index.share("words").unwrap();
         assert!(index.share("words").is_err(), "it is taken");
         let serving = index.clone();
@@ -200,7 +208,7 @@ fn a_program_finds_the_index_of_another() {
             for (name, number) in [("first", 1), ("second", 2)] {
                 let program = join(&rack.config, name);
                 let found = IndexService::find(&program, "words").unwrap();
-                for access in [Access::Rpc, Access::OneSided] {
+                for access in [Access::Rpc, Access::OneSided, Access::InNetwork] {
                     let mut client = found.connect(NodeId(number), access).unwrap();
                     assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
                     client.put(9, b"nine?").unwrap();
@@ -212,6 +220,8 @@ fn a_program_finds_the_index_of_another() {
                 assert!(none.contains("no service named"), "{none}");
             }
         });
+        let counters = index.network_counters().unwrap();
+        assert!(counters.queries > 0, "the switch led some: {counters:?}");
         drop(index);
         let program = join(&rack.config, "third");
         let gone = IndexService::find(&program, "words");
@@ -262,4 +272,33 @@ fn pages_outlive_the_process_that_stores_them() {
         });
     });
     std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
+fn a_program_waits_for_stores_that_another_is_formatting() {
+    with_programs("program-format", LinkKind::SharedMemory, |config| {
+        let first = join(config, "first");
+        let options = PageOptions {
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
+        };
+        let made = PageService::new(&first, &options).unwrap();
+        let worker = made.worker(NodeId(1)).unwrap();
+        let format = FormatOptions {
+            store: 0,
+            capacity: made.stores()[0].pages,
+            identity: 7,
+        };
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let second = join(config, "second");
+                let found = pages(&second);
+                found.stores()[0].found
+            });
+            std::thread::sleep(Time::from_millis(300));
+            assert!(!second.is_finished(), "the store is blank");
+            worker.format(format).unwrap();
+            assert_eq!(second.join().unwrap(), StoreState::NotClosed);
+        });
+    });
 }
