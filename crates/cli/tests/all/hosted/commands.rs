@@ -129,7 +129,7 @@ fn an_interrupted_demo_says_so_and_leaves_nothing_behind() {
 
 #[test]
 fn every_measurement_runs_and_is_verified() {
-    let place = RackFolder::plain("");
+    let place = RackFolder::of_all_systems("");
     let _up = up(&place);
     for (test, more) in [
         ("read_bw", &["-q", "2", "-t", "16"][..]),
@@ -151,6 +151,18 @@ fn every_measurement_runs_and_is_verified() {
             assert!(report["ratio_to_embedded"].as_f64() > Some(0.0), "{report}");
             assert_eq!(report["embedded"]["items"], report["items"]);
         }
+    }
+    for (test, more) in [
+        ("balance_bw", &["-n", "200", "--ring", "1048576"][..]),
+        ("replicate_bw", &["-n", "200", "--ring", "1048576"]),
+        ("rpc", &["-D", "0.3"]),
+        ("sequencer", &["-D", "0.9"]),
+        ("messaging", &["-D", "0.5"]),
+        ("index_shift", &["--records", "5000"]),
+    ] {
+        let report = result(&place, &[&["perf", test], more].concat());
+        assert_eq!(report["verified"], true, "{test}");
+        assert_eq!(report["rack"], "hosted", "{test}");
     }
     let idle = result(&place, &["perf", "idle", "-D", "0.2"]);
     assert_eq!(idle["verified"], true);
@@ -199,10 +211,8 @@ fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
             "rackweave switch --capture",
         ),
         (&["perf", "flow_bw", "-m", "1024"], "nic.mtu"),
-        (&["perf", "flow_bw", "--threads", "1"], "--threads"),
-        (&["perf", "shuffle_bw", "--nodes", "3"], "--nodes"),
         (&["perf", "rewrite", "--hosted"], "in this process"),
-        (&["perf", "sequencer", "--hosted"], "in this process"),
+        (&["perf", "pages", "--hosted"], "rackweave ycsb"),
         (&["demo", "--simulated", "--hosted"], "contradict"),
         (&["demo"], "rackweave up"),
         (&["demo", "--as", "compute0"], "4 are needed"),
