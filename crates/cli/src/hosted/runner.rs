@@ -165,11 +165,6 @@ impl JobRunner {
         }
     }
 
-    /// The progress of a job, in its own units.
-    pub fn done(&self, task: TaskId) -> u64 {
-        self.tasks[task.0].done
-    }
-
     /// Waits until all jobs of `awaited` have ended; meanwhile no job of the runner may fail.
     /// `watch` is called periodically. If the user wants to stop, all jobs are stopped that are not
     /// spared.
@@ -205,16 +200,6 @@ impl JobRunner {
             std::thread::sleep(span);
             span = (span * 2).min(LOOK_MAX);
         }
-    }
-
-    /// Waits for a job and takes its result.
-    ///
-    /// # Errors
-    /// As for [`JobRunner::wait`], or if the result is malformed.
-    pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
-        self.wait(&[task], |_| {})?;
-        let found = self.take(task)?;
-        Ok(found.expect("it has just been waited for, and nobody takes twice"))
     }
 
     /// Takes the result of a job, if it has ended and did not fail.

@@ -42,9 +42,6 @@ fn found(what: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(what).map_err(|error| error.to_string())
 }
 
-/// The error of a job that was stopped before it was done.
-const STOPPED: &str = "it was asked to stop";
-
 /// Runs a program to its end; once the job is stopped, as `if_stopped` says. Returns the program,
 /// and whether it has ended. The job reports its progress.
 fn run<P: Program>(
