@@ -52,7 +52,7 @@ pub struct RackArgs {
     pub hosted: bool,
     /// Join the hosted rack as these nodes, of which no process runs, instead of as guests
     #[arg(long = "as", value_name = "NODE", value_delimiter = ',')]
-    pub nodes: Vec<String>,
+    pub join_as: Vec<String>,
     /// Threads that drive an embedded rack beside those who wait
     #[arg(long, value_name = "N")]
     pub drivers: Option<u32>,

@@ -65,7 +65,7 @@ impl RealRack {
         count: usize,
         (args, globals): (&RackArgs, &Globals),
     ) -> Result<Self, CliError> {
-        let names: Vec<&str> = args.nodes.iter().map(String::as_str).collect();
+        let names: Vec<&str> = args.join_as.iter().map(String::as_str).collect();
         let rack = match names.len() {
             0 => Rack::join_guests(config, count)?,
             given if given == count => Rack::join_as(config, &names)?,

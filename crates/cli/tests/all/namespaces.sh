@@ -78,7 +78,7 @@ for at in 0 1 2 3; do cable "query$at" $((78 + at)) "rdma$at"; done
 "$rackweave" switch --config "$folder/rack.toml" &
 # Its exit status says that the demo's nodes are missing.
 until "$rackweave" info --config "$folder/rack.toml" >"$folder/info.txt" 2>&1 ||
-    grep -q '^ *store .* yes ' "$folder/info.txt"; do sleep 0.1; done
+    grep -q ' store .* yes ' "$folder/info.txt"; do sleep 0.1; done
 cat "$folder/info.txt" >&2
 nsenter --target "$pid" --net -- "$rackweave" demo --config "$folder/far.toml" \
     --as query0,query1,query2,query3 --scale-factor 0.01 --format json

@@ -151,13 +151,14 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects a process called `name` to the controller, with a purpose that needs no further words.
+/// Connects a process called `name` to the controller, with a purpose that needs no words but the
+/// number of the process.
 fn connect(config: &RackConfig, name: &str, purpose: &str) -> Result<Connection, HostedError> {
     let hosted = config.hosted();
     let introduction = Introduction {
         purpose: purpose.into(),
         rack: format!("{:016x}", config.agreement()),
-        body: serde_json::Value::Null,
+        body: std::process::id().into(),
     };
     let security = security(&hosted, name)?;
     let made = Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT);

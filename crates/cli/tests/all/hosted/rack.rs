@@ -128,13 +128,16 @@ impl Drop for RackFolder {
     }
 }
 
+/// Whether a node is a place for guests.
+pub fn is_guest(node: &Value) -> bool {
+    let name = node["name"].as_str();
+    name.is_some_and(|name| name.starts_with("guest"))
+}
+
 /// Whether a rack has all its nodes, apart from guests.
 pub fn is_whole(info: &Value) -> bool {
     let nodes = info["nodes"].as_array();
-    let is_there = |node: &Value| {
-        let name = node["name"].as_str().unwrap_or_default();
-        node["joined"] == true || name.starts_with("guest")
-    };
+    let is_there = |node: &Value| node["joined"] == true || is_guest(node);
     info["running"] == true && nodes.is_some_and(|nodes| nodes.iter().all(is_there))
 }
 
