@@ -75,7 +75,7 @@ struct Joined {
     thread: Option<JoinHandle<()>>,
 }
 
-struct JoinedRack {
+pub(super) struct JoinedRack {
     config: RackConfig,
     memory: Memory,
     /// The nodes that are here, by number.
@@ -154,6 +154,27 @@ impl JoinedRack {
             joined.asking = Mutex::new(Some(connection));
         }
         Ok(rack)
+    }
+
+    /// The rack as seen by the process of a node.
+    pub fn of(process: Arc<NodeProcess>) -> Self {
+        let config = process.config().clone();
+        let mut nodes: Vec<_> = config.node.iter().map(|_| None).collect();
+        let (at, memory) = (usize::from(process.node().0), process.memory().clone());
+        nodes[at] = Some(Joined {
+            process,
+            asking: Mutex::new(None),
+            calling: Mutex::new(None),
+            services: Services::default(),
+            thread: None,
+        });
+        Self {
+            config,
+            memory,
+            nodes,
+            page_alarm: Arc::default(),
+            stop: Arc::default(),
+        }
     }
 
     /// The first of the nodes.

@@ -28,6 +28,7 @@ mod ports;
 mod pump;
 mod runtime;
 mod services;
+mod serving;
 mod switch;
 
 pub use client::HostedRack;

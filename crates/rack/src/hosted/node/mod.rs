@@ -181,6 +181,16 @@ impl NodeProcess {
         self.core.id
     }
 
+    /// The configuration of the rack.
+    pub(super) fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// The arena of its regions.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.core.memory
+    }
+
     /// Its name.
     pub(super) fn name(&self) -> &str {
         self.security.name()
