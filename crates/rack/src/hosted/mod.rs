@@ -19,6 +19,7 @@
 //! * [`SwitchProcess`]: the switch and the controller.
 //! * [`HostedRack`]: a command's interface to a running rack.
 
+mod again;
 mod client;
 mod flow_names;
 mod joined;

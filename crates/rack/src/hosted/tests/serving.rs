@@ -191,7 +191,9 @@ fn sequencers_are_at_the_nodes_of_other_processes() {
     with_nodes("serving-sequencers", |rack| {
         let [first, second] = ["first", "second"].map(|name| join(&rack.config, name));
         let clients = while_running(serving(rack, "storage"), || {
-            let clients = placements(NodeId(0)).map(|placement| {
+            let placements = placements(NodeId(0));
+            let clients = [("word", placements[0]), ("counter", placements[1])];
+            let clients = clients.map(|(name, placement)| {
                 let options = SequencerOptions {
                     first: 100,
                     ..SequencerOptions::new(placement)
@@ -199,9 +201,8 @@ fn sequencers_are_at_the_nodes_of_other_processes() {
                 let made = made(|| SequencerService::with(&first, &options));
                 let mut one = made.connect(NodeId(1)).unwrap();
                 assert_eq!(next(&mut one), Ok(100));
-                let name = format!("numbers in {placement:?}");
-                made.share(&name).unwrap();
-                let found = SequencerService::find(&second, &name).unwrap();
+                made.share(name).unwrap();
+                let found = SequencerService::find(&second, name).unwrap();
                 let mut other = found.connect(NodeId(2)).unwrap();
                 assert_eq!(next(&mut other), Ok(101));
                 assert_eq!(next(&mut one), Ok(102));
@@ -212,7 +213,7 @@ fn sequencers_are_at_the_nodes_of_other_processes() {
                 (made, one, other)
             });
             // What its program removes is gone for all.
-            let options = SequencerOptions::new(placements(NodeId(0))[1]);
+            let options = SequencerOptions::new(placements[1]);
             let removed = SequencerService::with(&first, &options).unwrap();
             removed.share("removed").unwrap();
             let found = SequencerService::find(&second, "removed").unwrap();
