@@ -24,9 +24,9 @@ pub struct OthersServed {
 }
 
 impl Rack {
-    /// Has other processes of the rack make endpoints of indexes and sequencers at the nodes of this
-    /// process, and serves them on a thread, until the returned value is dropped. The processes of
-    /// `rackweave node` do this.
+    /// Has other processes of the rack make endpoints of indexes and sequencers at the nodes of
+    /// this process, and serves them on a thread, until the returned value is dropped. The
+    /// processes of `rackweave node` do this.
     ///
     /// # Errors
     /// If the rack is in one process, or the controller does not answer.

@@ -55,7 +55,7 @@ pub(crate) struct Accepted {
 
 /// The source of the numbers.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum NodeSource {
     Word(NodeId, SequencerWord),
     Server {
         counters: Counters,
@@ -71,7 +71,7 @@ pub(super) enum Source {
 struct Entry {
     /// The process that made it.
     user: String,
-    source: Source,
+    source: NodeSource,
     /// What other processes have been given, with their names.
     given: Vec<(String, Accepted)>,
 }
@@ -109,7 +109,7 @@ impl Agent for SequencerAgent {
                 }
                 let entry = Entry {
                     user: user.to_owned(),
-                    source: Source::new(rack, number, placement, first)?,
+                    source: NodeSource::new(rack, number, placement, first)?,
                     given: Vec::new(),
                 };
                 made.insert(number, entry);
@@ -204,7 +204,7 @@ impl SequencerAgent {
     }
 }
 
-impl Source {
+impl NodeSource {
     fn new(rack: &Rack, number: u64, placement: SequencerPlacement, first: u64) -> Result<Self> {
         match placement {
             SequencerPlacement::Switch => Err(SequencerServiceError::Gone),

@@ -1,6 +1,6 @@
 //! The software counter: threads of a node that answer requests for sequence numbers.
 
-use super::agent::Source;
+use super::agent::NodeSource;
 use super::{CounterServerSpec, Result, on_node};
 use crate::index::Shared;
 use crate::{Node, Rack};
@@ -28,7 +28,7 @@ pub(super) fn serve(
     spec: &CounterServerSpec,
     name: u64,
     first: u64,
-) -> Result<Source> {
+) -> Result<NodeSource> {
     let counters = Counters::new();
     counters.create(name, first)?;
     let mut threads: Vec<(Node, CounterServer)> = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn serve(
             }
         }
     }
-    Ok(Source::Server {
+    Ok(NodeSource::Server {
         counters,
         name,
         threads,

@@ -7,9 +7,9 @@ use crate::index::shard::ownership::Span;
 
 impl Shard {
     /// The first step of the restart of another endpoint, at all endpoints that are up: ends a move
-    /// with `dead`, and commits no move until [`Shard::end_restart`]. A range that `dead` was taking
-    /// stays here, unless the move was committed. A range that `dead` was giving belongs to the
-    /// taker, if all entries have arrived there. Returns the map as this endpoint knows it.
+    /// with `dead`, and commits no move until [`Shard::end_restart`]. A range that `dead` was
+    /// taking stays here, unless the move was committed. A range that `dead` was giving belongs to
+    /// the taker, if all entries have arrived there. Returns the map as this endpoint knows it.
     ///
     /// The caller takes the newest of these maps and of those known from other sources, such as the
     /// map with which an endpoint that is down has stopped. With that map
