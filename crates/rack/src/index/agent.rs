@@ -139,9 +139,11 @@ impl IndexAgent {
     /// Removes endpoints for good.
     fn remove(&self, rack: &Rack, mut which: impl FnMut(&Endpoint) -> bool) {
         let mut endpoints = self.endpoints();
-        let removed: Vec<_> = endpoints.extract_if(.., |_, it| which(it)).collect();
+        let all = core::mem::take(&mut *endpoints).into_iter();
+        let (removed, kept) = all.partition::<BTreeMap<_, _>, _>(|(_, it)| which(it));
+        *endpoints = kept;
         drop(endpoints);
-        for (_, endpoint) in removed {
+        for endpoint in removed.into_values() {
             act::stop(rack, endpoint);
         }
         self.changes.fetch_add(1, Ordering::Relaxed);

@@ -176,8 +176,12 @@ impl SequencerAgent {
     }
 
     fn remove(&self, rack: &Rack, mut which: impl FnMut(&Entry) -> bool) {
-        let removed: Vec<_> = self.made().extract_if(.., |_, it| which(it)).collect();
-        for (_, entry) in removed {
+        let mut made = self.made();
+        let all = core::mem::take(&mut *made).into_iter();
+        let (removed, kept) = all.partition::<BTreeMap<_, _>, _>(|(_, it)| which(it));
+        *made = kept;
+        drop(made);
+        for entry in removed.into_values() {
             entry.source.close(rack);
         }
         self.changes.fetch_add(1, Ordering::Relaxed);
