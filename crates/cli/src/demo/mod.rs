@@ -82,14 +82,14 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
             run::simulated(&plan, args.capture.as_deref(), globals)?
         }
         Mode::Hosted(_) => {
-            let rack = RealRack::join(&plan.config, GUESTS, globals)?;
+            let rack = RealRack::join(&plan.config, GUESTS, (&args.rack, globals))?;
             let (storage, compute) = rack.nodes().split_at(GUESTS / 2);
             (plan.storage, plan.compute) = (storage.into(), compute.into());
             systems::run(&plan, Some(rack), args, globals)?
         }
     };
     if report.mode == SIMULATED {
-        report.left_out.push(OTHER_SYSTEMS);
+        report.left_out.push(OTHER_SYSTEMS.to_owned());
         report.interrupted = globals.interrupt.is_set();
         if !report.interrupted && report.result.is_some() {
             let reference = reference(&plan, globals);

@@ -49,7 +49,7 @@ pub struct DemoReport {
     /// The orders at every consumer of a replicated flow.
     pub replicated: Option<Value>,
     /// Runs that this kind of rack does not support, in words.
-    pub left_out: Vec<&'static str>,
+    pub left_out: Vec<String>,
     pub switch_counters: BTreeMap<String, u64>,
     /// Packets and bytes of the capture file.
     pub capture: Option<Value>,
