@@ -19,6 +19,7 @@
 //! * [`SwitchProcess`]: the switch and the controller.
 //! * [`HostedRack`]: a command's interface to a running rack.
 
+mod again;
 mod client;
 mod flow_names;
 mod joined;
@@ -28,6 +29,7 @@ mod ports;
 mod pump;
 mod runtime;
 mod services;
+mod serving;
 mod switch;
 
 pub use client::HostedRack;

@@ -20,6 +20,8 @@
 
 mod call;
 mod index;
+mod name;
+pub(crate) mod others;
 mod pages;
 mod sequencer;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
     KEYS_MAX, VALUE_MAX,
 };
+pub use others::OthersServed;
 #[cfg(feature = "hosted")]
 pub(crate) use pages::namespaces_of;
 pub use pages::{

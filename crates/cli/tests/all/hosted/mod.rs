@@ -6,4 +6,5 @@ mod commands;
 mod lifecycle;
 mod programs;
 mod rack;
+mod serving;
 mod strangers;
