@@ -3,7 +3,7 @@
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess};
 use super::services::Services;
-use super::{CONNECT_LIMIT, HostedError, connect};
+use super::{CONNECT_LIMIT, HostedError, connect, unless_absent};
 use crate::build::Kind;
 use crate::config::{LinkKind, RackConfig};
 use crate::statistics::RackStatistics;
@@ -119,7 +119,8 @@ impl JoinedRack {
                 serves_stores: false,
             };
             let process =
-                NodeProcess::with(options, (rack.memory.clone(), epoch), &rack.page_alarm)?;
+                NodeProcess::with(options, (rack.memory.clone(), epoch), &rack.page_alarm);
+            let process = process.map_err(|error| unless_absent(&hosted, error))?;
             let (report, reported) = channel();
             let (process, stop) = (Arc::new(process), rack.stop.clone());
             let running = process.clone();
@@ -213,9 +214,9 @@ pub(super) fn dial(
     loop {
         match connect(config, node, purpose) {
             // It joins again soon, if it has lost the controller.
-            Err(HostedError::Control(
-                ControlError::Refused { .. } | ControlError::Unreachable { .. },
-            )) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
+            Err(
+                HostedError::Control(ControlError::Refused { .. }) | HostedError::NotRunning { .. },
+            ) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
             other => return other,
         }
     }
