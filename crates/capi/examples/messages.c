@@ -1,4 +1,4 @@
-/* Columns in C: a storage node sends a column, a compute node sums it up where it arrives. Both
+/* Messages in C: a storage node sends numbers, a compute node sums them up where they arrive. Both
  * nodes are in one thread, which never waits: it submits, polls and drives the rack in turn.
  * Exits with 1 if the sum is not as it should be. */
 

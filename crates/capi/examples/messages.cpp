@@ -1,5 +1,5 @@
-// Columns in C++: a storage node serves columns, a compute node asks for them and sums them up
-// where they arrive. Each node is a thread here; they speak by messages over one-sided WRITEs.
+// Messages in C++: a storage node answers with columns of numbers, a compute node asks for them and
+// sums them up where they arrive. Each node is a thread here; they speak by messages over one-sided WRITEs.
 // Exits with 1 if a sum is not as it should be.
 
 #include <rackweave.hpp>
