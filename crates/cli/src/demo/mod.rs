@@ -10,7 +10,7 @@
 pub mod args;
 mod fan_out;
 mod hosted;
-mod report;
+pub mod report;
 mod run;
 pub mod systems;
 mod words;
@@ -19,7 +19,7 @@ use crate::globals::Globals;
 use crate::mode::{EMBEDDED, Mode};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use crate::progress::Progress;
+use crate::tpch::reference;
 use args::DemoArgs;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowState};
@@ -27,8 +27,7 @@ use rackweave_endpoint::flow::{Partitioner, Producer};
 use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
-    ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
-    StorageWorker, expected_rows,
+    ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
 use systems::SystemName;
 
@@ -85,7 +84,7 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         report.left_out.push(OTHER_SYSTEMS);
         report.interrupted = globals.interrupt.is_set();
         if !report.interrupted && report.result.is_some() {
-            let reference = reference(&plan, globals);
+            let reference = reference(plan.scale, globals);
             report.judge_balanced(&reference);
             report.judge(&reference, plan.scale);
         }
@@ -219,19 +218,6 @@ impl Flows {
         };
         states.into_iter().filter_map(problem).collect()
     }
-}
-
-/// The answers, computed without rack and flows.
-fn reference(plan: &DemoPlan, globals: &Globals) -> QueryResult {
-    let lines = expected_rows(plan.scale).lineitem;
-    let mut progress = Progress::new(globals, "checking against a direct computation");
-    let mut reference = Reference::new(plan.scale);
-    let mut done = 0;
-    while let Some(rows) = reference.step(10_000) {
-        done += rows;
-        progress.set(|| done as f64 / lines as f64);
-    }
-    reference.into_result()
 }
 
 /// The workers' results, or why there are none.

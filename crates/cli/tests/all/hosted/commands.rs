@@ -201,7 +201,6 @@ fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
         (&["perf", "rewrite", "--hosted"], "in this process"),
         (&["perf", "sequencer", "--hosted"], "in this process"),
         (&["demo", "--simulated", "--hosted"], "contradict"),
-        (&["demo"], "cannot reach"),
     ] {
         let output = place.run(args);
         refused(&output, says);
