@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 /// Arguments of `columns`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-Examples, on a rack that `rackweave up --without storage0,storage1,compute0` runs:
-  rackweave columns serve storage0 --part 1/2 --scale-factor 1
-  rackweave columns serve storage1 --part 2/2 --scale-factor 1
-  rackweave columns query q6 compute0
-  rackweave columns query q1 compute0 --format json")]
+Examples, on the rack that `rackweave up` runs, each in a terminal of its own:
+  rackweave columns serve --part 1/2 --scale-factor 1
+  rackweave columns serve --part 2/2 --scale-factor 1
+  rackweave columns query q6
+  rackweave columns query q1 --format json
+  rackweave columns serve storage0     as this node, with `rackweave up --without storage0`")]
 pub struct ColumnsArgs {
     #[command(subcommand)]
     pub command: ColumnsCommand,
@@ -30,9 +31,9 @@ pub enum ColumnsCommand {
 /// Arguments of `columns serve`.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// The node to join as
+    /// The node to join as; without it, a guest
     #[arg(value_name = "NODE")]
-    pub node: String,
+    pub node: Option<String>,
     /// How many rows the table has: 1 is six million
     #[arg(long, value_name = "F", default_value = "0.1")]
     pub scale_factor: ScaleFactor,
@@ -50,9 +51,9 @@ pub struct QueryArgs {
     /// The query
     #[arg(value_enum)]
     pub query: Query,
-    /// The node to join as
+    /// The node to join as; without it, a guest
     #[arg(value_name = "NODE")]
-    pub node: String,
+    pub node: Option<String>,
 }
 
 /// A query of TPC-H over lineitem.

@@ -45,11 +45,19 @@ pub fn run(args: &ColumnsArgs, globals: &Globals) -> Result<Verdict, CliError> {
                 "columns serve reports events, of which there are no metrics; use --format json",
             ))
         }
-        ColumnsCommand::Serve(args) => serve::run(args, &join(&config, &args.node)?, globals),
-        ColumnsCommand::Query(args) => query::run(args, &join(&config, &args.node)?, globals),
+        ColumnsCommand::Serve(args) => {
+            serve::run(args, &join(&config, args.node.as_deref())?, globals)
+        }
+        ColumnsCommand::Query(args) => {
+            query::run(args, &join(&config, args.node.as_deref())?, globals)
+        }
     }
 }
 
-fn join(config: &RackConfig, node: &str) -> Result<Rack, CliError> {
-    Ok(Rack::join_as(config, &[node])?)
+/// The running rack, joined as this node, or as a guest.
+fn join(config: &RackConfig, node: Option<&str>) -> Result<Rack, CliError> {
+    Ok(match node {
+        Some(node) => Rack::join_as(config, &[node])?,
+        None => Rack::join_guests(config, 1)?,
+    })
 }

@@ -1,8 +1,12 @@
-//! The command `columns`: servers and clients are processes that join a rack.
+//! The command `columns`: servers and clients are processes that join a rack, as nodes that are left
+//! to them or as guests.
 
 use super::rack::{Process, RackFolder, refused};
 use rustix::process::Signal;
 use serde_json::Value;
+
+/// The default nodes, and places for guests.
+const RACK: &str = "[[guest]]\ncount = 3\n";
 
 const SCALE: &str = "0.01";
 
@@ -14,16 +18,18 @@ fn up(place: &RackFolder) -> Process {
     up
 }
 
+/// A server that is this node, or a guest if it has no name.
 fn serve(place: &RackFolder, node: &str, part: &str) -> Process {
-    let args = ["columns", "serve", node, "--part", part];
-    let server = place.start(&[&args[..], &["--scale-factor", SCALE]].concat());
+    let mut args = vec!["columns", "serve", "--part", part, "--scale-factor", SCALE];
+    args.extend((!node.is_empty()).then_some(node));
+    let server = place.start(&args);
     server.await_line("serving 15 columns");
     server
 }
 
 #[track_caller]
 fn query(place: &RackFolder, name: &str) -> Value {
-    let output = place.run(&["columns", "query", name, "compute0", "--format", "json"]);
+    let output = place.run(&["columns", "query", name, "--format", "json"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{error}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -40,12 +46,13 @@ fn query_fails(place: &RackFolder, expected: &str) {
 }
 
 fn queries_over(link: &str) {
-    let place = RackFolder::plain(&format!("link = {link:?}\n"));
+    let hosted = format!("security = \"plain\"\nlink = {link:?}\n");
+    let place = RackFolder::new(&hosted, RACK);
     let _up = up(&place);
     query_fails(&place, "start `rackweave columns serve`");
     let mut first = serve(&place, "storage0", "1/2");
     query_fails(&place, "nobody serves part 2 of 2");
-    let _second = serve(&place, "storage1", "2/2");
+    let _second = serve(&place, "", "2/2");
     let q6 = query(&place, "q6");
     let q1 = query(&place, "q1");
     for (report, columns) in [(&q6, 4), (&q1, 7)] {
@@ -83,7 +90,7 @@ fn queries_over_vxlan_are_verified() {
 
 #[test]
 fn a_server_that_is_killed_can_be_started_again() {
-    let place = RackFolder::plain("");
+    let place = RackFolder::new("security = \"plain\"\n", RACK);
     let _up = up(&place);
     let mut server = serve(&place, "storage0", "1/1");
     query(&place, "q6");
@@ -97,7 +104,7 @@ fn a_server_that_is_killed_can_be_started_again() {
 
 #[test]
 fn servers_of_different_tables_are_refused() {
-    let place = RackFolder::plain("");
+    let place = RackFolder::new("security = \"plain\"\n", RACK);
     let _up = up(&place);
     let _first = serve(&place, "storage0", "1/2");
     let _second = serve(&place, "storage1", "2/3");
