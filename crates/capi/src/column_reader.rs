@@ -63,7 +63,7 @@ impl From<RequestError> for Fault {
             RequestError::Refused { .. } => Status::Refused,
             RequestError::TooLarge { .. } => Status::TooLong,
             RequestError::NoMemory { .. } => Status::NoRoom,
-            RequestError::Closed(closed) => return closed.clone().into(),
+            RequestError::Closed(closed) => return (*closed).into(),
             RequestError::BadAnswer(_) => Status::Corrupt,
         };
         Self::new(status, error)

@@ -10,7 +10,7 @@
 
 pub mod args;
 mod fan_out;
-pub mod report;
+mod report;
 mod run;
 pub mod systems;
 mod words;
@@ -31,6 +31,7 @@ use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
     ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
+pub use report::{q1_row, ten_thousandths};
 use systems::SystemName;
 
 /// Default bytes of an item: half a thousand rows.

@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::columns::args::Query;
-use crate::demo::report::{q1_row, ten_thousandths};
+use crate::demo::{q1_row, ten_thousandths};
 use crate::globals::Globals;
 use crate::tpch::reference;
 use rackweave_endpoint::messaging::columns::ColumnData;
