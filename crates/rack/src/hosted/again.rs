@@ -26,9 +26,9 @@ pub(super) fn dial(
     loop {
         match connect(config, node, purpose) {
             // It joins again soon, if it has lost the controller.
-            Err(HostedError::Control(
-                ControlError::Refused { .. } | ControlError::Unreachable { .. },
-            )) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
+            Err(
+                HostedError::Control(ControlError::Refused { .. }) | HostedError::NotRunning { .. },
+            ) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
             other => return other,
         }
     }

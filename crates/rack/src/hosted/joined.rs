@@ -1,10 +1,10 @@
 //! A rack of processes, as seen by a program that is one or more of its nodes.
 
-use super::HostedError;
 use super::again::{dial, share};
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
 use super::services::Services;
+use super::{HostedError, unless_absent};
 use crate::build::Kind;
 use crate::config::{RackConfig, Role};
 use crate::statistics::RackStatistics;
@@ -151,7 +151,9 @@ impl JoinedRack {
             serves_stores: false,
             waits_for_name,
         };
-        let process = Arc::new(NodeProcess::with(options, &self.process)?);
+        let process = NodeProcess::with(options, &self.process);
+        let process = process.map_err(|error| unless_absent(&self.config.hosted(), error))?;
+        let process = Arc::new(process);
         let (report, reported) = channel();
         let (running, stop) = (process.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name(format!("node-{name}"));

@@ -214,7 +214,6 @@ fn what_a_rack_that_runs_cannot_do_is_refused_in_one_line() {
         (&["perf", "rewrite", "--hosted"], "in this process"),
         (&["perf", "pages", "--hosted"], "rackweave ycsb"),
         (&["demo", "--simulated", "--hosted"], "contradict"),
-        (&["demo"], "rackweave up"),
         (&["demo", "--as", "compute0"], "4 are needed"),
     ] {
         let output = place.run(args);

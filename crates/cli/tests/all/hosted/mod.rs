@@ -2,6 +2,7 @@
 //!
 //! Every test has its own folder and ports, so that tests can run concurrently.
 
+mod columns;
 mod commands;
 mod lifecycle;
 mod programs;
