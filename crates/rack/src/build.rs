@@ -49,6 +49,9 @@ pub enum RackError {
     /// The node is in another process.
     #[error("node {0:?} is in another process")]
     Elsewhere(String),
+    /// The running rack could not be joined.
+    #[error("{0}")]
+    NotJoined(String),
 }
 
 impl RackError {

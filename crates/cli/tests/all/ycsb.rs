@@ -282,7 +282,6 @@ fn mistakes_are_told_in_one_line() {
         vec!["--rate", "0"],
         vec!["--rate", "NaN"],
         vec!["--fallback", "nobody"],
-        vec!["--hosted"],
         vec!["--simulated", "--memory"],
         vec!["--loss", "2"],
         vec!["--file", "FILE", "--page-size", "8k"],

@@ -161,7 +161,6 @@ fn mistakes_are_told_in_one_line() {
         index(&["--threads", "0"]),
         index(&["--server-threads", "0"]),
         index(&["--rate", "NaN"]),
-        index(&["--hosted"]),
         vec!["--fan-out", "16"],
         vec!["--scan-parts", "2"],
         index(&["--access", "rpc", "--scan-parts", "2"]),

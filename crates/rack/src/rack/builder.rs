@@ -20,7 +20,16 @@ use crate::{EmbeddedRack, SimulatedRack};
 #[must_use = "it builds nothing before `build`"]
 pub struct RackBuilder {
     config: RackConfig,
-    simulated: bool,
+    kind: BuiltKind,
+}
+
+/// What is built.
+#[derive(Clone, Debug)]
+enum BuiltKind {
+    Embedded,
+    Simulated,
+    #[cfg(feature = "hosted")]
+    Joined(Vec<String>),
 }
 
 impl Rack {
@@ -28,7 +37,7 @@ impl Rack {
     pub fn builder() -> RackBuilder {
         RackBuilder {
             config: RackConfig::with_all_programs(),
-            simulated: false,
+            kind: BuiltKind::Embedded,
         }
     }
 }
@@ -61,18 +70,33 @@ impl RackBuilder {
     /// Selects a rack in virtual time, on modelled hardware: the same calls, and the same run for
     /// the same seed. Only the thread that builds it may use it; any other panics.
     pub fn simulated(mut self) -> Self {
-        self.simulated = true;
+        self.kind = BuiltKind::Simulated;
         self
     }
 
-    /// Builds and starts the rack.
+    /// Selects a running rack of processes, which the configuration describes: this process becomes
+    /// these of its nodes ([`Rack::join_as`]). The calls are the same.
+    #[cfg(feature = "hosted")]
+    pub fn join_as(mut self, nodes: &[&str]) -> Self {
+        self.kind = BuiltKind::Joined(nodes.iter().map(|&name| name.to_owned()).collect());
+        self
+    }
+
+    /// Builds and starts the rack, or joins it.
     ///
     /// # Errors
-    /// If the configuration is invalid or the programs do not fit the switch.
+    /// If the configuration is invalid, the programs do not fit the switch, or the running rack does
+    /// not admit the process.
     pub fn build(self) -> Result<Rack, RackError> {
-        Ok(match self.simulated {
-            false => EmbeddedRack::new(&self.config)?.into(),
-            true => SimulatedRack::new(&self.config)?.into(),
+        Ok(match self.kind {
+            BuiltKind::Embedded => EmbeddedRack::new(&self.config)?.into(),
+            BuiltKind::Simulated => SimulatedRack::new(&self.config)?.into(),
+            #[cfg(feature = "hosted")]
+            BuiltKind::Joined(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let joined = Rack::join_as(&self.config, &names);
+                joined.map_err(|error| RackError::NotJoined(error.to_string()))?
+            }
         })
     }
 }

@@ -24,7 +24,8 @@ const ENGINE_LINES_MAX: usize = 200;
 type Main = fn() -> Result<(), Box<dyn Error>>;
 type Run = fn(RackBuilder) -> Result<(), Box<dyn Error>>;
 
-/// Runs an example on a rack in this process, as users do, and on one in virtual time.
+/// Runs an example on a rack in this process, as users do, on one in virtual time, and as all nodes
+/// of a rack whose switch is elsewhere.
 fn check(main: Main, run: Run, source: &str) {
     check_length(LINES_MAX, source);
     for (kind, result) in [
@@ -34,6 +35,56 @@ fn check(main: Main, run: Run, source: &str) {
         if let Err(error) = result {
             panic!("{kind}: it ended with: {error}");
         }
+    }
+    #[cfg(feature = "hosted")]
+    hosted::with_rack(|builder| {
+        if let Err(error) = run(builder) {
+            panic!("hosted: it ended with: {error}");
+        }
+    });
+}
+
+#[cfg(feature = "hosted")]
+mod hosted {
+    use super::{Rack, RackBuilder};
+    use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+    use rackweave::RackConfig;
+    use rackweave_rack::config::{HostedSection, SecurityKind};
+    use rackweave_rack::hosted::{SwitchOptions, SwitchProcess};
+    use std::net::{SocketAddr, TcpListener};
+
+    static RACKS: AtomicU16 = AtomicU16::new(0);
+
+    /// Calls `act` with a builder that joins a rack, whose switch runs on a thread of its own.
+    pub fn with_rack(act: impl FnOnce(RackBuilder)) {
+        let number = RACKS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("rackweave-examples-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let free = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let control = free.and_then(|free| free.local_addr()).unwrap();
+        let mut config = RackConfig::with_all_programs();
+        config.hosted = Some(HostedSection {
+            control,
+            security: SecurityKind::Plain,
+            directory: Some(folder.clone()),
+            ..HostedSection::default()
+        });
+        let names: Vec<&str> = config.node.iter().map(|node| node.name.as_str()).collect();
+        let options = SwitchOptions {
+            config: config.clone(),
+            listen: None,
+        };
+        let switch = SwitchProcess::new(options).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| switch.run(&stop, &|_| {}));
+            let builder = Rack::builder().config(config.clone()).join_as(&names);
+            let run = || act(builder);
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            stop.store(true, Ordering::Relaxed);
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }
 

@@ -57,6 +57,8 @@ impl HostedRackRun {
             ..config.hosted()
         });
         config.node.iter_mut().for_each(|node| node.udp = None);
+        // What the processes read has places for guests.
+        let config = RackConfig::parse(&config.to_toml(), "rack.toml")?;
         let hosted = config.hosted();
         if hosted.security == SecurityKind::Tls {
             keygen::make(&config, &hosted.keys(), LIFETIME)?;

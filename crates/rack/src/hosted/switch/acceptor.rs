@@ -61,8 +61,10 @@ impl<'a> NameClaim<'a> {
     /// `None` if another process has the name, or has claimed it.
     fn new(core: &'a SwitchCore, node: NodeId) -> Option<Self> {
         let mut claims = core.claims.lock().expect("no holder panics");
-        let is_free = core.member(node).is_none() && claims.insert(node);
-        is_free.then_some(Self { core, node })
+        let place = core.members[usize::from(node.0)].lock();
+        let is_free = place.expect("no holder panics").is_none() && claims.insert(node);
+        // Lazily: a claim that is dropped takes the lock.
+        is_free.then(|| Self { core, node })
     }
 }
 
