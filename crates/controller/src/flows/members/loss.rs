@@ -79,7 +79,7 @@ impl Fabric {
             ring.raise_switch_counter(site, tail);
         }
         if let Some((head, record, (ring, tail))) = agreed {
-            for at in flow.live_consumers() {
+            for at in flow.connected_consumers() {
                 let replica = &flow.rings.consumers[at];
                 replica.set_record(site, record);
                 replica.raise_switch_counter(site, head);
@@ -98,7 +98,7 @@ impl Fabric {
 
 /// Whether any consumer except `these` can still be given items.
 pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
-    let mut others = flow.live_consumers().filter(|at| !these.contains(at));
+    let mut others = flow.staying_consumers().filter(|at| !these.contains(at));
     // Its ring may show an end that has not been reported yet.
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
@@ -106,6 +106,9 @@ pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> 
 /// Whether the flow continues without these members.
 fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
     let others = others_wait(site, flow, consumers);
+    if others && producers.is_empty() && consumers.iter().all(|&at| flow.consumers[at].leaves) {
+        return true;
+    }
     // What a dead producer had not delivered is lost for every consumer.
     let left = flow.live_producers().filter(|at| !producers.contains(at));
     let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();
