@@ -83,7 +83,7 @@ pub enum AbortReason {
     /// It was closed on request.
     #[error("it was closed")]
     Closed,
-    /// It could not be set up again after a restart of the switch or a change of its members.
+    /// It could not be set up again after a restart of the switch or the loss of a member.
     #[error("it could not be set up again: {0}")]
     NotRecovered(LaneError),
 }

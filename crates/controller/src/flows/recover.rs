@@ -1,5 +1,5 @@
-//! Recovery after a restart of the switch, or when members join and leave: the state of the
-//! switch's registers is read back from the rings (zero-sided RDMA, section 6.3, names this as
+//! Recovery after a restart of the switch, or the loss of a member: the state of the switch's
+//! registers is read back from the rings (zero-sided RDMA, section 6.3, names this as
 //! possible).
 //!
 //! Nothing is lost and nothing is delivered twice, because the switch writes a consumer's head

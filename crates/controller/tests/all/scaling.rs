@@ -167,7 +167,9 @@ fn only_the_member_that_joins_or_leaves_is_touched() {
                 let touched: Vec<NodeId> = run.rack.touched.iter().copied().collect();
                 assert_eq!(touched, [change.node()], "{what}");
                 let after = lanes(&run);
-                let changed = before.iter().filter(|(at, lane)| after.get(at) != Some(lane));
+                let changed = before
+                    .iter()
+                    .filter(|(at, lane)| after.get(at) != Some(lane));
                 let changed = changed.count();
                 let gone = before.len().saturating_sub(after.len());
                 assert_eq!(changed, gone, "{what}: lanes of others changed");

@@ -61,9 +61,7 @@ pub fn taker(rack: &TestRack, ring: &Ring) -> Taker {
 impl Ends {
     fn new(rack: &TestRack, rings: &FlowRings) -> Self {
         let all = rings.producers.iter().flatten();
-        let producers: Vec<_> = all
-            .map(|ring| producer(rack, ring))
-            .collect();
+        let producers: Vec<_> = all.map(|ring| producer(rack, ring)).collect();
         Self {
             pushed: vec![0; producers.len()],
             done: BTreeSet::new(),
@@ -76,7 +74,8 @@ impl Ends {
         for (p, producer) in self.producers.iter_mut().enumerate() {
             while !self.done.contains(&p)
                 && self.pushed[p] < total
-                && producer.push(&item(p, self.pushed[p], 600)).is_ok() {
+                && producer.push(&item(p, self.pushed[p], 600)).is_ok()
+            {
                 self.pushed[p] += 1;
                 if self.pushed[p] == total {
                     producer.finish();
