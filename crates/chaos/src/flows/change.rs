@@ -50,8 +50,8 @@ impl Running {
             Err(error) => error,
         };
         let fits = match &error {
-            // The flow may have ended, and the controller learns of it only now.
-            FlowError::NotRunning => !self.runs(),
+            // The flow may have ended; the controller may not know it yet.
+            FlowError::NotRunning => !self.runs() || self.has_finished(),
             FlowError::ShapeForbids { .. } => {
                 let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
                 shuffles && (!joins || self.may_have_ended())
