@@ -145,6 +145,12 @@ class rack : public detail::owner<rackweave_rack, rackweave_rack_destroy> {
     detail::check(rackweave_rack_join(path.c_str(), node.c_str(), &made));
     return rack(made);
   }
+  // The same at a free place for guests.
+  static rack join_guest(const std::string& path) {
+    rackweave_rack* made = nullptr;
+    detail::check(rackweave_rack_join(path.c_str(), nullptr, &made));
+    return rack(made);
+  }
   std::string config() const {
     return detail::copied(
         [this](auto... to) { return rackweave_rack_config(get(), to...); });

@@ -163,7 +163,7 @@ impl Globals {
                  which its processes start"
             )));
         }
-        as_hosted(config).map(Some)
+        self.hosted_process().map(Some)
     }
 
     /// The configuration of a process of a hosted rack: the file's, or the default hosted rack. It
@@ -172,7 +172,10 @@ impl Globals {
     /// # Errors
     /// If the file cannot be read or a value is invalid.
     pub fn hosted_process(&self) -> Result<RackConfig, CliError> {
-        as_hosted(self.configured()?)
+        match self.args.config {
+            Some(_) => as_hosted(self.configured()?),
+            None => Ok(RackConfig::hosted_default()),
+        }
     }
 
     fn configured(&self) -> Result<RackConfig, CliError> {

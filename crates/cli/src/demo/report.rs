@@ -6,7 +6,6 @@ use crate::capture::CaptureReport;
 use crate::report::object;
 use rackweave_base::NodeId;
 use rackweave_rack::config::Role;
-use rackweave_switch::Counters;
 use rackweave_workload::tpch::{
     JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor, StorageWorker,
 };
@@ -23,8 +22,6 @@ pub struct DemoReport {
     pub scale_factor: f64,
     pub item_size: u32,
     pub driver_threads: Option<usize>,
-    /// How often another switch process took over the flows of a hosted rack.
-    pub switch_takeovers: Option<u32>,
     /// The activity of each node.
     pub nodes: Vec<Value>,
     pub rows_orders: u64,
@@ -200,9 +197,12 @@ impl DemoReport {
     }
 
     /// Records the counters of switch 0 that are not zero.
-    pub fn fill_counters(&mut self, counters: &Counters) {
-        let some = counters.iter().filter(|&(_, count)| count > 0);
-        self.switch_counters = some.map(|(name, count)| (name.into(), count)).collect();
+    pub fn fill_counters(&mut self, before: &BTreeMap<String, u64>, now: BTreeMap<String, u64>) {
+        let since = |(name, count): (String, u64)| {
+            let count = count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+            (count > 0).then_some((name, count))
+        };
+        self.switch_counters = now.into_iter().filter_map(since).collect();
     }
 
     /// Adds a system that has ended. Its problems become the demo's; those of flows already are.

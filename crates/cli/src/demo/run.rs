@@ -22,6 +22,7 @@ use rackweave_workload::tpch::{
     ComputeWorker, Q1Worker, ReplicaWorker, RowsDigest, StorageWorker, TableWorker, WorkerError,
 };
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -49,7 +50,10 @@ pub(super) fn simulated(
     if let Some(rack) = rack.simulated() {
         report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
         report.events = Some(rack.events());
-        report.fill_counters(rack.switch().counters());
+        let switch = rack.switch();
+        let counters = switch.counters().iter();
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
+        report.fill_counters(&BTreeMap::new(), counters.collect());
     }
     Ok(report)
 }

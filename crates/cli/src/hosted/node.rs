@@ -19,6 +19,7 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
         controller: args.controller,
         jobs: jobs::all(),
         serves_stores: true,
+        waits_for_name: true,
     })?;
     if args.leash.end_with_stdin {
         leash::hold(&globals.interrupt);

@@ -66,9 +66,13 @@ fn status(rack: &mut HostedRack) -> Result<Map<String, Value>, CliError> {
     })))
 }
 
-/// Whether the switch answers and all nodes have joined.
-pub fn is_whole(rack: &Value) -> bool {
+/// Whether the switch answers and all nodes have joined, apart from guests.
+pub fn is_whole(rack: &Value, config: &RackConfig) -> bool {
+    let residents: Vec<&str> = config.residents().map(|node| &*node.name).collect();
+    let is_missing = |node: &&Value| {
+        let name = node["name"].as_str().unwrap_or_default();
+        node["joined"] != true && residents.contains(&name)
+    };
     let nodes = rack["nodes"].as_array();
-    rack["running"] == true
-        && nodes.is_some_and(|all| all.iter().all(|node| node["joined"] == true))
+    rack["running"] == true && nodes.is_some_and(|all| !all.iter().any(|node| is_missing(&node)))
 }

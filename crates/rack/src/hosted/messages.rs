@@ -43,6 +43,8 @@ pub(super) struct NodeHello {
     /// The claimed source address of its VXLAN packets, which it has to prove.
     pub udp: Option<SocketAddr>,
     pub pid: u32,
+    /// The number of its process's memory, which nodes of one process share.
+    pub memory: u64,
 }
 
 /// The controller's reply to a node that it admits.

@@ -93,12 +93,17 @@ pub enum HostedError {
         /// The last cause.
         why: String,
     },
-    /// A process that is several nodes has one memory, which cannot be that of several.
+    /// There are not enough free places for guests.
     #[error(
-        "a process that is several nodes has none by shared memory; give them another `link`, or a \
-         process each"
+        "{count} places for guests are needed, and of the {places} of the rack too few are free; \
+         raise `count` of a [[guest]] in its configuration"
     )]
-    SharedBySeveral,
+    NoPlace {
+        /// The places that are needed.
+        count: usize,
+        /// The places that the configuration has.
+        places: usize,
+    },
     /// A link cannot be made.
     #[error("the {kind} link of {node}: {problem}")]
     Link {
@@ -123,6 +128,16 @@ pub enum HostedError {
         /// The system's error.
         error: std::io::Error,
     },
+}
+
+impl HostedError {
+    /// Whether another process has the name of a node.
+    pub(crate) fn is_taken(&self) -> bool {
+        let Self::Control(ControlError::Refused { reason, .. }) = self else {
+            return false;
+        };
+        reason.contains("taken")
+    }
 }
 
 /// How a process called `name` authenticates itself.

@@ -116,13 +116,19 @@ impl Rack {
         here.unwrap_or_else(|| panic!("{id:?} is no node of the rack in this process"))
     }
 
+    /// The nodes that are in this process, by number.
+    pub fn nodes_here(&self) -> impl Iterator<Item = Node> {
+        let all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
+        all.filter_map(|id| self.node_here(id))
+    }
+
     /// Some node that is here, for callers that only wait.
     ///
     /// # Panics
     /// If no node is here: then there is nothing to wait for.
     pub fn any_node(&self) -> Node {
-        let mut all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
-        all.find_map(|id| self.node_here(id))
+        self.nodes_here()
+            .next()
             .expect("a process that uses a rack has a node of it")
     }
 

@@ -1,5 +1,6 @@
 //! YCSB over the page store: an NVMe target on a storage node, a store several times larger than
-//! the pools of the compute nodes.
+//! the pools of the compute nodes. On a running rack the demo allocates pages of a store that others
+//! may use, too, and frees them.
 
 use super::SystemName;
 use super::SystemRun;
@@ -9,12 +10,13 @@ use super::scale::Scale;
 use super::yardstick::{self, MediumRates};
 use crate::demo::DemoPlan;
 use crate::outcome::CliError;
+use crate::programs::RealRack;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PagesOptions, embedded};
-use rackweave_bench::ycsb::Nodes;
 use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
+use rackweave_rack::services::PageService;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -33,6 +35,8 @@ pub struct PagesPlan {
     place: StoreLocation,
     /// Pages of the store.
     pages: u64,
+    /// The pages of a running rack.
+    running: Option<PageService>,
     /// Why the store is not where the configuration says, if so.
     remark: Option<String>,
 }
@@ -43,6 +47,8 @@ enum StoreLocation {
     Temporary,
     /// A store of the configuration. A file that was created for this run is removed afterwards.
     Given(StoreConfig, Option<PathBuf>),
+    /// The first store of a running rack.
+    Running(String),
 }
 
 impl PagesPlan {
@@ -52,14 +58,14 @@ impl PagesPlan {
     /// If the rack's pages or nodes do not allow it.
     pub fn new(plan: &DemoPlan, scale: Scale) -> Result<Self, CliError> {
         let config = &plan.config;
-        let mut nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let mut nodes = plan.nodes()?;
         let (place, remark) = place_of(config);
         if let StoreLocation::Given(store, _) = &place {
             nodes.storage = storage_of(config, store)?;
         }
         let room = match &place {
-            StoreLocation::Temporary => None,
             StoreLocation::Given(store, _) => Some(store.pages(config.switch.page_size)),
+            _ => None,
         };
         let entries = u64::from(config.switch.page_entries);
         let mut options = PagesOptions {
@@ -78,7 +84,41 @@ impl PagesPlan {
             },
             place,
             pages: room.unwrap_or(needs),
+            running: None,
             remark,
+        })
+    }
+
+    /// The plan for a running rack: pages of its first store, which may have others in use, and the
+    /// buffer frames that its nodes have.
+    ///
+    /// # Errors
+    /// If it has no page directory, or too few pages.
+    pub fn of_running(plan: &DemoPlan, rack: &RealRack, scale: Scale) -> Result<Self, CliError> {
+        let (config, nodes) = (rack.config().clone(), plan.nodes()?);
+        let options = PagesOptions {
+            load: load(&config),
+            ..PagesOptions::default()
+        };
+        let made = options.of_rack(rack, &nodes);
+        let (mut options, service) = made.map_err(CliError::run)?;
+        let store = service.stores().first();
+        let store = store.ok_or_else(|| CliError::run("the rack has no store"))?;
+        let (name, pages) = (store.name.clone(), store.pages);
+        let frames = options.buffer_bytes;
+        fit(&mut options, nodes.compute.len() as u64, scale, Some(pages))?;
+        options.buffer_bytes = frames;
+        options.check().map_err(CliError::run)?;
+        Ok(Self {
+            job: Job {
+                config,
+                nodes,
+                options,
+            },
+            place: StoreLocation::Running(name),
+            pages,
+            running: Some(service),
+            remark: None,
         })
     }
 
@@ -100,6 +140,11 @@ impl PagesPlan {
                 let backend = store.open(page_size).map_err(CliError::run)?;
                 Ok((Medium::Other(backend), format!("store {}", store.name)))
             }
+            // Of the same kind, to be compared with.
+            StoreLocation::Running(name) => Ok((
+                Medium::memory(page_size, self.pages),
+                format!("store {name}"),
+            )),
             StoreLocation::Temporary => {
                 let folder = std::env::temp_dir();
                 Ok(
@@ -207,7 +252,10 @@ pub fn run(run: &SystemRun<'_>, plan: &PagesPlan) -> Result<SystemReport, CliErr
     let copied = yardstick::pages_copied(options.page_size);
     let mut clock = Clock::new(run.globals, "pages", run.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let outcome = embedded::run_on(run.rack, &plan.job, medium, progress);
+    let outcome = match &plan.running {
+        Some(service) => embedded::run_with(service, plan.pages, &plan.job, progress),
+        None => embedded::run_on(run.rack, &plan.job, medium, progress),
+    };
     let outcome = outcome.map_err(CliError::run)?;
     Ok(report(run, plan, &outcome, &store, (alone, copied)))
 }

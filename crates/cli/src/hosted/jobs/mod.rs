@@ -6,7 +6,6 @@
 
 pub mod flow;
 pub mod meeting;
-pub mod tpch;
 pub mod verbs;
 
 use crate::patience::Wish;
@@ -34,8 +33,6 @@ impl Jobs for All {
         match name {
             meeting::ASK => meetings.ask(parsed(arguments)?, job),
             meeting::TELL => found(&meetings.tell(parsed(arguments)?)?),
-            tpch::STORAGE => found(&tpch::store(parsed(arguments)?, meetings, job)?),
-            tpch::COMPUTE => found(&tpch::compute(&parsed(arguments)?, job)?),
             flow::PRODUCE => found(&flow::produce(&parsed(arguments)?, job)?),
             flow::CONSUME => found(&flow::consume(&parsed(arguments)?, job)?),
             verbs::NEAR => found(&verbs::near(&parsed(arguments)?, meetings, job)?),

@@ -6,6 +6,7 @@
 //! Otherwise they are aborted, and threads waiting at them are notified.
 
 use super::jobs::{JobTable, Jobs};
+use super::process::{Imports, NodesProcess};
 use crate::hosted::ports::Unplugged;
 use crate::hosted::pump::{LinkedMachine, Pump};
 use crate::linked::LinkedNode;
@@ -19,6 +20,7 @@ use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{CqError, CqId, PdId, Verbs};
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
@@ -93,8 +95,6 @@ pub(super) struct Loans {
     domain: Option<PdId>,
     /// Remote keys of the rings.
     pub rings: BTreeSet<u32>,
-    /// The memory of other nodes.
-    pub imports: BTreeSet<u16>,
     /// Remote keys of rings whose controller was lost.
     pub orphans: BTreeSet<u32>,
     /// The switch process that the node belonged to last.
@@ -112,6 +112,7 @@ pub(super) struct Loans {
 pub(in crate::hosted) struct NodeCore {
     pub id: NodeId,
     pub memory: Memory,
+    imports: Arc<Imports>,
     pub pump: Pump<NodeMachine>,
     pub table: JobTable,
     pub jobs: Arc<dyn Jobs>,
@@ -128,20 +129,20 @@ pub(in crate::hosted) struct NodeCore {
 impl NodeCore {
     pub fn new(
         id: NodeId,
-        memory: Memory,
+        process: &NodesProcess,
         pump: Pump<NodeMachine>,
         order: ByteOrder,
         jobs: Arc<dyn Jobs>,
-        page_alarm: Arc<AtomicBool>,
     ) -> Self {
         Self {
             id,
-            regions: LocalRegions::new(memory.clone()),
-            memory,
+            regions: LocalRegions::new(process.memory.clone()),
+            memory: process.memory.clone(),
+            imports: process.imports.clone(),
             pump,
             table: JobTable::default(),
             jobs,
-            page_alarm,
+            page_alarm: process.page_alarm.clone(),
             identity: AtomicU64::new(0),
             loans: Mutex::default(),
             order,
@@ -216,6 +217,16 @@ impl NodeCore {
         });
     }
 
+    /// Maps the memory of another process.
+    pub(super) fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), String> {
+        self.imports.import(&self.memory, (self.id, origin), fd)
+    }
+
+    /// Unmaps it.
+    pub(super) fn forget(&self, origin: Origin) {
+        self.imports.forget(&self.memory, self.id, origin);
+    }
+
     /// Handles the loss of the controller: destroys its queue pairs and makes its rings orphans.
     pub(super) fn disconnect(&self) {
         let mut loans = self.loans();
@@ -236,9 +247,7 @@ impl NodeCore {
                 let _ = linked.nic.destroy_cq(cq);
             }
         });
-        for origin in std::mem::take(&mut loans.imports) {
-            self.memory.forget(Origin(origin));
-        }
+        self.imports.forget_all(&self.memory, self.id);
         // The next controller makes a page directory of its own.
         let others = self.regions.list().into_iter();
         let others = others.filter(|region| !loans.rings.contains(&region.rkey.0));

@@ -1,7 +1,7 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
 use super::ends::{End, Waiting, seal_keys};
-use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
+use super::{Admitted, Member, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
@@ -240,8 +240,9 @@ impl Acceptor<'_> {
                 return pending.refuse(&why, "see the switch's configuration");
             }
         };
-        let (welcome, seal) = self.welcome(hello.link);
-        let (origin, token) = (welcome.origin, welcome.token.clone());
+        let arena = core.arenas.of(hello.memory, &core.memory);
+        let (welcome, seal) = self.welcome(hello.link, arena.origin);
+        let token = welcome.token.clone();
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
         let mut connection = match pending.welcome(welcome) {
             Ok(connection) => connection,
@@ -258,7 +259,7 @@ impl Acceptor<'_> {
                     return failed(&why);
                 }
             },
-            End::Shared => match self.share(&place, &token, Origin(origin)) {
+            End::Shared => match self.share(&place, &token, arena) {
                 Ok((link, made)) => {
                     shared = Some(made);
                     link
@@ -305,16 +306,15 @@ impl Acceptor<'_> {
 
     /// The welcome for a node with this kind of link, and the keys of its packets, if they are
     /// sealed.
-    fn welcome(&self, link: LinkKind) -> (NodeWelcome, Option<SealKeys>) {
+    fn welcome(&self, link: LinkKind, origin: Origin) -> (NodeWelcome, Option<SealKeys>) {
         let core = self.core;
-        let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
         let mut keys = KeyRng::system();
         let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
         let seal = (link == LinkKind::Udp && core.config.hosted().authenticates())
             .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
             controller: core.instance,
-            origin,
+            origin: origin.0,
             token,
             seal: seal.map(|keys| keys.of_peer().into()),
         };

@@ -8,6 +8,7 @@
 //! member of and the commands that request them.
 
 mod acceptor;
+mod arenas;
 mod commands;
 mod ends;
 mod introductions;
@@ -24,7 +25,7 @@ use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::linked::LinkedSwitch;
 use crate::statistics::Observed;
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
@@ -38,6 +39,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
+use arenas::Arenas;
 use introductions::Introductions;
 pub(super) use members::Member;
 use minder::{News, Reports};
@@ -159,7 +161,7 @@ pub(super) struct SwitchCore {
     joins: Vec<AtomicU64>,
     /// Distinguishes this process from earlier and later ones.
     instance: u64,
-    origins: AtomicU16,
+    arenas: Arenas,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
     /// Connections that were admitted, to be closed if their keys are revoked.
@@ -287,7 +289,7 @@ impl SwitchProcess {
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             instance,
-            origins: AtomicU16::new(0),
+            arenas: Arenas::default(),
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),

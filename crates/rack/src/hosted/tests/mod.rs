@@ -172,6 +172,7 @@ impl Rack {
             controller,
             jobs: Arc::new(Counting),
             serves_stores: true,
+            waits_for_name: true,
         })
     }
 

@@ -21,7 +21,8 @@ pub(super) fn nodes_of(
         workers: options.workers,
         slots: options.requests,
     };
-    let compute = || rack.config().nodes_of(Role::Compute).into_iter();
+    let nodes_of = |role| rack.config().nodes_of(role).into_iter();
+    let compute = || nodes_of(Role::Compute).chain(nodes_of(Role::Guest));
     let nodes = match options.nodes.is_empty() {
         true => compute().map(usual).collect(),
         false => options.nodes.clone(),
