@@ -260,12 +260,16 @@ impl Running {
 
     /// Whether the flow had no member left to continue with when it detected the losses, possibly
     /// long after the harness knew of them. In a balanced flow all other consumers have seen the
-    /// end by then, and items in flight to the lost ones belong to no consumer.
+    /// end by then, and items in flight to those that were lost, or died while they were removed,
+    /// belong to no consumer.
     fn only_lost_wait(&self) -> bool {
         let ended = |member: &Member| member.mark.outcome.get() == Some(Outcome::Ended);
         let mut others = self.consumers.iter().filter(|m| !m.lost && !m.removed);
         self.plan.spec.shape == FlowShape::Balance
-            && self.consumers.iter().any(|m| m.lost && !ended(m))
+            && self
+                .consumers
+                .iter()
+                .any(|m| (m.lost || m.removed) && !ended(m))
             && others.all(ended)
     }
 

@@ -52,7 +52,9 @@ impl Fabric {
         for &index in consumers {
             let (loss, tail) = lost_with(site, flow, index, reason);
             sent.extend(tail);
-            flow.losses.push(loss);
+            if !flow.consumers[index].leaves {
+                flow.losses.push(loss);
+            }
         }
         let agreed = (!consumers.is_empty())
             .then(|| being_sent_to_all(site, flow))
@@ -97,7 +99,7 @@ impl Fabric {
 }
 
 /// Whether any consumer except `these` can still be given items.
-pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
+fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
     let mut others = flow.staying_consumers().filter(|at| !these.contains(at));
     // Its ring may show an end that has not been reported yet.
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
