@@ -5,7 +5,7 @@ use crate::ycsb::{Load, Nodes, Result, YcsbError};
 use rackweave_base::NodeId;
 use rackweave_controller::PageNode;
 use rackweave_controller::ask::PageSpecOf;
-use rackweave_rack::config::BudgetName;
+use rackweave_rack::config::{BudgetName, Role};
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::{Rack, RackConfig};
 use rackweave_target::Backend;
@@ -184,10 +184,16 @@ impl PagesOptions {
     /// # Errors
     /// If the rack has no page directory, or no frames for the nodes.
     pub fn of_rack(mut self, rack: &Rack, nodes: &Nodes) -> Result<(Self, PageService)> {
-        let page_size = rack.config().switch.page_size;
+        let (config, roles) = (rack.config(), [Role::Compute, Role::Guest]);
+        let page_size = config.switch.page_size;
+        // If the directory is to be made, all nodes get an equal part of it.
+        let all: usize = roles.iter().map(|&role| config.nodes_of(role).len()).sum();
+        let part = |whole: u16, of: u16| (usize::from(whole) / all.max(1)) as u16 / of.max(1);
+        let workers = self.load.threads.max(2);
+        let workers = workers.min(part(config.switch.page_workers, 1)).max(1);
         let wanted = PageOptions {
-            workers: self.load.threads.max(2),
-            requests: self.slots(),
+            workers,
+            requests: self.slots().min(part(config.switch.page_slots, workers)),
             prepare: Prepare::Leave,
             ..PageOptions::default()
         };

@@ -20,7 +20,7 @@ use crate::mode::{Mode, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::programs::RealRack;
-use crate::progress::Progress;
+use crate::tpch::reference;
 use args::DemoArgs;
 use rackweave_base::NodeId;
 use rackweave_bench::ycsb::Nodes;
@@ -29,9 +29,9 @@ use rackweave_endpoint::flow::{Partitioner, Producer};
 use rackweave_rack::config::Role;
 use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
-    ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
-    StorageWorker, expected_rows,
+    ComputeResult, ComputeWorker, LineitemRow, OrderRow, ScaleFactor, StorageWorker,
 };
+pub use report::{q1_row, ten_thousandths};
 use systems::SystemName;
 
 /// Default bytes of an item: half a thousand rows.
@@ -82,17 +82,17 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
             run::simulated(&plan, args.capture.as_deref(), globals)?
         }
         Mode::Hosted(_) => {
-            let rack = RealRack::join(&plan.config, GUESTS, globals)?;
+            let rack = RealRack::join(&plan.config, GUESTS, (&args.rack, globals))?;
             let (storage, compute) = rack.nodes().split_at(GUESTS / 2);
             (plan.storage, plan.compute) = (storage.into(), compute.into());
             systems::run(&plan, Some(rack), args, globals)?
         }
     };
     if report.mode == SIMULATED {
-        report.left_out.push(OTHER_SYSTEMS);
+        report.left_out.push(OTHER_SYSTEMS.to_owned());
         report.interrupted = globals.interrupt.is_set();
         if !report.interrupted && report.result.is_some() {
-            let reference = reference(&plan, globals);
+            let reference = reference(plan.scale, globals);
             report.judge_balanced(&reference);
             report.judge(&reference, plan.scale);
         }
@@ -237,19 +237,6 @@ impl Flows {
         };
         states.into_iter().filter_map(problem).collect()
     }
-}
-
-/// The answers, computed without rack and flows.
-fn reference(plan: &DemoPlan, globals: &Globals) -> QueryResult {
-    let lines = expected_rows(plan.scale).lineitem;
-    let mut progress = Progress::new(globals, "checking against a direct computation");
-    let mut reference = Reference::new(plan.scale);
-    let mut done = 0;
-    while let Some(rows) = reference.step(10_000) {
-        done += rows;
-        progress.set(|| done as f64 / lines as f64);
-    }
-    reference.into_result()
 }
 
 /// The workers' results, or why there are none.

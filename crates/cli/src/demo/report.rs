@@ -49,7 +49,7 @@ pub struct DemoReport {
     /// The orders at every consumer of a replicated flow.
     pub replicated: Option<Value>,
     /// Runs that this kind of rack does not support, in words.
-    pub left_out: Vec<&'static str>,
+    pub left_out: Vec<String>,
     pub switch_counters: BTreeMap<String, u64>,
     /// Packets and bytes of the capture file.
     pub capture: Option<Value>,
@@ -77,8 +77,15 @@ fn decimal(hundredths: i128) -> String {
     format!("{sign}{}.{:02}", digits / 100, digits % 100)
 }
 
+/// Ten-thousandths as an exact decimal.
+pub fn ten_thousandths(value: i128) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = value.unsigned_abs();
+    format!("{sign}{}.{:04}", digits / 10_000, digits % 10_000)
+}
+
 /// A row of Q1. Sums in units of the table: quantities, money.
-fn q1(row: &Q1Row) -> Value {
+pub fn q1_row(row: &Q1Row) -> Value {
     let row = row.rounded();
     json!({
         "return_flag": row.return_flag,
@@ -96,12 +103,10 @@ fn q1(row: &Q1Row) -> Value {
 
 /// A row of the join.
 fn join(row: &JoinRow) -> Value {
-    // Revenue is in ten-thousandths.
-    let digits = row.revenue.unsigned_abs();
     json!({
         "order_priority": row.priority.to_string(),
         "lines": row.lines,
-        "revenue": format!("{}.{:04}", digits / 10_000, digits % 10_000),
+        "revenue": ten_thousandths(row.revenue),
     })
 }
 
@@ -189,7 +194,7 @@ impl DemoReport {
             Ok(parts) => {
                 let result = QueryResult::merge(parts);
                 self.result_checksum = Some(format!("{:016x}", result.checksum()));
-                self.q1 = result.q1.iter().map(q1).collect();
+                self.q1 = result.q1.iter().map(q1_row).collect();
                 self.join = result.join.iter().map(join).collect();
                 self.result = Some(result);
             }

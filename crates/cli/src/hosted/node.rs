@@ -25,7 +25,7 @@ pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
         leash::hold(&globals.interrupt);
     }
     let speaker = Speaker::new(globals, &args.name);
-    process.run(globals.interrupt.flag(), &|event| speaker.say(event))?;
+    process.run_serving(globals.interrupt.flag(), &|event| speaker.say(event))?;
     speaker.say(What::Ended);
     Ok(Verdict::Ended)
 }

@@ -2,7 +2,7 @@
 
 use super::everywhere::Everywhere;
 use crate::capture::{CaptureReport, Recording};
-use crate::globals::Globals;
+use crate::globals::{Globals, RackArgs};
 use crate::outcome::CliError;
 use core::ops::Deref;
 use rackweave_base::NodeId;
@@ -54,13 +54,27 @@ impl RealRack {
         Ok(rack.into())
     }
 
-    /// Joins the running rack of `config` as `count` guests; `top` and `stat` can observe it here,
-    /// too.
+    /// Joins the running rack of `config` as `count` guests, or as the nodes that the user names;
+    /// `top` and `stat` can observe it here, too.
     ///
     /// # Errors
-    /// If no rack runs there, or it has not so many free places.
-    pub fn join(config: &RackConfig, count: usize, globals: &Globals) -> Result<Self, CliError> {
-        let rack = Rack::join_guests(config, count)?;
+    /// If no rack runs there, it has not so many free places, or the user names another number of
+    /// nodes.
+    pub fn join(
+        config: &RackConfig,
+        count: usize,
+        (args, globals): (&RackArgs, &Globals),
+    ) -> Result<Self, CliError> {
+        let names: Vec<&str> = args.join_as.iter().map(String::as_str).collect();
+        let rack = match names.len() {
+            0 => Rack::join_guests(config, count)?,
+            given if given == count => Rack::join_as(config, &names)?,
+            given => {
+                return Err(CliError::usage(format!(
+                    "--as names {given} nodes, and {count} are needed"
+                )));
+            }
+        };
         globals.live.watch(rack.observer());
         Ok(Self {
             driver: Arc::new(Everywhere(rack.nodes_here().collect())),

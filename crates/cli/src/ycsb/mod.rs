@@ -81,7 +81,7 @@ fn config(
     let joined = match mode {
         Mode::Hosted(_) => {
             let count = others + usize::from(args.nodes.unwrap_or(2));
-            Some(RealRack::join(&config, count, globals)?)
+            Some(RealRack::join(&config, count, (&args.rack, globals))?)
         }
         Mode::Embedded | Mode::Simulated => None,
     };

@@ -1,18 +1,21 @@
 //! Places for programs that join a hosted rack without a name of their own.
 
 use super::check::{ConfigError, within};
-use super::{LinkKind, NodeConfig, RackConfig, Role};
+use super::{HostedSection, LinkKind, NodeConfig, RackConfig, Role};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of places in one section.
 const COUNT_MAX: u16 = 64;
+
+/// Number of places of a hosted rack whose configuration names none.
+const COUNT_USUAL: u16 = 8;
 
 /// Places for guests: nodes of the role [`Role::Guest`], which any program may join as
 /// ([`Rack::join_guest`](crate::Rack::join_guest)).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestConfig {
-    /// The number of places, 1 to 64.
+    /// The number of places, at most 64.
     pub count: u16,
     /// The beginning of their names, before a number from 0.
     #[serde(default = "guest")]
@@ -48,11 +51,29 @@ impl RackConfig {
         self
     }
 
-    /// Turns sections `[[guest]]` into nodes.
+    /// The configuration with its section `[hosted]`, and places for guests if it had none.
+    ///
+    /// # Errors
+    /// If a value is invalid.
+    pub fn into_hosted(mut self) -> Result<Self, ConfigError> {
+        self.hosted = Some(self.hosted());
+        let config = self.seat_guests()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Turns sections `[[guest]]` into nodes. A hosted rack without any gets the usual number of
+    /// places, except over packet sockets, where each needs an interface of its own.
     pub(super) fn seat_guests(mut self) -> Result<Self, ConfigError> {
+        let hosted = self.hosted.as_ref();
+        let is_usual = |hosted: &HostedSection| hosted.link != LinkKind::Packet;
+        let has_guest = self.node.iter().any(|node| node.role == Role::Guest);
+        if self.guest.is_empty() && !has_guest && hosted.is_some_and(is_usual) {
+            self.guest.push(GuestConfig::new(COUNT_USUAL));
+        }
         for guests in std::mem::take(&mut self.guest) {
-            let (count, range) = (guests.count, "1 to 64 are possible");
-            within("guest.count", count, 1..=COUNT_MAX, range)?;
+            let (count, range) = (guests.count, "0 to 64 are possible");
+            within("guest.count", count, 0..=COUNT_MAX, range)?;
             self = self.with_guests(&guests);
         }
         Ok(self)
@@ -89,10 +110,22 @@ mod tests {
     }
 
     #[test]
+    fn a_hosted_rack_has_places_unless_it_says_otherwise() {
+        for (text, places) in [
+            ("", 0),
+            ("[hosted]\n", 8),
+            ("[hosted]\n[[guest]]\ncount = 0\n", 0),
+            ("[hosted]\n[[guest]]\ncount = 3\n", 3),
+        ] {
+            let config = parse(text).unwrap();
+            assert_eq!(config.nodes_of(Role::Guest).len(), places, "{text:?}");
+        }
+    }
+
+    #[test]
     fn guests_without_a_number_or_with_a_name_that_is_taken_are_refused() {
         for (text, says) in [
-            ("[[guest]]\ncount = 0\n", "1 to 64"),
-            ("[[guest]]\ncount = 65\n", "1 to 64"),
+            ("[[guest]]\ncount = 65\n", "0 to 64"),
             ("[[guest]]\nname = 'a'\n", "`count` is missing"),
             (
                 "[[guest]]\ncount = 1\nname = 'compute'\n",

@@ -1,18 +1,18 @@
 //! A rack of processes, as seen by a program that is one or more of its nodes.
 
+use super::again::{dial, share};
 use super::messages::{MemberReply, MemberRequest, PURPOSE_MEMBER, ServiceCall};
 use super::node::{Job, Jobs, NodeAccessPoint, NodeEvent, NodeOptions, NodeProcess, NodesProcess};
 use super::services::Services;
-use super::{CONNECT_LIMIT, HostedError, connect};
+use super::{HostedError, unless_absent};
 use crate::build::Kind;
 use crate::config::{RackConfig, Role};
 use crate::statistics::RackStatistics;
 use crate::{Backend, NamedService, ProcessError, Rack};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
-use rackweave_control::{Connection, ControlError};
-use rackweave_controller::Named;
-use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request, ShareName};
+use rackweave_control::Connection;
+use rackweave_controller::ask::{Ask, AskError, ForgetService, Reply, Request};
 use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
 use serde_json::Value;
@@ -24,9 +24,6 @@ use std::time::Duration as Time;
 
 /// Time limit for joining a rack.
 const JOIN_LIMIT: Time = Time::from_secs(5);
-
-/// Interval between two attempts to connect.
-const RETRY_AFTER: Time = Time::from_millis(20);
 
 /// Time limit for an answer of the controller, in addition to the time after which it gives up a
 /// silent node.
@@ -112,7 +109,19 @@ struct Joined {
     thread: Option<JoinHandle<()>>,
 }
 
-struct JoinedRack {
+impl Joined {
+    fn new(process: Arc<NodeProcess>, thread: Option<JoinHandle<()>>) -> Self {
+        Self {
+            process,
+            asking: Mutex::new(None),
+            calling: Mutex::new(None),
+            services: Services::default(),
+            thread,
+        }
+    }
+}
+
+pub(super) struct JoinedRack {
     config: RackConfig,
     process: NodesProcess,
     /// The nodes that are here, by number.
@@ -142,7 +151,9 @@ impl JoinedRack {
             serves_stores: false,
             waits_for_name,
         };
-        let process = Arc::new(NodeProcess::with(options, &self.process)?);
+        let process = NodeProcess::with(options, &self.process);
+        let process = process.map_err(|error| unless_absent(&self.config.hosted(), error))?;
+        let process = Arc::new(process);
         let (report, reported) = channel();
         let (running, stop) = (process.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name(format!("node-{name}"));
@@ -157,13 +168,7 @@ impl JoinedRack {
             error,
         })?;
         let node = usize::from(process.node().0);
-        self.nodes[node] = Some(Joined {
-            process,
-            asking: Mutex::new(None),
-            calling: Mutex::new(None),
-            services: Services::default(),
-            thread: Some(thread),
-        });
+        self.nodes[node] = Some(Joined::new(process, Some(thread)));
         let joined = wait_until_joined(&reported, std::time::Instant::now() + JOIN_LIMIT);
         // The controller admits this connection once it has admitted the node.
         let asking = joined.and_then(|()| dial(&self.config, name, PURPOSE_MEMBER));
@@ -190,6 +195,20 @@ impl JoinedRack {
             return Err(HostedError::NoSuchNode { name, hint });
         }
         Ok(Rack::new(Arc::new(self)))
+    }
+
+    /// The rack as seen by the process of a node.
+    pub fn of(process: Arc<NodeProcess>) -> Self {
+        let config = process.config().clone();
+        let mut nodes: Vec<_> = config.node.iter().map(|_| None).collect();
+        let (at, shared) = (usize::from(process.node().0), process.process().clone());
+        nodes[at] = Some(Joined::new(process, None));
+        Self {
+            config,
+            process: shared,
+            nodes,
+            stop: Arc::default(),
+        }
     }
 
     /// The first of the nodes.
@@ -233,44 +252,6 @@ impl JoinedRack {
             *asking = None;
             AskError::NoAnswer
         })
-    }
-}
-
-/// Connects a node that has joined to the controller once more.
-///
-/// # Errors
-/// If the node is not in the rack, or the controller does not answer.
-pub(super) fn dial(
-    config: &RackConfig,
-    node: &str,
-    purpose: &str,
-) -> Result<Connection, HostedError> {
-    let deadline = std::time::Instant::now() + CONNECT_LIMIT;
-    loop {
-        match connect(config, node, purpose) {
-            // It joins again soon, if it has lost the controller.
-            Err(HostedError::Control(
-                ControlError::Refused { .. } | ControlError::Unreachable { .. },
-            )) if std::time::Instant::now() < deadline => std::thread::sleep(RETRY_AFTER),
-            other => return other,
-        }
-    }
-}
-
-/// Gives a name to a service of a node, over a connection for this alone: the thread of services
-/// does so, too, when the controller was lost.
-fn share(config: &RackConfig, node: (&str, NodeId), name: &str) -> Result<(), ProcessError> {
-    let (of, node) = node;
-    let (name, what) = (name.to_owned(), Named::Service(node));
-    let request = ShareName { name, what }.into_request();
-    let mut connection = dial(config, of, PURPOSE_MEMBER).map_err(|_| AskError::NoAnswer)?;
-    let reply = connection.request(&MemberRequest::Ask(Box::new(request)), CONNECT_LIMIT);
-    match reply.map_err(|_| AskError::NoAnswer)? {
-        MemberReply::Answer(reply) => {
-            ShareName::answer_of(*reply?).ok_or(AskError::NoAnswer)??;
-            Ok(())
-        }
-        _ => Err(AskError::NoAnswer.into()),
     }
 }
 

@@ -19,6 +19,7 @@
 //! * [`SwitchProcess`]: the switch and the controller.
 //! * [`HostedRack`]: a command's interface to a running rack.
 
+mod again;
 mod client;
 mod flow_names;
 mod joined;
@@ -28,6 +29,7 @@ mod ports;
 mod pump;
 mod runtime;
 mod services;
+mod serving;
 mod switch;
 
 pub use client::HostedRack;
@@ -39,6 +41,7 @@ pub use switch::{SwitchEvent, SwitchOptions, SwitchProcess};
 use crate::build::RackError;
 use crate::config::{HostedSection, RackConfig, SecurityKind};
 use rackweave_control::{Connection, ControlError, Identity, Introduction, KeyError, Security};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +54,14 @@ pub enum HostedError {
     /// The control connection failed.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// Nothing listens where the controller should be.
+    #[error("no rack runs at {control}: {error}; start one with `rackweave up`")]
+    NotRunning {
+        /// The controller's address.
+        control: SocketAddr,
+        /// The error of the system.
+        error: std::io::Error,
+    },
     /// A key is missing or invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -151,17 +162,36 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects a process called `name` to the controller, with a purpose that needs no further words.
+/// An error of preparing to use the rack, or, if no rack runs, that: it comes before missing keys,
+/// which `rackweave up` makes.
+fn unless_absent(hosted: &HostedSection, error: HostedError) -> HostedError {
+    let control = hosted.control;
+    match (error, TcpStream::connect_timeout(&control, CONNECT_LIMIT)) {
+        (HostedError::Key(KeyError::Missing { .. }), Err(error)) => {
+            HostedError::NotRunning { control, error }
+        }
+        (error, _) => error,
+    }
+}
+
+/// Connects a process called `name` to the controller, with a purpose that needs no words but the
+/// number of the process.
 fn connect(config: &RackConfig, name: &str, purpose: &str) -> Result<Connection, HostedError> {
     let hosted = config.hosted();
     let introduction = Introduction {
         purpose: purpose.into(),
         rack: format!("{:016x}", config.agreement()),
-        body: serde_json::Value::Null,
+        body: std::process::id().into(),
     };
-    let security = security(&hosted, name)?;
-    let made = Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT);
-    Ok(made?.0)
+    let security = security(&hosted, name).map_err(|error| unless_absent(&hosted, error))?;
+    let control = hosted.control;
+    match Connection::connect(control, &security, introduction, CONNECT_LIMIT) {
+        Ok((connection, _)) => Ok(connection),
+        Err(ControlError::Unreachable { error, .. }) => {
+            Err(HostedError::NotRunning { control, error })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Runs `act`, the work of a thread that the process cannot do without, and aborts the process if

@@ -6,11 +6,13 @@
 //! rack of processes answers over a connection. Everything that sets up pages, indexes, flows,
 //! sequencers or messages uses this interface, so it exists once.
 
+mod agent;
 mod backend;
 mod builder;
 mod node;
 mod pages;
 
+pub(crate) use agent::{Agent, AgentError, LOOK_EVERY, OWN};
 pub use backend::{Backend, NamedService, ProcessError};
 pub use builder::RackBuilder;
 pub use node::Node;
@@ -37,6 +39,7 @@ struct Shared {
     has_pages: Mutex<bool>,
     /// The source of unique names.
     names: Mutex<KeyRng>,
+    agents: agent::Agents,
 }
 
 impl Rack {
@@ -47,6 +50,7 @@ impl Rack {
             backend,
             has_pages: Mutex::new(false),
             names: Mutex::new(names),
+            agents: agent::Agents::default(),
         }))
     }
 

@@ -20,6 +20,8 @@
 
 mod call;
 mod index;
+mod name;
+pub(crate) mod others;
 mod pages;
 mod sequencer;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
     KEYS_MAX, VALUE_MAX,
 };
+pub use others::OthersServed;
 #[cfg(feature = "hosted")]
 pub(crate) use pages::namespaces_of;
 pub use pages::{
@@ -79,6 +82,10 @@ impl RackConfig {
         config.node.retain(|node| node.role != Role::Memory);
         let store = StoreConfig::in_memory("pages", &config.node[0].name, HOSTED_STORE);
         config.store.push(store);
+        // Guests have buffer frames, too.
+        config.switch.page_workers = 64;
+        config.switch.page_slots = 1024;
+        config.switch.lanes = 8192;
         config.hosted = Some(HostedSection::default());
         config.with_guests(&GuestConfig::new(8))
     }

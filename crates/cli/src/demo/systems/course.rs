@@ -38,17 +38,22 @@ pub(in crate::demo) fn run(
     args: &DemoArgs,
     globals: &Globals,
 ) -> Result<DemoReport, CliError> {
-    let chosen = chosen(&args.systems);
+    let mut chosen = chosen(&args.systems);
     // Progress messages are for users: with other formats only the result is on standard output.
     let say = |text: &str| match globals.args.format {
         Format::Text => output::line(text),
         Format::Json | Format::OpenMetrics => Ok(()),
     };
+    let mut left_out = Vec::new();
+    if joined.is_some() {
+        (chosen, left_out) = offered(&plan.config, chosen, !args.systems.is_empty())?;
+    }
     let began = Instant::now();
     say(&heading(&plan.config, joined.as_ref()))?;
     let scale = Scale::new(plan.scale.get());
     let plans = SystemPlans::new(plan, joined.as_ref(), &chosen, scale);
     let mut report = DemoReport::new(plan, joined.as_ref().map_or(EMBEDDED, |_| HOSTED));
+    report.left_out = left_out;
     let rack = match joined {
         Some(rack) => rack,
         None => {
@@ -110,6 +115,36 @@ pub(in crate::demo) fn run(
     report.interrupted = globals.interrupt.is_set();
     report.conclude_systems(chosen.len());
     Ok(report)
+}
+
+/// The systems among `chosen` that the switch of a running rack has programs for, and why the others
+/// are left out.
+///
+/// # Errors
+/// If the user has named one that it has not.
+fn offered(
+    config: &RackConfig,
+    chosen: Vec<SystemName>,
+    are_named: bool,
+) -> Result<(Vec<SystemName>, Vec<String>), CliError> {
+    let switch = &config.switch;
+    let (mut offered, mut left_out) = (Vec::new(), Vec::new());
+    for name in chosen {
+        let (is_there, setting) = match name {
+            SystemName::Flows => (switch.consumer_rings > 0, "switch.consumer_rings"),
+            SystemName::Pages => (switch.page_entries > 0, "switch.page_entries"),
+            SystemName::Tree => (switch.index_servers > 0, "switch.index_servers"),
+            SystemName::Messaging => (true, ""),
+            SystemName::Sequencer => (switch.sequencers > 0, "switch.sequencers"),
+        };
+        let why = format!("{}: {setting} of the rack is 0", name.name());
+        match is_there {
+            true => offered.push(name),
+            false if are_named => return Err(CliError::usage(format!("--systems {why}"))),
+            false => left_out.push(why),
+        }
+    }
+    Ok((offered, left_out))
 }
 
 /// The systems to run, without duplicates and in order.

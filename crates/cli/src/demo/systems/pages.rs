@@ -74,7 +74,7 @@ impl PagesPlan {
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };
-        let needs = fit(&mut options, nodes.compute.len() as u64, scale, room)?;
+        let needs = fit(&mut options, nodes.compute.len() as u64, scale, (0, room))?;
         options.check().map_err(CliError::run)?;
         Ok(Self {
             job: Job {
@@ -105,9 +105,11 @@ impl PagesPlan {
         let store = service.stores().first();
         let store = store.ok_or_else(|| CliError::run("the rack has no store"))?;
         let (name, pages) = (store.name.clone(), store.pages);
-        let frames = options.buffer_bytes;
-        fit(&mut options, nodes.compute.len() as u64, scale, Some(pages))?;
-        options.buffer_bytes = frames;
+        let (buffer, compute) = (options.buffer_bytes, nodes.compute.len() as u64);
+        let frames = u64::from(options.frames()) * compute;
+        let least = frames + frames / 2;
+        fit(&mut options, compute, scale, (least, Some(pages)))?;
+        options.buffer_bytes = buffer;
         options.check().map_err(CliError::run)?;
         Ok(Self {
             job: Job {
@@ -198,13 +200,14 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
     })
 }
 
-/// Chooses records and buffers so that the ratio of heap and buffers is as planned, and the heap
-/// fits a store of `free` pages if there is one. Returns the pages that a store needs.
+/// Chooses records and buffers so that the ratio of heap and buffers is as planned, the heap has at
+/// least `least` pages, and it fits a store of `room` pages if there is one. Returns the pages that a
+/// store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,
     scale: Scale,
-    room: Option<u64>,
+    (least, room): (u64, Option<u64>),
 ) -> Result<u64, CliError> {
     let per_page = Heap::layout(options)
         .map_err(CliError::run)?
@@ -214,7 +217,7 @@ fn fit(
     // The minimum that pending operations need, and as many spare ones.
     let frames_min = u64::from(options.load.threads) * u64::from(options.load.depth) * 2;
     let wanted = scale.records(RECORDS).div_ceil(per_page.into());
-    let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS);
+    let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS).max(least);
     loop {
         options.load.ycsb.records = pages * u64::from(per_page);
         let heap = Heap::for_run(options).map_err(CliError::run)?;
@@ -358,7 +361,7 @@ mod tests {
             (0.1, Some(200)),
         ] {
             let mut options = PagesOptions::default();
-            let needs = fit(&mut options, 2, Scale::new(factor), room).expect("there is room");
+            let needs = fit(&mut options, 2, Scale::new(factor), (0, room)).expect("there is room");
             assert!(options.check().is_ok(), "{options:?}");
             let heap = Heap::for_run(&options).expect("records fit pages");
             assert_eq!(needs, heap.store_pages(2));
@@ -370,7 +373,7 @@ mod tests {
             }
         }
         let mut options = PagesOptions::default();
-        let refused = fit(&mut options, 2, Scale::new(1.0), Some(3));
+        let refused = fit(&mut options, 2, Scale::new(1.0), (0, Some(3)));
         assert!(refused.is_err_and(|error| error.to_string().contains("store.bytes")));
     }
 

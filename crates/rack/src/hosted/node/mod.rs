@@ -81,7 +81,7 @@ pub struct NodeProcess {
     controller: SocketAddr,
     security: Security,
     runtime: Runtime,
-    memory_id: u64,
+    process: NodesProcess,
     /// Whether the node has a target with the stores of the configuration.
     serves_stores: bool,
     waits_for_name: bool,
@@ -139,7 +139,7 @@ impl NodeProcess {
             security: security(&hosted, &name)?,
             config,
             runtime,
-            memory_id: process.memory_id,
+            process: process.clone(),
             serves_stores,
             waits_for_name,
         })
@@ -162,6 +162,16 @@ impl NodeProcess {
     /// Its number.
     pub(super) fn node(&self) -> NodeId {
         self.core.id
+    }
+
+    /// The configuration of the rack.
+    pub(super) fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// What it shares with the other nodes of its process.
+    pub(super) fn process(&self) -> &NodesProcess {
+        &self.process
     }
 
     /// Its name.
@@ -258,7 +268,7 @@ impl NodeProcess {
             mtu: end.mtu(&place)?,
             udp: end.udp(),
             pid: std::process::id(),
-            memory: self.memory_id,
+            memory: self.process.memory_id,
         };
         let introduction = Introduction {
             purpose: PURPOSE_NODE.into(),

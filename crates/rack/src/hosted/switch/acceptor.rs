@@ -51,6 +51,28 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
     }
 }
 
+/// The name of a node, claimed by a process that is joining.
+struct NameClaim<'a> {
+    core: &'a SwitchCore,
+    node: NodeId,
+}
+
+impl<'a> NameClaim<'a> {
+    /// `None` if another process has the name, or has claimed it.
+    fn new(core: &'a SwitchCore, node: NodeId) -> Option<Self> {
+        let mut claims = core.claims.lock().expect("no holder panics");
+        let is_free = core.member(node).is_none() && claims.insert(node);
+        is_free.then_some(Self { core, node })
+    }
+}
+
+impl Drop for NameClaim<'_> {
+    fn drop(&mut self) {
+        let mut claims = self.core.claims.lock().expect("no holder panics");
+        claims.remove(&self.node);
+    }
+}
+
 impl Acceptor<'_> {
     /// Admits processes until `stop`.
     pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
@@ -134,7 +156,7 @@ impl Acceptor<'_> {
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
-            purpose @ (PURPOSE_MEMBER | PURPOSE_SERVER) => match self.member_named(&name) {
+            purpose @ (PURPOSE_MEMBER | PURPOSE_SERVER) => match self.member_of(&hello) {
                 Some(member) => match pending.welcome(serde_json::Value::Null) {
                     Ok(connection) => {
                         self.note_admitted(&name, &connection);
@@ -151,7 +173,7 @@ impl Acceptor<'_> {
                 }
             },
             PURPOSE_NODE => match self.check_node(&hello) {
-                Ok((node, hello)) => self.let_in(node, &hello, pending),
+                Ok((claim, hello)) => self.let_in(claim, &hello, pending),
                 Err(refusal) => turn_away(pending, refusal),
             },
             other => {
@@ -164,10 +186,12 @@ impl Acceptor<'_> {
         }
     }
 
-    fn member_named(&self, name: &str) -> Option<Arc<Member>> {
+    /// The member whose process opens another connection. A process that has lost a race for the
+    /// name is not taken for the one that has it.
+    fn member_of(&self, hello: &Hello) -> Option<Arc<Member>> {
         let core = self.core;
-        let at = core.config.node.iter().position(|node| node.name == name)?;
-        core.member(NodeId(at as u16))
+        let member = core.member(core.config.node_named(&hello.name)?)?;
+        (hello.body == member.pid).then_some(member)
     }
 
     /// Records the connection so that it can be closed if its key is revoked.
@@ -188,7 +212,7 @@ impl Acceptor<'_> {
     }
 
     /// Whether a node may join.
-    fn check_node(&self, hello: &Hello) -> Result<(NodeId, NodeHello), Refusal> {
+    fn check_node(&self, hello: &Hello) -> Result<(NameClaim<'_>, NodeHello), Refusal> {
         let core = self.core;
         let same = "use the same rack.toml on both sides";
         let position = core.config.node.iter().position(|n| n.name == hello.name);
@@ -208,19 +232,20 @@ impl Acceptor<'_> {
                 same,
             ));
         }
-        // The name is also taken until its previous node has been cleaned up.
-        if core.members[at].lock().expect("no holder panics").is_some() {
-            return Err(refusal(
+        // The name is also taken while another process is joining, and until its previous node has
+        // been cleaned up.
+        let claim = NameClaim::new(core, node).ok_or_else(|| {
+            refusal(
                 "a node of this name has joined: the name is taken",
                 "stop the other process, or give this one the name of a free [[node]]",
-            ));
-        }
-        Ok((node, said))
+            )
+        })?;
+        Ok((claim, said))
     }
 
     /// Admits a node and serves it until it leaves.
-    fn let_in(&self, node: NodeId, hello: &NodeHello, pending: Pending) {
-        let core = self.core;
+    fn let_in(&self, claim: NameClaim<'_>, hello: &NodeHello, pending: Pending) {
+        let (core, node) = (self.core, claim.node);
         let name = core.config.node[usize::from(node.0)].name.clone();
         let from = pending.peer_addr();
         let place = NodePlacement {
@@ -284,6 +309,7 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
+        drop(claim);
         self.connect_stores(node, &name);
         (self.watch)(SwitchEvent::Joined {
             node: name,

@@ -35,6 +35,7 @@ use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_programs::Pipeline;
 use rackweave_switch::{Switch, SwitchConfig, Tap};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
@@ -157,6 +158,8 @@ pub(super) struct SwitchCore {
     reports: Reports,
     /// The members, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
+    /// The nodes whose processes are joining.
+    claims: Mutex<BTreeSet<NodeId>>,
     /// How many times each node has joined.
     joins: Vec<AtomicU64>,
     /// Distinguishes this process from earlier and later ones.
@@ -287,6 +290,7 @@ impl SwitchProcess {
             news,
             reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
+            claims: Mutex::default(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             instance,
             arenas: Arenas::default(),
