@@ -102,9 +102,10 @@ impl Ends {
 
     /// Every item went to exactly one consumer, and to each consumer in its producer's order.
     pub fn assert_balanced(&self, what: &str) {
+        let counts = self.counts();
         for (p, &pushed) in self.pushed.iter().enumerate() {
             for number in 0..pushed {
-                let count = self.counts().get(&(p as u64, number)).copied();
+                let count = counts.get(&(p as u64, number)).copied();
                 assert_eq!(count, Some(1), "{what}: item {number} of producer {p}");
             }
         }
