@@ -311,6 +311,9 @@ impl Running {
             unseen_before |= !matches!(loss.reason, AbortReason::NodeDied(_));
         }
         for (at, member) in self.consumers.iter().enumerate() {
+            if member.died_while_removed() {
+                self.history.borrow_mut().abandon_consumer(at as u16);
+            }
             let given_up = self.is_given_up("consumer", at);
             let (tail, head) = self.counters(at);
             let owned = if given_up || member.removed {
@@ -327,7 +330,7 @@ impl Running {
         for (role, members) in all.into_iter().filter(|_| aborted.is_none()) {
             for (at, member) in members.iter().enumerate() {
                 let is_reported = member.mark.outcome.get() == Some(Outcome::Aborted);
-                if is_reported && !self.is_given_up(role, at) {
+                if is_reported && !self.is_given_up(role, at) && !member.died_while_removed() {
                     let wrong = format!("{role} {at} was shown an end that there was not");
                     violations.push(wrong);
                 }
@@ -347,6 +350,12 @@ impl Member {
             removed: false,
             owned: 0,
         }
+    }
+
+    /// Whether it was unreachable and then removed, and was given up before it had left. That is no
+    /// loss of the flow, and it is told that its stream is aborted.
+    fn died_while_removed(&self) -> bool {
+        self.lost && self.removed && self.mark.outcome.get() == Some(Outcome::Aborted)
     }
 
     /// Whether it is a consumer that the flow counts and whose stream has not ended.
