@@ -85,7 +85,9 @@ impl Running {
         let index = self.flow.add_consumer(node)?;
         let mut history = self.history.borrow_mut();
         let joined = history.join();
-        history.joined(joined);
+        if !self.awaits_loss() {
+            history.joined(joined);
+        }
         drop(history);
         assert_eq!(
             usize::from(joined),

@@ -106,6 +106,15 @@ impl Running {
         losses.any(|loss| loss.role == role && loss.index == index)
     }
 
+    /// Whether the controller may have yet to give a lost member up.
+    pub fn awaits_loss(&self) -> bool {
+        let all = [("consumer", &self.consumers), ("producer", &self.producers)];
+        all.into_iter().any(|(role, members)| {
+            let mut members = members.iter().enumerate();
+            members.any(|(at, member)| member.lost && !self.is_given_up(role, at))
+        })
+    }
+
     /// The switch loses the flow's state and is configured again. Items shown to a consumer by now
     /// belong to it, and are kept for no other consumer.
     pub fn about_to_be_set_up_again(&mut self) {
@@ -230,6 +239,9 @@ impl Running {
         }
         for &at in producers {
             self.producers[at].lost = true;
+        }
+        if consumers.len() + producers.len() > 0 {
+            self.history.borrow_mut().may_be_set_up_again();
         }
         let mut members = self.consumers.iter().chain(&self.producers);
         if !members.any(|member| member.lost) {
