@@ -149,7 +149,7 @@ pub fn members_come_and_go(rack: &Rack) {
     assert!(flow.remove_consumer(1).is_err(), "it has ended");
 }
 
-/// A second consumer and a second producer join; the first consumer, then the second producer leave.
+/// A second consumer and a second producer join; the first consumer and the second producer leave.
 pub fn every_shape_scales_out_and_in(rack: &Rack) {
     for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
         let mut flow = flow(rack, shape, 1);
