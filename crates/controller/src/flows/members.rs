@@ -24,6 +24,7 @@ use super::set_up::{End, forget_ring};
 use super::{FlowError, FlowId, FlowShape, FlowState, Ring};
 use crate::{Fabric, LaneError, NodeAddress, Site};
 use circles::{ended_for_one, enter_balanced, enter_producer};
+use loss::others_wait;
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{REPLICAS_MAX, RingPlace, ThreadId};
 use rackweave_wire::fabric::ring::UnitState;
@@ -181,7 +182,7 @@ impl Fabric {
             if !flow.live_consumers().any(|at| at == index) || flow.consumers[index].leaves {
                 return Err(FlowError::NoSuchMember { role, index });
             }
-            if !another_stays(site, flow, index) {
+            if !others_wait(site, flow, &[index]) {
                 return Err(FlowError::LastMember { role });
             }
             flow.consumers[index].leaves = true;
@@ -317,14 +318,6 @@ impl Fabric {
             self.settle(site, flow)
         })
     }
-}
-
-/// Whether another consumer than `index` stays. One that has yet to join does: it joins before this
-/// one leaves.
-fn another_stays(site: &mut dyn Site, flow: &Flow, index: usize) -> bool {
-    let stays = |&at: &usize| at != index && !flow.consumers[at].leaves;
-    let mut others = flow.live_consumers().filter(stays);
-    others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
 
 /// Whether consumers of the flow may be added and removed.

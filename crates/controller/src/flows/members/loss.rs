@@ -98,9 +98,11 @@ impl Fabric {
     }
 }
 
-/// Whether any consumer except `these` can still be given items.
-fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
-    let mut others = flow.staying_consumers().filter(|at| !these.contains(at));
+/// Whether any consumer except `these` stays. One that has yet to join does: it joins before another
+/// leaves, and if all others are lost, it gets what they had not.
+pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
+    let stays = |at: &usize| !these.contains(at) && !flow.consumers[*at].leaves;
+    let mut others = flow.live_consumers().filter(stays);
     // Its ring may show an end that has not been reported yet.
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
