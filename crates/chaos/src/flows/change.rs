@@ -50,8 +50,8 @@ impl Running {
             Err(error) => error,
         };
         let fits = match &error {
-            // The flow may have ended, and the controller learns of it only now.
-            FlowError::NotRunning => !self.runs(),
+            // The flow may have ended; the controller may not know it yet.
+            FlowError::NotRunning => !self.runs() || self.has_finished(),
             FlowError::ShapeForbids { .. } => {
                 let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
                 shuffles && (!joins || self.may_have_ended())
@@ -85,7 +85,9 @@ impl Running {
         let index = self.flow.add_consumer(node)?;
         let mut history = self.history.borrow_mut();
         let joined = history.join();
-        history.joined(joined);
+        if !self.awaits_loss() {
+            history.joined(joined);
+        }
         drop(history);
         assert_eq!(
             usize::from(joined),

@@ -130,6 +130,7 @@ impl<'a> FlowsCampaign<'a> {
                 self.report.restarts += 1;
                 for flow in &mut self.flows {
                     flow.about_to_be_set_up_again();
+                    flow.history.borrow_mut().may_be_set_up_again();
                 }
                 self.check(campaign::restart_switch(&self.rack));
             }

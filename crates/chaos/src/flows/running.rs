@@ -106,6 +106,15 @@ impl Running {
         losses.any(|loss| loss.role == role && loss.index == index)
     }
 
+    /// Whether the controller may have yet to give a lost member up.
+    pub fn awaits_loss(&self) -> bool {
+        let all = [("consumer", &self.consumers), ("producer", &self.producers)];
+        all.into_iter().any(|(role, members)| {
+            let mut members = members.iter().enumerate();
+            members.any(|(at, member)| member.lost && !self.is_given_up(role, at))
+        })
+    }
+
     /// The switch loses the flow's state and is configured again. Items shown to a consumer by now
     /// belong to it, and are kept for no other consumer.
     pub fn about_to_be_set_up_again(&mut self) {
@@ -231,6 +240,9 @@ impl Running {
         for &at in producers {
             self.producers[at].lost = true;
         }
+        if consumers.len() + producers.len() > 0 {
+            self.history.borrow_mut().may_be_set_up_again();
+        }
         let mut members = self.consumers.iter().chain(&self.producers);
         if !members.any(|member| member.lost) {
             return;
@@ -260,12 +272,16 @@ impl Running {
 
     /// Whether the flow had no member left to continue with when it detected the losses, possibly
     /// long after the harness knew of them. In a balanced flow all other consumers have seen the
-    /// end by then, and items in flight to the lost ones belong to no consumer.
+    /// end by then, and items in flight to those that were lost, or died while they were removed,
+    /// belong to no consumer.
     fn only_lost_wait(&self) -> bool {
         let ended = |member: &Member| member.mark.outcome.get() == Some(Outcome::Ended);
         let mut others = self.consumers.iter().filter(|m| !m.lost && !m.removed);
         self.plan.spec.shape == FlowShape::Balance
-            && self.consumers.iter().any(|m| m.lost && !ended(m))
+            && self
+                .consumers
+                .iter()
+                .any(|m| (m.lost || m.removed) && !ended(m))
             && others.all(ended)
     }
 
@@ -307,6 +323,9 @@ impl Running {
             unseen_before |= !matches!(loss.reason, AbortReason::NodeDied(_));
         }
         for (at, member) in self.consumers.iter().enumerate() {
+            if member.died_while_removed() {
+                self.history.borrow_mut().abandon_consumer(at as u16);
+            }
             let given_up = self.is_given_up("consumer", at);
             let (tail, head) = self.counters(at);
             let owned = if given_up || member.removed {
@@ -323,7 +342,7 @@ impl Running {
         for (role, members) in all.into_iter().filter(|_| aborted.is_none()) {
             for (at, member) in members.iter().enumerate() {
                 let is_reported = member.mark.outcome.get() == Some(Outcome::Aborted);
-                if is_reported && !self.is_given_up(role, at) {
+                if is_reported && !self.is_given_up(role, at) && !member.died_while_removed() {
                     let wrong = format!("{role} {at} was shown an end that there was not");
                     violations.push(wrong);
                 }
@@ -343,6 +362,12 @@ impl Member {
             removed: false,
             owned: 0,
         }
+    }
+
+    /// Whether it was unreachable and then removed, and was given up before it had left. That is no
+    /// loss of the flow, and it is told that its stream is aborted.
+    fn died_while_removed(&self) -> bool {
+        self.lost && self.removed && self.mark.outcome.get() == Some(Outcome::Aborted)
     }
 
     /// Whether it is a consumer that the flow counts and whose stream has not ended.

@@ -3,7 +3,7 @@
 use super::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, Ring, RingCounters};
 use crate::lanes::Connected;
 use rackweave_base::{NodeId, Rkey};
-use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
+use rackweave_programs::flows::{ConsumerId, ProducerId, RingPlace, ThreadId, Whose};
 use rackweave_switch::transfer::LaneId;
 
 /// A flow. Members keep their numbers; removed ones stay in the lists.
@@ -18,6 +18,9 @@ pub(crate) struct Flow {
     pub lanes: Vec<Connected>,
     /// Lanes that stand for groups: the first, and how many.
     pub groups: Option<(LaneId, u8)>,
+    /// Replicas whose lanes are connected and that the switch does not know yet, by their numbers
+    /// in the flow.
+    pub entering: Vec<(usize, RingPlace)>,
     pub losses: Vec<Loss>,
     /// The counters of its rings when it was taken down.
     pub rings_at_end: Option<RingCounters>,
@@ -30,6 +33,11 @@ pub(crate) struct ConsumerMember {
     /// Whether its stream is still running.
     pub running: bool,
     pub gone: bool,
+    /// Where a replica joins: when the switch has moved all items before this one, its lanes are
+    /// connected.
+    pub joins_at: Option<u32>,
+    /// Whether it leaves once nothing is in flight to it.
+    pub leaves: bool,
 }
 
 /// A producer of a flow.
@@ -38,6 +46,8 @@ pub(crate) struct ProducerMember {
     /// Its rings: one per consumer in a shuffle, else one.
     pub ids: Vec<ProducerId>,
     pub gone: bool,
+    /// Whether it leaves once nothing of it is in flight.
+    pub leaves: bool,
 }
 
 impl Flow {
@@ -57,7 +67,7 @@ impl Flow {
     /// The consumers that a thread serves, by their number in the flow.
     pub fn served_by(&self, at: usize) -> Vec<usize> {
         match self.spec.shape {
-            FlowShape::Replicate => self.live_consumers().collect(),
+            FlowShape::Replicate => self.connected_consumers().collect(),
             FlowShape::Shuffle | FlowShape::Balance => vec![at],
         }
     }
@@ -68,6 +78,26 @@ impl Flow {
         members
             .filter(|(_, member)| member.running && !member.gone)
             .map(|(at, _)| at)
+    }
+
+    /// The live consumers without those that have yet to join.
+    pub fn connected_consumers(&self) -> impl Iterator<Item = usize> {
+        let is_connected = |&at: &usize| self.consumers[at].joins_at.is_none();
+        self.live_consumers().filter(is_connected)
+    }
+
+    /// The connected consumers without those that are about to leave.
+    pub fn staying_consumers(&self) -> impl Iterator<Item = usize> {
+        self.connected_consumers()
+            .filter(|&at| !self.consumers[at].leaves)
+    }
+
+    /// The ring counter at which the next consumer joins, if its thread is at `head`.
+    pub fn next_pause(&self, head: u32) -> Option<u32> {
+        let joins = self
+            .live_consumers()
+            .filter_map(|at| self.consumers[at].joins_at);
+        joins.min_by_key(|at| at.wrapping_sub(head))
     }
 
     /// Producers that have not left.
@@ -95,6 +125,26 @@ impl Flow {
         self.spec.consumers.push(ring.node);
         self.rings.consumers.push(ring);
         self.consumers.len() - 1
+    }
+
+    /// Adds a producer, and returns its number in the flow.
+    pub fn join_producer(&mut self, member: ProducerMember, rings: &[Ring]) -> usize {
+        self.producers.push(member);
+        self.spec.producers.extend(rings.first().map(|it| it.node));
+        for (all, ring) in self.rings.producers.iter_mut().zip(rings) {
+            all.push(ring.clone());
+        }
+        self.producers.len() - 1
+    }
+
+    /// Removes the newest producer, which could not be entered.
+    pub fn undo_join_producer(&mut self) {
+        self.producers.pop();
+        self.spec.producers.pop();
+        self.rings
+            .producers
+            .iter_mut()
+            .for_each(|all| _ = all.pop());
     }
 
     pub fn thread_ended(&mut self, thread: ThreadId) {

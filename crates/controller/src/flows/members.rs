@@ -1,22 +1,34 @@
 //! Members that join, leave or die while a flow runs.
 //!
-//! A consumer that joins a balanced flow gets a thread of its own, and the others need not pause.
-//! Any other change sets the flow up again from its rings with the current members, as after a
-//! restart of the switch (`recover`). Other members' rings are not changed, so producers and
-//! consumers only see a pause.
+//! A member that joins or leaves touches its own rings, queue pairs and lanes, and in the switch's
+//! tables its own entries and the circles that they are part of. Registers, lanes and queue pairs
+//! of other members stay as they are:
+//!
+//! - a consumer joins a balanced flow with a thread of its own;
+//! - a producer's rings enter the circles of the threads that take from them;
+//! - whatever needs a moment at which nothing is in flight is `settle`d then: replicas that join,
+//!   consumers and producers that leave.
+//!
+//! A member that is lost (`loss`) may leave a transfer in the middle of a message, which only fresh
+//! queue pairs end: then the flow is set up again from its rings with the members that are left, as
+//! after a restart of the switch (`recover`).
 
+mod circles;
 mod loss;
+mod settle;
 
 pub use loss::Loss;
 
 use super::flow::{ConsumerMember, Flow, ProducerMember};
 use super::set_up::{End, forget_ring};
 use super::{FlowError, FlowId, FlowShape, FlowState, Ring};
-use crate::{Fabric, Site};
+use crate::{Fabric, LaneError, NodeAddress, Site};
+use circles::{ended_for_one, enter_balanced, enter_producer};
 use loss::others_wait;
 use rackweave_base::NodeId;
-use rackweave_programs::flows::REPLICAS_MAX;
-use rackweave_wire::fabric::ring::{SwitchState, UnitState};
+use rackweave_programs::flows::{REPLICAS_MAX, RingPlace, ThreadId};
+use rackweave_wire::fabric::ring::UnitState;
+use settle::pause;
 
 /// Whether a producer has finished and all its items are delivered.
 fn is_delivered(ring: &Ring, site: &mut dyn Site) -> bool {
@@ -38,11 +50,11 @@ impl Fabric {
     }
 
     /// Adds a consumer: in a balanced flow, it gets its share from now on; in a replicated one,
-    /// every item that is published from now on. Returns its number in the flow and its ring.
+    /// every item that the switch moves from now on; its lanes are connected when nothing is in
+    /// flight. Returns its number in the flow and its ring.
     ///
     /// # Errors
     /// If the shape forbids it, the flow is not running, or the switch or the node lacks capacity.
-    /// If the flow could not be set up again it is aborted; else nothing changes.
     pub fn add_consumer(
         &self,
         site: &mut dyn Site,
@@ -58,6 +70,7 @@ impl Fabric {
                     rule: "at most 32 replicas are possible",
                 });
             }
+            self.recover_failed(site, flow)?;
             let member = self.flows.admit_consumer(id, node)?;
             let added = self.add_consumer_at(site, flow, node, member);
             added.inspect_err(|_| {
@@ -75,28 +88,41 @@ impl Fabric {
         node: NodeId,
         member: ConsumerMember,
     ) -> Result<(usize, Ring), FlowError> {
-        let shape = flow.spec.shape;
         let ring = self.make_ring(site, &flow.spec, node, flow.spec.consumer_slots, 0)?;
-        if shape == FlowShape::Balance {
+        if flow.spec.shape == FlowShape::Balance {
             return self.join_balanced(site, flow, ring, member);
         }
-        self.detach(site, flow);
-        if self.has_ended_meanwhile(site, flow) {
+        let thread = flow.threads().next();
+        let Some(at) = thread.and_then(|(thread, _)| pause(site, thread)) else {
             forget_ring(site, &ring);
             return Err(FlowError::NotRunning);
-        }
-        if shape == FlowShape::Replicate {
-            // All have the same head now.
-            let other = flow.live_consumers().next();
-            let head = other.and_then(|at| flow.rings.consumers[at].switch(site));
-            ring.open(site, head.map_or(0, |word| word.counter));
-        }
-        let index = flow.join_consumer(member, ring.clone());
-        self.attach(site, flow)?;
+        };
+        ring.open(site, at);
+        let joins_at = Some(at);
+        let index = flow.join_consumer(ConsumerMember { joins_at, ..member }, ring.clone());
+        self.flows.lock().note(flow);
+        self.settle(site, flow)?;
         Ok((index, ring))
     }
 
-    /// Adds a consumer with a thread of its own: the others need not pause.
+    /// Sets a flow up again if a thread of it has failed and that has not been handled.
+    fn recover_failed(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<(), FlowError> {
+        let mut has_failed = false;
+        site.switch(&mut |_, switch| {
+            let flows = &switch.program().flows;
+            has_failed = flow.threads().any(|(thread, _)| flows.has_failed(thread));
+        });
+        if has_failed {
+            self.detach(site, flow);
+            self.attach(site, flow)?;
+        }
+        match flow.state {
+            FlowState::Running => Ok(()),
+            FlowState::Ended | FlowState::Aborted(_) => Err(FlowError::NotRunning),
+        }
+    }
+
+    /// Adds a consumer with a thread of its own.
     fn join_balanced(
         &self,
         site: &mut dyn Site,
@@ -105,25 +131,41 @@ impl Fabric {
         member: ConsumerMember,
     ) -> Result<(usize, Ring), FlowError> {
         let nodes = site.nodes();
-        let lanes_before = flow.lanes.len();
-        let connected = self.connect_ring(site, flow, &ring, End::Consumer, &nodes);
-        let place = match connected {
-            Ok(place) => place,
-            Err(error) => {
-                for lane in flow.lanes.split_off(lanes_before) {
-                    self.disconnect_lane(site, &lane);
-                }
-                forget_ring(site, &ring);
-                return Err(error.into());
-            }
-        };
+        let connected = self.connect_ring_or_nothing(site, flow, &ring, End::Consumer, &nodes);
+        let place = connected.inspect_err(|_| forget_ring(site, &ring))?;
         let index = flow.join_consumer(member, ring.clone());
-        self.enter_balanced(site, flow, place)?;
+        let mut entered = Ok(());
+        site.switch(&mut |now, switch| entered = enter_balanced(now, switch, flow, place));
+        self.flows.lock().note(flow);
+        self.share_out(site);
+        entered.map_err(LaneError::from)?;
         Ok((index, ring))
     }
 
-    /// Removes a consumer: it may still take the items that it has been shown, then its stream
-    /// ends. Items in flight to it go to others.
+    /// Connects the lanes of a ring of a flow that runs, all or none.
+    fn connect_ring_or_nothing(
+        &self,
+        site: &mut dyn Site,
+        flow: &mut Flow,
+        ring: &Ring,
+        end: End,
+        nodes: &[(NodeId, NodeAddress)],
+    ) -> Result<RingPlace, LaneError> {
+        let before = flow.lanes.len();
+        let connected = self.connect_ring(site, flow, ring, end, nodes);
+        connected.inspect_err(|_| self.disconnect_since(site, flow, before))
+    }
+
+    /// Disconnects the lanes of a flow that were connected after the first `count`.
+    fn disconnect_since(&self, site: &mut dyn Site, flow: &mut Flow, count: usize) {
+        for lane in flow.lanes.split_off(count) {
+            self.disconnect_lane(site, &lane);
+        }
+    }
+
+    /// Removes a consumer: it gets the items that are in flight to it, then its stream ends. Items
+    /// of a flow with [`LossPolicy::Redeliver`](super::LossPolicy) that it has been shown count as
+    /// consumed.
     ///
     /// # Errors
     /// If the shape forbids it, it is the last one or none of the flow's, or the flow is not
@@ -137,18 +179,23 @@ impl Fabric {
         self.change(id, |flow| {
             changeable(flow, "let a consumer go")?;
             let role = "consumer";
-            if !flow.live_consumers().any(|at| at == index) {
+            if !flow.live_consumers().any(|at| at == index) || flow.consumers[index].leaves {
                 return Err(FlowError::NoSuchMember { role, index });
             }
             if !others_wait(site, flow, &[index]) {
                 return Err(FlowError::LastMember { role });
             }
-            self.detach(site, flow);
-            flow.consumers[index].gone = true;
-            let ring = &flow.rings.consumers[index];
-            ring.tell(site, SwitchState::Ended);
-            forget_ring(site, ring);
-            self.attach(site, flow)
+            flow.consumers[index].leaves = true;
+            self.recover_failed(site, flow)?;
+            let thread = match flow.spec.shape {
+                FlowShape::Replicate => flow.threads().next().map(|(thread, _)| thread),
+                _ => Some(ThreadId(flow.consumers[index].id.0)),
+            };
+            // If there is nothing to pause, its stream is ending.
+            if thread.and_then(|thread| pause(site, thread)).is_some() {
+                self.settle(site, flow)?;
+            }
+            Ok(())
         })
     }
 
@@ -168,13 +215,9 @@ impl Fabric {
             if flow.spec.shape == FlowShape::Shuffle
                 && members.any(|(member, ring)| !member.running || ring.has_ended(site))
             {
-                // The new producer's items for that consumer would never be taken.
-                return Err(FlowError::ShapeForbids {
-                    shape: flow.spec.shape,
-                    change: "take another producer",
-                    rule: "one of its consumers has seen the end of its stream",
-                });
+                return Err(ended_for_one(flow.spec.shape));
             }
+            self.recover_failed(site, flow)?;
             let rings = flow.rings.producers.len();
             let member = self.flows.admit_producer(id, node, rings)?;
             let added = self.add_producer_at(site, flow, node, &member);
@@ -203,22 +246,44 @@ impl Fabric {
                 }
             }
         }
-        self.detach(site, flow);
-        if self.has_ended_meanwhile(site, flow) {
+        let lanes = flow.lanes.len();
+        let joined = self.join_producer(site, flow, member, &rings);
+        if joined.is_err() {
+            self.disconnect_since(site, flow, lanes);
             rings.iter().for_each(|ring| forget_ring(site, ring));
-            return Err(FlowError::NotRunning);
         }
-        flow.producers.push(member.clone());
-        flow.spec.producers.push(node);
-        for (all, ring) in flow.rings.producers.iter_mut().zip(&rings) {
-            all.push(ring.clone());
-        }
-        let index = flow.producers.len() - 1;
-        self.attach(site, flow)?;
-        Ok((index, rings))
+        Ok((joined?, rings))
     }
 
-    /// Removes a producer that has finished: its rings are freed.
+    /// Connects the rings of a producer and enters them; all or nothing, but for the lanes.
+    fn join_producer(
+        &self,
+        site: &mut dyn Site,
+        flow: &mut Flow,
+        member: &ProducerMember,
+        rings: &[Ring],
+    ) -> Result<usize, FlowError> {
+        let nodes = site.nodes();
+        let mut places = Vec::new();
+        for ring in rings {
+            places.push(self.connect_ring(site, flow, ring, End::Producer, &nodes)?);
+        }
+        let index = flow.join_producer(member.clone(), rings);
+        let mut entered = Ok(());
+        site.switch(&mut |now, switch| {
+            entered = enter_producer(now, switch, flow, &places);
+            if entered.is_err() {
+                flow.undo_join_producer();
+            }
+        });
+        entered?;
+        self.flows.lock().note(flow);
+        self.share_out(site);
+        Ok(index)
+    }
+
+    /// Removes a producer that has finished: its rings are freed when the switch has heard that
+    /// its words are written.
     ///
     /// # Errors
     /// If it has not finished or its items are not all delivered, it is the last one or none of the
@@ -231,33 +296,27 @@ impl Fabric {
     ) -> Result<(), FlowError> {
         self.change(id, |flow| {
             let role = "producer";
-            if !flow.live_producers().any(|at| at == index) {
+            let stays = |&at: &usize| !flow.producers[at].leaves;
+            if !flow.live_producers().filter(stays).any(|at| at == index) {
                 return Err(FlowError::NoSuchMember { role, index });
             }
-            if flow.live_producers().count() == 1 {
+            if flow.live_producers().filter(stays).count() == 1 {
                 return Err(FlowError::LastMember { role });
             }
             let rings = flow.rings.of_producer(index);
             if !rings.iter().all(|ring| is_delivered(ring, site)) {
                 return Err(FlowError::ProducerBusy { index });
             }
-            self.detach(site, flow);
-            flow.producers[index].gone = true;
-            for ring in &rings {
-                ring.tell(site, SwitchState::Ended);
-                forget_ring(site, ring);
-            }
-            self.attach(site, flow)
+            flow.producers[index].leaves = true;
+            let ids = &flow.producers[index].ids;
+            site.switch(&mut |_, switch| {
+                let flows = &mut switch.program_mut().flows;
+                for &id in ids {
+                    flows.change_producer(id, |entry| entry.leaves = true);
+                }
+            });
+            self.settle(site, flow)
         })
-    }
-
-    /// Whether the rings of a detached flow show an end that has not been reported yet.
-    fn has_ended_meanwhile(&self, site: &mut dyn Site, flow: &mut Flow) -> bool {
-        let has_ended = !flow.has_work();
-        if has_ended {
-            self.take_down(site, flow, FlowState::Ended);
-        }
-        has_ended
     }
 }
 

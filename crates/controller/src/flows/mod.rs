@@ -83,7 +83,7 @@ pub enum AbortReason {
     /// It was closed on request.
     #[error("it was closed")]
     Closed,
-    /// It could not be set up again after a restart of the switch or a change of its members.
+    /// It could not be set up again after a restart of the switch or the loss of a member.
     #[error("it could not be set up again: {0}")]
     NotRecovered(LaneError),
 }
@@ -233,6 +233,11 @@ impl Fabric {
     fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: FlowDigest) {
         let (whose, ring) = match digest {
             FlowDigest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
+            FlowDigest::Quiet(_) => {
+                // A consumer that could not join is among the losses.
+                let _ = self.settle(site, flow);
+                return;
+            }
             // The registers have the current state.
             FlowDigest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
                 return;
@@ -254,7 +259,7 @@ impl Fabric {
         let reason = match digest {
             FlowDigest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
             FlowDigest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
-            FlowDigest::BadRingWord { .. } | FlowDigest::ThreadEnded(_) => {
+            FlowDigest::BadRingWord { .. } | FlowDigest::ThreadEnded(_) | FlowDigest::Quiet(_) => {
                 AbortReason::BadRingWord(node)
             }
         };

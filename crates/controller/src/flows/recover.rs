@@ -1,5 +1,5 @@
-//! Recovery after a restart of the switch, or when members join and leave: the state of the
-//! switch's registers is read back from the rings (zero-sided RDMA, section 6.3, names this as
+//! Recovery after a restart of the switch, or the loss of a member: the state of the switch's
+//! registers is read back from the rings (zero-sided RDMA, section 6.3, names this as
 //! possible).
 //!
 //! Nothing is lost and nothing is delivered twice, because the switch writes a consumer's head
@@ -18,7 +18,7 @@ use super::set_up::forget_ring;
 use super::{AbortReason, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring};
 use crate::{Controller, Fabric, Site};
 use rackweave_base::canary::{Canary, planted};
-use rackweave_wire::fabric::ring::SwitchState;
+use rackweave_wire::fabric::ring::{CommitRecord, SwitchState};
 
 impl Fabric {
     /// Takes over a flow that another controller has set up and lost: its rings are still on their
@@ -96,6 +96,7 @@ impl Fabric {
                 ring.raise_switch_counter(site, record.tail);
             }
         }
+        let_go(site, flow);
     }
 
     /// Sets up a flow again from the state of its rings, with its current members.
@@ -159,28 +160,66 @@ fn check_shape(spec: &FlowSpec, rings: &FlowRings) -> Result<(), FlowError> {
     Ok(())
 }
 
-/// Writes to all replicas the newest head that any of them has.
-fn level_replicas(site: &mut dyn Site, flow: &Flow, consumers: &[usize]) {
-    let words = consumers
-        .iter()
-        .filter_map(|&at| Some((at, flow.rings.consumers[at].switch(site)?)));
-    let words: Vec<_> = words.collect();
-    let Some(&(_, first)) = words.first() else {
+/// Lets the members of a detached flow go that were about to leave. The last consumer stays: only
+/// it can still be given items.
+fn let_go(site: &mut dyn Site, flow: &mut Flow) {
+    let mut rings = Vec::new();
+    if flow.staying_consumers().next().is_some() {
+        for at in flow.live_consumers().collect::<Vec<_>>() {
+            if flow.consumers[at].leaves {
+                flow.consumers[at].gone = true;
+                rings.push(flow.rings.consumers[at].clone());
+            }
+        }
+    }
+    for at in flow.live_producers().collect::<Vec<_>>() {
+        if flow.producers[at].leaves {
+            flow.producers[at].gone = true;
+            rings.extend(flow.rings.of_producer(at));
+        }
+    }
+    for ring in &rings {
+        ring.tell(site, SwitchState::Ended);
+        forget_ring(site, ring);
+    }
+}
+
+/// Writes to all replicas the newest head that any of them has. A replica that has never been
+/// given a head and is ahead of the others has yet to join: it gets the items from there on.
+fn level_replicas(site: &mut dyn Site, flow: &mut Flow, consumers: &[usize]) {
+    let mut words = Vec::new();
+    for &at in consumers {
+        let ring = &flow.rings.consumers[at];
+        if let Some(word) = ring.switch(site) {
+            let has_ended = word.state == SwitchState::Ended;
+            let was_given = has_ended || ring.record(site) != CommitRecord::default();
+            words.push((at, word, was_given));
+        }
+    }
+    let Some(&(_, first, _)) = words.first() else {
         return;
     };
     let ahead = |counter: u32| counter.wrapping_sub(first.counter) as i32;
-    let newest = words.iter().max_by_key(|(_, word)| ahead(word.counter));
-    let Some(&(newest, word)) = newest else {
+    let given = words.iter().filter(|(.., was_given)| *was_given);
+    let newest = given.max_by_key(|(_, word, _)| ahead(word.counter));
+    // If none has been given a head, all that have joined have the same.
+    let newest = newest.or_else(|| words.iter().min_by_key(|(_, word, _)| ahead(word.counter)));
+    let Some(&(newest, word, _)) = newest else {
         return;
     };
     let has_ended = words
         .iter()
-        .any(|(_, word)| word.state == SwitchState::Ended);
+        .any(|(_, word, _)| word.state == SwitchState::Ended);
     let record = flow.rings.consumers[newest].record(site);
-    for &(at, _) in &words {
+    for &(at, own, was_given) in &words {
+        let is_ahead = ahead(own.counter) > ahead(word.counter);
+        let joins_at = (is_ahead && !was_given).then_some(own.counter);
+        flow.consumers[at].joins_at = joins_at;
         let ring = &flow.rings.consumers[at];
-        ring.set_record(site, record);
-        ring.set_switch_counter(site, word.counter);
+        if joins_at.is_none() {
+            ring.set_record(site, record);
+            ring.set_switch_counter(site, word.counter);
+        }
         if has_ended {
             ring.tell(site, SwitchState::Ended);
         }

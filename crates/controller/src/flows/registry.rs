@@ -120,6 +120,7 @@ impl FlowRegistry {
             producers,
             lanes: Vec::new(),
             groups: None,
+            entering: Vec::new(),
             losses: Vec::new(),
             rings_at_end: None,
         }));
@@ -230,7 +231,9 @@ impl FlowRegistry {
 fn whose(digest: FlowDigest) -> Whose {
     match digest {
         FlowDigest::ThreadEnded(thread) => Whose::Consumer(ConsumerId(thread.0)),
-        FlowDigest::ThreadFailed { whose, .. } | FlowDigest::BadRingWord { whose, .. } => whose,
+        FlowDigest::ThreadFailed { whose, .. }
+        | FlowDigest::BadRingWord { whose, .. }
+        | FlowDigest::Quiet(whose) => whose,
         FlowDigest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
     }
 }
@@ -283,6 +286,8 @@ impl Registry {
             id: ConsumerId(number),
             running: true,
             gone: false,
+            joins_at: None,
+            leaves: false,
         })
     }
 
@@ -292,6 +297,7 @@ impl Registry {
         ProducerMember {
             ids: numbers.map(ProducerId).collect(),
             gone: false,
+            leaves: false,
         }
     }
 

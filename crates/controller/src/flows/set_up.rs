@@ -21,11 +21,10 @@ const BELLS: u32 = 16;
 pub(super) enum End {
     Producer,
     Consumer,
-    /// One of several consumers of the same items: the groups of its data lanes, its bit among
-    /// their members, and the initial PSNs of all members.
+    /// One of several consumers of the same items: the groups of its data lanes, and the PSNs of
+    /// the next transfers to all members.
     Replica {
         groups: LaneId,
-        bit: u8,
         psns: [Psn; LANES_MAX],
     },
 }
@@ -164,7 +163,7 @@ impl Fabric {
         let nodes = site.nodes();
         let psns = core::array::from_fn(|_| self.random_psn());
         let (rings, transfers) = (flow.rings.clone(), flow.spec.transfers);
-        let consumers: Vec<usize> = flow.live_consumers().collect();
+        let consumers: Vec<usize> = flow.connected_consumers().collect();
         let producers: Vec<usize> = flow.live_producers().collect();
         let used: Vec<usize> = consumers.iter().map(|&at| flow.ring_at(at)).collect();
         let mut groups = None;
@@ -182,12 +181,8 @@ impl Fabric {
                 .collect(),
             psns,
         };
-        for (bit, &at) in consumers.iter().enumerate() {
-            let end = groups.map_or(End::Consumer, |groups| End::Replica {
-                groups,
-                bit: bit as u8,
-                psns,
-            });
+        for &at in &consumers {
+            let end = groups.map_or(End::Consumer, |groups| End::Replica { groups, psns });
             let place = self.connect_ring(site, flow, &rings.consumers[at], end, &nodes)?;
             places.consumers[at] = Some(place);
         }
@@ -285,12 +280,12 @@ impl Fabric {
             wanted.push(match end {
                 End::Producer => (lane(2 + at), LaneKind::Source, Access::REMOTE_READ, None),
                 End::Consumer => (lane(2 + at), LaneKind::Target, write, None),
-                End::Replica { groups, bit, psns } => {
+                End::Replica { groups, psns } => {
                     let kind = LaneKind::Member {
                         group: LaneId(groups.0 + at),
-                        // Entered when all members are present.
+                        // Entered with the other members.
                         next: lane(2 + at),
-                        bit,
+                        bit: 0,
                         address: ring.region.address + ITEMS,
                         rkey: ring.region.rkey,
                     };
@@ -311,6 +306,7 @@ impl Fabric {
         self.flows.suspend(flow.id);
         let lanes = core::mem::take(&mut flow.lanes);
         let groups = flow.groups.take();
+        flow.entering.clear();
         let consumers: Vec<ConsumerId> = flow.consumers.iter().map(|member| member.id).collect();
         let members = flow.producers.iter();
         let producers: Vec<ProducerId> = members.flat_map(|member| member.ids.clone()).collect();

@@ -2,14 +2,13 @@
 
 use super::flow::Flow;
 use super::set_up::RingPlacements;
-use super::{FlowError, FlowShape, LossPolicy, Ring};
-use crate::{Fabric, LaneError, Site};
+use super::{FlowShape, LossPolicy, Ring};
+use crate::{Fabric, Site};
 use rackweave_base::Rkey;
 use rackweave_programs::flows::{
-    ConsumerEntry, ConsumerId, Counters, FlowTask, Flows, ProducerEntry, ProducerId, RingPlace,
-    ThreadEntry, ThreadId,
+    ConsumerEntry, ConsumerId, Counters, Flows, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
+    ThreadId,
 };
-use rackweave_programs::pipeline::Task;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{Lane, LaneId, LaneKind};
 
@@ -38,7 +37,7 @@ impl Entries {
 }
 
 /// The element after `at`, cyclically.
-fn next<T: Copy>(all: &[T], at: usize) -> T {
+pub(super) fn next<T: Copy>(all: &[T], at: usize) -> T {
     all[(at + 1) % all.len()]
 }
 
@@ -80,72 +79,8 @@ impl Fabric {
     }
 }
 
-impl Fabric {
-    /// Enters the newest consumer of a balanced flow, with a thread of its own, into the circle of
-    /// active threads, and starts it.
-    pub(super) fn enter_balanced(
-        &self,
-        site: &mut dyn Site,
-        flow: &Flow,
-        place: RingPlace,
-    ) -> Result<(), FlowError> {
-        let batch_items = flow.spec.batch_items();
-        let mut threads: Vec<ThreadId> = flow.threads().map(|(thread, _)| thread).collect();
-        let Some(newest) = threads.pop() else {
-            return Ok(());
-        };
-        let consumer = ConsumerEntry {
-            ring: place,
-            thread: newest,
-            bit: 0,
-            next: ConsumerId(newest.0),
-        };
-        let mut entered: Result<(), TableError> = Ok(());
-        site.switch(&mut |now, switch| {
-            let flows = &mut switch.program_mut().flows;
-            let Some(model) = threads.first().and_then(|&id| flows.thread(id)) else {
-                return;
-            };
-            let joiner = ThreadEntry {
-                lanes_first: place.lanes_first,
-                items: place.items,
-                rkey: place.rkey,
-                first_consumer: ConsumerId(newest.0),
-                weight: None,
-                ..model
-            };
-            // Threads that have ended are left out of the circle.
-            let circle: Vec<ThreadId> = threads.iter().copied().chain([newest]).collect();
-            let mut enter = |(at, &id): (usize, &ThreadId)| {
-                let entry = ThreadEntry {
-                    next: next(&circle, at),
-                    threads: circle.len() as u16,
-                    batch_items,
-                    ..flows.thread(id).unwrap_or(joiner)
-                };
-                flows.set_thread(id, entry, (id == newest).then_some(0))
-            };
-            entered = circle.iter().enumerate().try_for_each(&mut enter);
-            let flows = &mut switch.program_mut().flows;
-            entered = entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, 0));
-            switch.inject(now, Task::Flow(FlowTask::Poll(place.poll)));
-            // A task that was passing round the circle may miss a thread, since the circle has
-            // changed before it: its possible effects are repeated for all threads.
-            let (thread, left) = (newest, circle.len() as u16);
-            let wake = FlowTask::WakeRing { thread, left };
-            let slot = 0;
-            let commit = FlowTask::TryCommit { thread, left, slot };
-            switch.inject(now, Task::Flow(wake));
-            switch.inject(now, Task::Flow(commit));
-        });
-        self.flows.lock().note(flow);
-        self.share_out(site);
-        Ok(entered.map_err(LaneError::from)?)
-    }
-}
-
 /// Enters a group and closes the circle of its members.
-fn close_group(
+pub(super) fn close_group(
     switch: &mut rackweave_switch::Switch<rackweave_programs::Pipeline>,
     group: LaneId,
     psn: rackweave_base::Psn,
@@ -159,7 +94,6 @@ fn close_group(
         };
         if let LaneKind::Member {
             group,
-            bit,
             address,
             rkey,
             ..
@@ -168,7 +102,7 @@ fn close_group(
             let kind = LaneKind::Member {
                 group,
                 next: next(members, at),
-                bit,
+                bit: at as u8,
                 address,
                 rkey,
             };
@@ -188,7 +122,7 @@ fn close_group(
 }
 
 /// A mask with a bit for each of `members` members.
-fn mask(members: usize) -> u32 {
+pub(super) fn mask(members: usize) -> u32 {
     u32::MAX
         .checked_shr(32 - members.clamp(1, 32) as u32)
         .unwrap_or(0)
@@ -266,6 +200,7 @@ fn enter_thread(
         threads: sharing.len() as u16,
         group,
         retain: is_shared && spec.on_loss == LossPolicy::Redeliver,
+        pause_at: flow.next_pause(head),
         // Entered when all flows are known.
         weight: None,
         poll_interval: spec.poll_interval,
@@ -293,6 +228,7 @@ fn enter_producer(
         thread,
         next,
         place: producer as u16 + 1,
+        leaves: false,
     };
     let id = flow.producers[producer].ids[ring];
     entries.producers.push((id, entry, counters));

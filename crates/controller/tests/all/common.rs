@@ -2,7 +2,7 @@
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{
-    Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rng,
+    Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rkey, Rng,
 };
 use rackweave_controller::{
     Controller, FlowRings, LocalRegions, NodeAddress, Ring, Site, SwitchAddress,
@@ -15,7 +15,7 @@ use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
 use rackweave_verbs::Verbs;
 use rackweave_wire::Rewrite;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 pub const SWITCH: SwitchAddress = SwitchAddress {
@@ -71,6 +71,8 @@ pub struct TestRack {
     /// Packets that crossed a link, both ways.
     pub packets: u64,
     pub fate: Decide,
+    /// Nodes that were asked for anything, or had a word written, by the controller.
+    pub touched: BTreeSet<NodeId>,
     delayed: VecDeque<(u64, Option<usize>, Packet)>,
 }
 
@@ -138,6 +140,7 @@ impl TestRack {
             now: Instant::ZERO,
             packets: 0,
             fate: Box::new(|_, _| Fate::Deliver),
+            touched: BTreeSet::new(),
             delayed: VecDeque::new(),
         };
         let sizes = (
@@ -283,11 +286,17 @@ impl Site for TestRack {
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         let at = usize::from(node.0);
+        self.touched.insert(node);
         if at >= self.nics.len() || self.dead[at] {
             return false;
         }
         act(&mut self.nics[at]);
         true
+    }
+
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        self.touched.insert(node);
+        self.regions.store(node, rkey, offset, bytes);
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {

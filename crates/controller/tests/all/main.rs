@@ -3,5 +3,6 @@
 mod common;
 mod flows;
 mod hosts;
+mod scaling;
 mod sequencer;
 mod shapes;

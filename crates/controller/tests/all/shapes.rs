@@ -8,9 +8,9 @@ use rackweave_controller::{
 };
 use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, Taken};
 use rackweave_verbs::Mtu;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-fn spec(shape: FlowShape, producers: &[u16], consumers: &[u16]) -> FlowSpec {
+pub fn spec(shape: FlowShape, producers: &[u16], consumers: &[u16]) -> FlowSpec {
     let nodes = |ids: &[u16]| ids.iter().map(|&id| NodeId(id)).collect::<Vec<_>>();
     FlowSpec {
         shape,
@@ -25,28 +25,30 @@ fn spec(shape: FlowShape, producers: &[u16], consumers: &[u16]) -> FlowSpec {
     }
 }
 
-/// The ends of a flow whose producers have one ring each.
-struct Ends {
-    producers: Vec<Producer>,
-    pushed: Vec<u64>,
-    consumers: Vec<Taker>,
+/// The ends of a flow; each ring of a producer counts as one.
+pub struct Ends {
+    pub producers: Vec<Producer>,
+    pub pushed: Vec<u64>,
+    pub consumers: Vec<Taker>,
+    /// Producers that have finished with fewer items.
+    pub done: BTreeSet<usize>,
 }
 
-struct Taker {
+pub struct Taker {
     ring: Consumer,
     /// Producer and number of every item taken.
-    popped: Vec<(u64, u64)>,
-    ended: Option<bool>,
+    pub popped: Vec<(u64, u64)>,
+    pub ended: Option<bool>,
     /// It takes no items for now.
-    asleep: bool,
+    pub asleep: bool,
 }
 
-fn producer(rack: &TestRack, ring: &Ring) -> Producer {
+pub fn producer(rack: &TestRack, ring: &Ring) -> Producer {
     let block = rack.regions.block(ring.node, ring.region.rkey).unwrap();
     Producer::new(&block, layout(ring)).unwrap()
 }
 
-fn taker(rack: &TestRack, ring: &Ring) -> Taker {
+pub fn taker(rack: &TestRack, ring: &Ring) -> Taker {
     let block = rack.regions.block(ring.node, ring.region.rkey).unwrap();
     Taker {
         ring: Consumer::new(&block, layout(ring)).unwrap(),
@@ -58,12 +60,11 @@ fn taker(rack: &TestRack, ring: &Ring) -> Taker {
 
 impl Ends {
     fn new(rack: &TestRack, rings: &FlowRings) -> Self {
-        let producers: Vec<_> = rings.producers[0]
-            .iter()
-            .map(|ring| producer(rack, ring))
-            .collect();
+        let all = rings.producers.iter().flatten();
+        let producers: Vec<_> = all.map(|ring| producer(rack, ring)).collect();
         Self {
             pushed: vec![0; producers.len()],
+            done: BTreeSet::new(),
             producers,
             consumers: rings.consumers.iter().map(|r| taker(rack, r)).collect(),
         }
@@ -71,7 +72,10 @@ impl Ends {
 
     fn work(&mut self, total: u64) {
         for (p, producer) in self.producers.iter_mut().enumerate() {
-            while self.pushed[p] < total && producer.push(&item(p, self.pushed[p], 600)).is_ok() {
+            while !self.done.contains(&p)
+                && self.pushed[p] < total
+                && producer.push(&item(p, self.pushed[p], 600)).is_ok()
+            {
                 self.pushed[p] += 1;
                 if self.pushed[p] == total {
                     producer.finish();
@@ -97,17 +101,18 @@ impl Ends {
     }
 
     /// Every item went to exactly one consumer, and to each consumer in its producer's order.
-    fn assert_balanced(&self, what: &str) {
+    pub fn assert_balanced(&self, what: &str) {
+        let counts = self.counts();
         for (p, &pushed) in self.pushed.iter().enumerate() {
             for number in 0..pushed {
-                let count = self.counts().get(&(p as u64, number)).copied();
+                let count = counts.get(&(p as u64, number)).copied();
                 assert_eq!(count, Some(1), "{what}: item {number} of producer {p}");
             }
         }
         self.assert_order(what);
     }
 
-    fn assert_order(&self, what: &str) {
+    pub fn assert_order(&self, what: &str) {
         for taker in &self.consumers {
             for p in 0..self.pushed.len() as u64 {
                 let numbers = taker.popped.iter().filter(|item| item.0 == p).map(|i| i.1);
@@ -149,14 +154,14 @@ impl Taker {
     }
 }
 
-struct Run {
-    rack: TestRack,
-    controller: Controller,
-    id: FlowId,
-    ends: Ends,
+pub struct Run {
+    pub rack: TestRack,
+    pub controller: Controller,
+    pub id: FlowId,
+    pub ends: Ends,
 }
 
-fn start(spec: FlowSpec) -> Run {
+pub fn start(spec: FlowSpec) -> Run {
     let (mut rack, controller) = TestRack::new(6, 1);
     let (id, rings) = controller.create_flow(&mut rack, spec).unwrap();
     let ends = Ends::new(&rack, &rings);
@@ -169,13 +174,13 @@ fn start(spec: FlowSpec) -> Run {
 }
 
 impl Run {
-    fn step(&mut self, total: u64) {
+    pub fn step(&mut self, total: u64) {
         self.ends.work(total);
         self.rack.step();
         self.controller.handle_digests(&mut self.rack);
     }
 
-    fn finish(&mut self, total: u64, what: &str) {
+    pub fn finish(&mut self, total: u64, what: &str) {
         for _ in 0..30_000 {
             self.step(total);
             let state = self.controller.flow_state(self.id);

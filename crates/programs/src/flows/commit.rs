@@ -6,7 +6,9 @@
 //! several consumers the head goes to all of them, and the tail follows when all have it.
 
 use super::issue::Cookie;
-use super::{ConsumerId, Digests, FlowDigest, FlowTask, Flows, ProducerId, SLOTS, Tasks, ThreadId};
+use super::{
+    ConsumerId, Digests, FlowDigest, FlowTask, Flows, ProducerId, SLOTS, Tasks, ThreadId, Whose,
+};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::Pass;
 use rackweave_switch::transfer::EngineTask;
@@ -265,7 +267,9 @@ impl Flows {
         if thread.retain {
             let head = registers.head_published.read(cursor, at);
             let consumer = thread.first_consumer.index();
-            let is_consumed = registers.tail.read(cursor, consumer) == head;
+            // What a consumer that leaves has been shown counts as consumed.
+            let is_consumed =
+                registers.tail.read(cursor, consumer) == head || thread.pause_at.is_some();
             let is_next = registers.head_sent.update(cursor, at, |sent| {
                 let all_sent = !matches!(slots, 0 | CLAIMED) && *sent == u32::MAX;
                 let is_next = all_sent && is_consumed;
@@ -313,13 +317,16 @@ impl Flows {
         registers.tail_published.write(cursor, p, tail);
         registers.committing.write(cursor, at, 0);
         let next = committed.wrapping_add(slots) % SLOTS as u32;
+        let producer = ProducerId(p as u16);
+        if self.producers.lookup(p).is_some_and(|it| it.leaves) {
+            pass.digest(FlowDigest::Quiet(Whose::Producer(producer)));
+        }
         pass.mirror(FlowTask::TryCommit {
             thread: id,
             left: threads,
             slot: next,
         });
         if retain {
-            let producer = ProducerId(p as u16);
             pass.recirculate(FlowTask::Reopen {
                 producer,
                 thread: id,

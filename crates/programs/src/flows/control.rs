@@ -73,6 +73,33 @@ impl Flows {
         Ok(())
     }
 
+    /// Changes the entry of a producer that stays.
+    pub fn change_producer(&mut self, id: ProducerId, change: impl FnOnce(&mut ProducerEntry)) {
+        if let Some(mut entry) = self.producer(id) {
+            change(&mut entry);
+            let known = self.producers.set(id.index(), Some(entry));
+            debug_assert!(known.is_ok());
+        }
+    }
+
+    /// Changes the entry of a consumer that stays.
+    pub fn change_consumer(&mut self, id: ConsumerId, change: impl FnOnce(&mut ConsumerEntry)) {
+        if let Some(mut entry) = self.consumer(id) {
+            change(&mut entry);
+            let known = self.consumers.set(id.index(), Some(entry));
+            debug_assert!(known.is_ok());
+        }
+    }
+
+    /// Changes the entry of a thread that stays.
+    pub fn change_thread(&mut self, id: ThreadId, change: impl FnOnce(&mut ThreadEntry)) {
+        if let Some(mut entry) = self.thread(id) {
+            change(&mut entry);
+            let known = self.threads.set(id.index(), Some(entry));
+            debug_assert!(known.is_ok());
+        }
+    }
+
     /// Changes a thread's weight.
     pub fn set_weight(&mut self, id: ThreadId, weight: Option<Weight>) {
         let Some(entry) = self.threads.lookup(id.index()).copied() else {
@@ -111,6 +138,16 @@ impl Flows {
     /// The entry of a thread.
     pub fn thread(&self, id: ThreadId) -> Option<ThreadEntry> {
         self.threads.lookup(id.index()).copied()
+    }
+
+    /// The entry of a producer ring.
+    pub fn producer(&self, id: ProducerId) -> Option<ProducerEntry> {
+        self.producers.lookup(id.index()).copied()
+    }
+
+    /// The entry of a consumer ring.
+    pub fn consumer(&self, id: ConsumerId) -> Option<ConsumerEntry> {
+        self.consumers.lookup(id.index()).copied()
     }
 
     /// Removes a thread. Its pending tasks have no effect.
@@ -152,6 +189,38 @@ impl Flows {
         let all_sent =
             registers.committing.peek(at) == 0 && registers.head_sent.peek(at) == u32::MAX;
         registers.ended.peek(at) == ENDED && all_sent
+    }
+
+    /// Whether a thread has begun to announce the end of its stream, or cannot continue.
+    pub fn is_over(&self, id: ThreadId) -> bool {
+        self.registers.ended.peek(id.index()) != 0
+    }
+
+    /// The ring counter of a thread's consumers up to which transfers have been issued.
+    pub fn reserved(&self, id: ThreadId) -> u32 {
+        self.registers.reserved.peek(id.index())
+    }
+
+    /// Whether a thread has reached its pause: it is asleep, everything that it has issued is
+    /// committed, and no end is being announced.
+    pub fn is_paused(&self, id: ThreadId) -> bool {
+        let (at, registers) = (id.index(), &self.registers);
+        self.thread(id).is_some_and(|thread| {
+            thread.pause_at == Some(registers.reserved.peek(at))
+                && registers.issued.peek(at) == registers.committed.peek(at)
+                && registers.committing.peek(at) == 0
+                && registers.lock.peek(at) == 0
+                && registers.ended.peek(at) == 0
+        })
+    }
+
+    /// Whether everything up to ring counter `head` of a producer is taken and committed, and no
+    /// transfer of its is in flight.
+    pub fn is_quiet(&self, id: ProducerId, head: u32) -> bool {
+        let (at, registers) = (id.index(), &self.registers);
+        registers.taken.peek(at) == head
+            && registers.tail_published.peek(at) == head
+            && registers.sources_busy.peek(at) == 0
     }
 
     /// Whether a thread has reported that it cannot continue.

@@ -1,11 +1,11 @@
-//! The end of a stream.
+//! The end of a stream, and the pause at which a consumer joins or leaves.
 
-use super::{Digests, ENDED, FlowTask, Flows, Tasks, ThreadId};
+use super::{ConsumerId, Digests, ENDED, FlowDigest, FlowTask, Flows, Tasks, ThreadId, Whose};
 use rackweave_switch::Pass;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
 impl Flows {
-    /// Announces the end of the stream, once.
+    /// Announces the end of the stream, once, or reports a pause.
     pub(super) fn try_end<T: Tasks, D: Digests>(
         &mut self,
         pass: &mut Pass<'_, T, D>,
@@ -19,6 +19,7 @@ impl Flows {
         if registers.committed.read(cursor, at) != issued {
             return;
         }
+        let reserved = registers.reserved.read(cursor, at);
         let head = registers.head_published.read(cursor, at);
         let drained = registers.drained_count.read(cursor, thread.group.index());
         let end = |ended: &mut u32| {
@@ -27,7 +28,13 @@ impl Flows {
             before
         };
         let is_over = drained >= u32::from(thread.producers);
-        if !is_over || registers.ended.update(cursor, at, end) != 0 {
+        if !is_over {
+            if thread.pause_at == Some(reserved) {
+                pass.digest(FlowDigest::Quiet(Whose::Consumer(ConsumerId(id.0))));
+            }
+            return;
+        }
+        if registers.ended.update(cursor, at, end) != 0 {
             return;
         }
         let word = SwitchWord {

@@ -130,6 +130,9 @@ pub struct ThreadEntry {
     /// Whether items stay with their producer until the consumer has taken them. Then a producer
     /// has at most one transfer that is not consumed.
     pub retain: bool,
+    /// The ring counter of its consumers at which it stops, because one of them joins or leaves
+    /// there.
+    pub pause_at: Option<u32>,
     /// Its share of the link bandwidth; without a weight it is not regulated.
     pub weight: Option<Weight>,
     /// Poll interval of a ring that changes.
@@ -164,6 +167,8 @@ pub struct ProducerEntry {
     pub next: ProducerId,
     /// Its number in the flow, counted from one, for commit records.
     pub place: u16,
+    /// Whether it leaves once nothing of it is in flight.
+    pub leaves: bool,
 }
 
 /// Counters of a newly entered ring: zero for a new one, read from the ring when the switch has

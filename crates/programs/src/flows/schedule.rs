@@ -198,7 +198,9 @@ impl Flows {
                 at,
                 left: left - 1,
             }),
-            _ => pass.recirculate(FlowTask::Scan(scan)),
+            // It has left, and the free space of the others is not known.
+            None => pass.recirculate(FlowTask::Park(scan.thread)),
+            Some(_) => pass.recirculate(FlowTask::Scan(scan)),
         }
     }
 
@@ -318,7 +320,12 @@ impl Flows {
         self.registers
             .taking
             .write(&mut pass.cursor, producer.index(), FREE);
-        if let Some(left) = self.threads.lookup(thread.index()).map(|t| t.threads) {
+        // The thread may have left since; the producer names one that has not.
+        let known = |id: &ThreadId| self.threads.lookup(id.index()).is_some();
+        let other = self.producers.lookup(producer.index()).map(|p| p.thread);
+        if let Some(thread) = Some(thread).filter(known).or(other.filter(known))
+            && let Some(left) = self.threads.lookup(thread.index()).map(|t| t.threads)
+        {
             pass.recirculate(FlowTask::WakeRing { thread, left });
         }
     }

@@ -41,6 +41,9 @@ pub enum FlowDigest {
         /// The key of its ring.
         ring: Rkey,
     },
+    /// Nothing is in flight at the pause of a thread, named by its consumer, or of a producer that
+    /// leaves.
+    Quiet(Whose),
     /// A node wrote an invalid ring word.
     BadRingWord {
         /// The thread.
@@ -218,13 +221,14 @@ impl Flows {
             }
             | FlowTask::Scan(Scan { thread: id, .. })
             | FlowTask::Unlock { thread: id, .. }
-            | FlowTask::Reopen { thread: id, .. }
             | FlowTask::WakeRing { thread: id, .. }
             | FlowTask::Issue { thread: id, .. }
             | FlowTask::TellEnd { thread: id, .. }
             | FlowTask::Tell { thread: id, .. }
             | FlowTask::TryCommit { thread: id, .. }
             | FlowTask::Abort { thread: id, .. } => thread(id),
+            // The lock of a producer is released, whichever thread has taken it.
+            FlowTask::Reopen { producer, .. } => self.producers.lookup(producer.index()).is_some(),
             FlowTask::Poll(lane) => self.roles.lookup(lane.index()).is_some(),
         }
     }

@@ -61,6 +61,7 @@ fn more_than_fits_is_refused_with_what_is_missing() {
 
 fn thread_entry() -> ThreadEntry {
     ThreadEntry {
+        pause_at: None,
         lanes_first: LaneId(6),
         lanes: 2,
         items: 0,
@@ -99,6 +100,7 @@ fn one_flow() -> Switch<Pipeline> {
     };
     let flows = &mut switch.program_mut().flows;
     let producer = ProducerEntry {
+        leaves: false,
         ring: ring(0),
         group: ThreadId(0),
         thread: ThreadId(0),

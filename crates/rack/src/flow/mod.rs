@@ -246,8 +246,7 @@ impl Flow {
     ///
     /// # Errors
     /// If there is no such node, the shape forbids it, the flow is not running, or the switch or
-    /// the node lacks capacity. If the flow could not be set up again it is aborted; else nothing
-    /// changes.
+    /// the node lacks capacity.
     pub fn add_consumer(&mut self, node: impl NodeRef) -> Result<usize, FlowError> {
         let (flow, node) = (self.id, self.node(&node)?);
         let (index, ring) = self.rack.ask(AddConsumer { flow, node })?;
@@ -255,8 +254,8 @@ impl Flow {
         Ok(index)
     }
 
-    /// Removes a consumer: it may still take the items that it has been shown, then its stream
-    /// ends. Items in flight to it go to others.
+    /// Removes a consumer: it gets the items that are in flight to it, then its stream ends. Other
+    /// members are not touched.
     ///
     /// # Errors
     /// If the shape forbids it, it is the last one or none of the flow's, or the flow is not

@@ -97,24 +97,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Enters a lane without a queue pair: a group. `psn` is the PSN of the first request of its
-    /// members.
-    ///
-    /// # Errors
-    /// If its number is beyond the table.
-    pub fn set_group(&mut self, id: LaneId, psn: Psn, group: Lane) -> Result<(), TableError> {
-        self.lanes.set(id.index(), Some(group))?;
-        *self.registers.target_next.control(id.index()) = psn.get();
-        *self.registers.owner.control(id.index()) = u32::MAX;
-        Ok(())
-    }
-
-    /// Removes a group.
-    pub fn remove_group(&mut self, id: LaneId) {
-        let known = self.lanes.set(id.index(), None);
-        debug_assert!(known.is_ok());
-    }
-
     /// The entry of a lane.
     pub fn lane(&self, id: LaneId) -> Option<&Lane> {
         self.lanes.lookup(id.index())

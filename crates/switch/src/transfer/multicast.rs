@@ -6,11 +6,35 @@ use super::engine::{Engine, clock};
 use super::{Cause, EngineEvent, EngineTask, Lane, LaneId, LaneKind, emit};
 use crate::counters::DropReason;
 use crate::pass::Pass;
+use crate::table::TableError;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_wire::{Aeth, NakCode, Syndrome};
 
 impl Engine {
+    /// Enters a lane without a queue pair: a group. `psn` is the PSN of the first request of its
+    /// members.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_group(&mut self, id: LaneId, psn: Psn, group: Lane) -> Result<(), TableError> {
+        self.lanes.set(id.index(), Some(group))?;
+        *self.registers.target_next.control(id.index()) = psn.get();
+        *self.registers.owner.control(id.index()) = u32::MAX;
+        Ok(())
+    }
+
+    /// The PSN of the next request of the members of a group.
+    pub fn group_psn(&self, id: LaneId) -> Psn {
+        Psn::new(self.registers.target_next.peek(id.index()))
+    }
+
+    /// Removes a group.
+    pub fn remove_group(&mut self, id: LaneId) {
+        let known = self.lanes.set(id.index(), None);
+        debug_assert!(known.is_ok());
+    }
+
     /// Handles an acknowledgement of a WRITE by a member.
     pub(super) fn member_acknowledge<T, D>(
         &mut self,

@@ -57,12 +57,7 @@ pub(in crate::demo) fn run(
     let rack = match joined {
         Some(rack) => rack,
         None => {
-            let room = Room::new(
-                &plan.config,
-                &chosen,
-                plans.pages.as_ref().and_then(|plan| plan.as_ref().ok()),
-                plans.trees.as_ref().and_then(|plan| plan.as_ref().ok()),
-            )?;
+            let room = plans.room(&plan.config, &chosen)?;
             if let Some(words) = room.in_words() {
                 let words = format!("Added to the configuration, for room for all: {words}.");
                 say(&wrapped(&words, 2))?;
@@ -71,7 +66,6 @@ pub(in crate::demo) fn run(
             RealRack::embedded(&room.config, globals)?
         }
     };
-    let live = &globals.live;
     report.driver_threads = rack.as_embedded().map(|rack| rack.driver_threads());
     let own = OwnRack::from(rack.clone());
     let recording = own.record(args.capture.as_deref())?;
@@ -81,7 +75,7 @@ pub(in crate::demo) fn run(
         plan,
         scale,
         globals,
-        live,
+        live: &globals.live,
     };
     for (at, &name) in chosen.iter().enumerate() {
         if globals.interrupt.is_set() {
@@ -89,7 +83,7 @@ pub(in crate::demo) fn run(
         }
         let (number, all, words) = (at + 1, chosen.len(), name.in_words());
         say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
-        live.phase(name.name());
+        globals.live.phase(name.name());
         let started = Instant::now();
         let ran = guarded(|| run_one(name, &run, &plans, &mut report));
         let mut system = ran.unwrap_or_else(|problem| match globals.interrupt.is_set() {
@@ -184,6 +178,13 @@ fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
 }
 
 impl SystemPlans {
+    /// A configuration that has room for the systems.
+    fn room(&self, config: &RackConfig, chosen: &[SystemName]) -> Result<Room, CliError> {
+        let pages = self.pages.as_ref().and_then(|plan| plan.as_ref().ok());
+        let trees = self.trees.as_ref().and_then(|plan| plan.as_ref().ok());
+        Room::new(config, chosen, pages, trees)
+    }
+
     fn new(
         plan: &DemoPlan,
         joined: Option<&RealRack>,

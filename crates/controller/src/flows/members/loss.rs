@@ -52,7 +52,9 @@ impl Fabric {
         for &index in consumers {
             let (loss, tail) = lost_with(site, flow, index, reason);
             sent.extend(tail);
-            flow.losses.push(loss);
+            if !flow.consumers[index].leaves {
+                flow.losses.push(loss);
+            }
         }
         let agreed = (!consumers.is_empty())
             .then(|| being_sent_to_all(site, flow))
@@ -79,7 +81,7 @@ impl Fabric {
             ring.raise_switch_counter(site, tail);
         }
         if let Some((head, record, (ring, tail))) = agreed {
-            for at in flow.live_consumers() {
+            for at in flow.connected_consumers() {
                 let replica = &flow.rings.consumers[at];
                 replica.set_record(site, record);
                 replica.raise_switch_counter(site, head);
@@ -96,9 +98,11 @@ impl Fabric {
     }
 }
 
-/// Whether any consumer except `these` can still be given items.
+/// Whether any consumer except `these` stays. One that has yet to join does: it joins before another
+/// leaves, and if all others are lost, it gets what they had not.
 pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
-    let mut others = flow.live_consumers().filter(|at| !these.contains(at));
+    let stays = |at: &usize| !these.contains(at) && !flow.consumers[*at].leaves;
+    let mut others = flow.live_consumers().filter(stays);
     // Its ring may show an end that has not been reported yet.
     others.any(|at| !flow.rings.consumers[at].has_ended(site))
 }
@@ -106,6 +110,9 @@ pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> 
 /// Whether the flow continues without these members.
 fn goes_on(site: &mut dyn Site, flow: &Flow, consumers: &[usize], producers: &[usize]) -> bool {
     let others = others_wait(site, flow, consumers);
+    if others && producers.is_empty() && consumers.iter().all(|&at| flow.consumers[at].leaves) {
+        return true;
+    }
     // What a dead producer had not delivered is lost for every consumer.
     let left = flow.live_producers().filter(|at| !producers.contains(at));
     let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();

@@ -49,14 +49,16 @@ impl Sight {
             reserved.wrapping_sub(tail)
         };
         let (available, room) = (head.wrapping_sub(taken), thread.slots.saturating_sub(used));
+        let until_pause = thread.pause_at.map(|at| at.wrapping_sub(reserved));
+        let limit = thread.batch_items.min(until_pause.unwrap_or(u32::MAX));
         let items = ring::run_length(
             available,
             room,
             (taken, producer.ring.slots),
             (reserved, thread.slots),
-            thread.batch_items,
+            limit,
         );
-        let is_cut = items < available.min(room).min(thread.batch_items);
+        let is_cut = items < available.min(room).min(limit);
         let floor = thread.weight.map_or(0, |weight| {
             registers.floor.read(cursor, weight.domain.index())
         });

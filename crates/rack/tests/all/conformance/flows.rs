@@ -17,6 +17,13 @@ fn item(number: u64) -> [u8; ITEM as usize] {
     bytes
 }
 
+/// The number of an item that has arrived whole.
+fn number_of(bytes: &[u8; ITEM as usize]) -> u64 {
+    let number = u64::from_le_bytes(*bytes.first_chunk().expect("it is long enough"));
+    assert_eq!(*bytes, item(number), "whole");
+    number
+}
+
 fn push(node: &Node, producer: &mut Producer, number: u64) {
     let pushed = wait_within(node, AMPLE, || producer.push(&item(number)).ok());
     assert_eq!(pushed, Some(()), "item {number} finds room");
@@ -38,11 +45,7 @@ fn pop(node: &Node, consumer: &mut Consumer) -> Option<u64> {
         taken => Some(taken),
     });
     match taken.expect("something comes") {
-        Taken::Items(()) => {
-            let number = u64::from_le_bytes(*bytes.first_chunk().expect("it is long enough"));
-            assert_eq!(bytes, item(number), "whole");
-            Some(number)
-        }
+        Taken::Items(()) => Some(number_of(&bytes)),
         Taken::Ended => None,
         other => panic!("{other:?}"),
     }
@@ -144,6 +147,113 @@ pub fn members_come_and_go(rack: &Rack) {
     assert_eq!(came, expected.collect::<Vec<_>>());
     ended(rack, &flow);
     assert!(flow.remove_consumer(1).is_err(), "it has ended");
+}
+
+/// A second consumer and a second producer join; the first consumer and the second producer leave.
+pub fn every_shape_scales_out_and_in(rack: &Rack) {
+    for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
+        let mut flow = flow(rack, shape, 1);
+        let (node, changes) = (rack.any_node(), shape != FlowShape::Shuffle);
+        let mut first = flow.take_producer(0).expect("it is here");
+        (0..10).for_each(|number| push(&node, &mut first, number));
+        let mut consumers = vec![flow.take_consumer(0).expect("it is here")];
+        if changes {
+            assert_eq!(flow.add_consumer("compute1"), Ok(1), "{shape:?}");
+            consumers.push(flow.take_consumer(1).expect("it is here"));
+        }
+        assert_eq!(flow.add_producer("storage1"), Ok(1), "{shape:?}");
+        let mut second = flow.take_producer(1).expect("it is here");
+        for number in 10..ITEMS {
+            push(&node, &mut first, number);
+            push(&node, &mut second, ITEMS + number);
+        }
+        second.finish();
+        let mut came = vec![Vec::new()];
+        if changes {
+            assert_eq!(flow.remove_consumer(0), Ok(()), "{shape:?}");
+            came = vec![all(&node, &mut consumers.remove(0)), Vec::new()];
+        }
+        let (last, stays) = (came.len() - 1, &mut consumers[0]);
+        let removed = wait_within(&node, AMPLE, || {
+            let mut bytes = [0; ITEM as usize];
+            match stays.pop(&mut bytes) {
+                Taken::Items(()) => came[last].push(number_of(&bytes)),
+                Taken::Empty => {}
+                other => panic!("{shape:?}: {other:?}"),
+            }
+            match flow.remove_producer(1) {
+                Err(FlowError::ProducerBusy { .. }) => None,
+                removed => Some(removed),
+            }
+        });
+        assert_eq!(removed, Some(Ok(())), "{shape:?}");
+        push(&node, &mut first, 2 * ITEMS);
+        first.finish();
+        came[last].extend(all(&node, stays));
+        assert_scaled(shape, &came);
+        ended(rack, &flow);
+    }
+}
+
+/// Everything came: once, or to replicas in one order, of which the first saw the beginning and the
+/// second the end.
+fn assert_scaled(shape: FlowShape, came: &[Vec<u64>]) {
+    let first = (0..ITEMS).chain([2 * ITEMS]);
+    let mut expected: Vec<u64> = first.chain(ITEMS + 10..2 * ITEMS).collect();
+    expected.sort_unstable();
+    let mut all = came.concat();
+    if shape == FlowShape::Replicate {
+        let joined = came[0].iter().position(|it| *it == came[1][0]);
+        let both = &came[0][joined.unwrap_or(came[0].len())..];
+        assert!(came[1].starts_with(both), "one order");
+        all = [&came[0][..came[0].len() - both.len()], &came[1]].concat();
+    }
+    all.sort_unstable();
+    assert_eq!(all, expected, "{shape:?}");
+}
+
+/// Items of the doorbell test; its rings have far fewer slots.
+const RUNG: u64 = 500;
+
+/// The switch polls once in a thousand seconds.
+pub fn doorbells_need_no_polls(rack: &Rack) {
+    for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
+        let flow = rack.flow(["storage0"], ["compute0"]).shape(shape);
+        let flow = flow.item_bytes(ITEM).ring_bytes(ITEM * 16).doorbells(true);
+        let mut spec = flow.spec().expect("the nodes exist");
+        spec.poll_interval = rackweave_base::Duration::from_secs(1000);
+        spec.poll_interval_max = spec.poll_interval;
+        let flow = rack.create_flow(spec).expect("there is room");
+        let (from, to) = (rack.node("storage0"), rack.node("compute0"));
+        let (from, to) = (from.expect("it is here"), to.expect("it is here"));
+        let bells = flow.producer_bells(0).expect("it has doorbells");
+        let bell = flow.consumer_bell(0).expect("it has one");
+        let mut producer = flow.take_producer(0).expect("it is here");
+        let mut consumer = flow.take_consumer(0).expect("it is here");
+        let (mut pushed, mut popped, mut bytes) = (0, 0, [0; ITEM as usize]);
+        let done = wait_within(&to, AMPLE, || {
+            while pushed < RUNG && producer.push(&item(pushed)).is_ok() {
+                pushed += 1;
+                if pushed == RUNG {
+                    producer.finish();
+                }
+                // A full send queue is harmless: those in it carry the same word.
+                let _ = from.with(|verbs| bells[0].ring(verbs));
+            }
+            loop {
+                match consumer.pop(&mut bytes) {
+                    Taken::Items(()) => assert_eq!(bytes, item(popped), "{shape:?}"),
+                    Taken::Empty => return None,
+                    end => return Some(end),
+                }
+                popped += 1;
+                let _ = to.with(|verbs| bell.ring(verbs));
+            }
+        });
+        assert_eq!(done, Some(Taken::Ended), "{shape:?}, {popped} of {pushed}");
+        assert_eq!(popped, RUNG, "{shape:?}");
+        ended(rack, &flow);
+    }
 }
 
 pub fn one_that_is_closed_says_so(rack: &Rack) {

@@ -93,7 +93,8 @@ macro_rules! conforms {
 conforms! {
     nodes: are_found_by_name, a_wait_ends_when_it_should, queue_pairs_are_connected;
     flows: a_shuffle_brings_each_item_once, what_flowed_is_counted, replicas_see_one_order,
-        members_come_and_go, one_that_is_closed_says_so, one_that_is_dropped_is_closed,
+        members_come_and_go, every_shape_scales_out_and_in, doorbells_need_no_polls,
+        one_that_is_closed_says_so, one_that_is_dropped_is_closed,
         each_end_has_one_owner, what_cannot_be_is_refused;
     pages: what_one_node_changes_another_reads, a_latch_keeps_others_out_for_as_long_as_they_wait,
         pages_are_allocated_and_freed, a_closed_store_is_found_closed,

@@ -26,6 +26,14 @@ impl FlowHistory {
         }
     }
 
+    /// The flow may be set up again: a consumer that has joined but has popped nothing may have yet
+    /// to be connected, and items moved again before that do not come to it.
+    pub fn may_be_set_up_again(&mut self) {
+        for consumer in self.consumers.iter_mut().filter(|it| it.popped == 0) {
+            consumer.joined_at = None;
+        }
+    }
+
     /// A consumer has left voluntarily: it pops no more.
     pub fn leave(&mut self, consumer: u16) {
         if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
