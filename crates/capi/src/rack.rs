@@ -177,9 +177,9 @@ pub unsafe extern "C" fn rackweave_rack_create_from_file(
 }
 
 /// Joins a running rack of processes as one of its nodes. `path` is the file with its
-/// configuration, `node` the name of the node, which no other process may be, or NULL for a place of
-/// a section `[[guest]]` that is free. The process has that
-/// node's memory and NIC, and every service of the rack; other nodes are in other processes.
+/// configuration, `node` the name of the node, which no other process may be, or NULL for a place
+/// of a section `[[guest]]` that is free. The process has that node's memory and NIC, and every
+/// service of the rack; other nodes are in other processes.
 ///
 /// The process leaves the rack when the handle and all that was made with it are destroyed.
 ///

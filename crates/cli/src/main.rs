@@ -2,9 +2,9 @@
 //!
 //! `args` lists the commands, `outcome` is the end of a command. Each command has its own folder
 //! with its arguments: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, `stat`, `top`,
-//! `columns`, and `hosted` for the processes of a hosted rack. The result of a command is one JSON object
-//! (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows every
-//! other; no other knows it.
+//! `columns`, and `hosted` for the processes of a hosted rack. The result of a command is one JSON
+//! object (docs/JSON.md), which `output` prints as JSON or as text (`report`). This crate knows
+//! every other; no other knows it.
 
 mod amount;
 mod args;

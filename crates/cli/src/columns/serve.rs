@@ -36,11 +36,11 @@ pub fn run(args: &ServeArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
         part: args.part.number,
         parts: args.part.parts,
     };
-    let told = serde_json::to_value(&offer).map_err(CliError::run)?;
+    let answer = serde_json::to_value(&offer).map_err(CliError::run)?;
     let service = service_of(node.name());
     let provided = rack
         .backend()
-        .provide(&service, Arc::new(move |_| Ok(told.clone())));
+        .provide(&service, Arc::new(move |_| Ok(answer.clone())));
     provided.map_err(CliError::run)?;
     let columns = catalogue.columns();
     speaker.say(What::ServingColumns {

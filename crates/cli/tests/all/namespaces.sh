@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A switch between two network namespaces: a storage node in one, the demo with its four nodes in the
-# other, joined by veth pairs. RoCE travels on AF_PACKET sockets (LINK packet) or in VXLAN (LINK
+# A switch between two network namespaces: a storage node in one, the demo with its four nodes in
+# the other, joined by veth pairs. RoCE travels on AF_PACKET sockets (LINK packet) or in VXLAN (LINK
 # udp). Called in a fresh network namespace, with the command and a folder:
 #     unshare [--user --map-root-user] --net -- namespaces.sh RACKWEAVE FOLDER LINK
 # Exit status 77 says that something is not permitted here.

@@ -57,14 +57,14 @@ impl RackConfig {
     /// If a value is invalid.
     pub fn into_hosted(mut self) -> Result<Self, ConfigError> {
         self.hosted = Some(self.hosted());
-        let config = self.seat_guests()?;
+        let config = self.place_guests()?;
         config.check()?;
         Ok(config)
     }
 
     /// Turns sections `[[guest]]` into nodes. A hosted rack without any gets the usual number of
     /// places, except over packet sockets, where each needs an interface of its own.
-    pub(super) fn seat_guests(mut self) -> Result<Self, ConfigError> {
+    pub(super) fn place_guests(mut self) -> Result<Self, ConfigError> {
         let hosted = self.hosted.as_ref();
         let is_usual = |hosted: &HostedSection| hosted.link != LinkKind::Packet;
         let has_guest = self.node.iter().any(|node| node.role == Role::Guest);

@@ -4,9 +4,9 @@
 //! are refused with the nearest known name; values are checked before anything is built.
 //!
 //! [`RackConfig`] is the whole configuration; `sections` is about the whole rack, `node` about one
-//! node, `guest` about places for programs, `store` about the storage of pages, `faults` about injected faults, `hosted` about
-//! processes and `topology` about several switches. `check` has the rules for values, `syntax` the
-//! messages for refused text.
+//! node, `guest` about places for programs, `store` about the storage of pages, `faults` about
+//! injected faults, `hosted` about processes and `topology` about several switches. `check` has the
+//! rules for values, `syntax` the messages for refused text.
 
 mod check;
 pub(crate) mod choices;
@@ -131,7 +131,7 @@ impl RackConfig {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let config: Self =
             toml::from_str(text).map_err(|error| syntax::refusal(text, name, &error))?;
-        let checked = config.seat_guests().and_then(|config| {
+        let checked = config.place_guests().and_then(|config| {
             config.check()?;
             Ok(config)
         });

@@ -85,8 +85,8 @@ impl RackBuilder {
     /// Builds and starts the rack, or joins it.
     ///
     /// # Errors
-    /// If the configuration is invalid, the programs do not fit the switch, or the running rack does
-    /// not admit the process.
+    /// If the configuration is invalid, the programs do not fit the switch, or the running rack
+    /// does not admit the process.
     pub fn build(self) -> Result<Rack, RackError> {
         Ok(match self.kind {
             BuiltKind::Embedded => EmbeddedRack::new(&self.config)?.into(),

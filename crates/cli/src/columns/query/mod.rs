@@ -56,7 +56,7 @@ pub fn run(args: &QueryArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
     let (offers, scale) = complete(find(rack)?)?;
     let mut sources = Vec::new();
     for offer in offers {
-        sources.push(Source::connect(rack, offer)?);
+        sources.push(ColumnSource::connect(rack, offer)?);
     }
     let node = rack.any_node();
     let begun = Instant::now();
@@ -67,7 +67,7 @@ pub fn run(args: &QueryArgs, rack: &Rack, globals: &Globals) -> Result<Verdict, 
         query: args.query.name(),
         node: node.name().to_owned(),
         scale_factor: scale.get(),
-        servers: sources.iter().map(Source::report).collect(),
+        servers: sources.iter().map(ColumnSource::report).collect(),
         columns: args.query.columns(),
         rows: sources.iter().map(|source| source.rows()).sum(),
         bytes,
@@ -141,7 +141,7 @@ fn complete(offers: Vec<Offer>) -> Result<(Vec<Offer>, ScaleFactor), CliError> {
 }
 
 /// A server, and what came from it.
-struct Source {
+struct ColumnSource {
     offer: Offer,
     reader: ColumnReader,
     tickets: Vec<Ticket>,
@@ -149,7 +149,7 @@ struct Source {
     columns: Vec<Option<ColumnData>>,
 }
 
-impl Source {
+impl ColumnSource {
     fn connect(rack: &Rack, offer: Offer) -> Result<Self, CliError> {
         let node = rack.any_node().id();
         let config = MessagingConfig::default();
@@ -213,7 +213,7 @@ impl Source {
 /// Fetches these columns from all servers at the same time, until the user wants to stop.
 fn fetch(
     rack: &Rack,
-    sources: &mut [Source],
+    sources: &mut [ColumnSource],
     names: &[&str],
     globals: &Globals,
 ) -> Result<(), CliError> {
@@ -229,14 +229,14 @@ fn fetch(
     let node = rack.any_node();
     while arrived < all && !globals.interrupt.is_set() {
         let some = wait_within(&node, COLUMN_LIMIT, || {
-            let polled: Result<usize, _> = sources.iter_mut().map(Source::poll).sum();
+            let polled: Result<usize, _> = sources.iter_mut().map(ColumnSource::poll).sum();
             match polled {
                 Ok(0) if !globals.interrupt.is_set() => None,
                 polled => Some(polled),
             }
         });
         arrived += some.unwrap_or_else(|| {
-            let missing = |source: &&Source| source.columns.contains(&None);
+            let missing = |source: &&ColumnSource| source.columns.contains(&None);
             let silent = sources.iter().filter(missing).map(|it| &*it.offer.node);
             let silent: Vec<_> = silent.collect();
             let silent = silent.join(" and ");

@@ -57,7 +57,7 @@ pub(in crate::demo) fn run(
     let rack = match joined {
         Some(rack) => rack,
         None => {
-            let room = plans.room(&plan.config, &chosen)?;
+            let room = plans.enlarged(&plan.config, &chosen)?;
             if let Some(words) = room.in_words() {
                 let words = format!("Added to the configuration, for room for all: {words}.");
                 say(&wrapped(&words, 2))?;
@@ -111,8 +111,8 @@ pub(in crate::demo) fn run(
     Ok(report)
 }
 
-/// The systems among `chosen` that the switch of a running rack has programs for, and why the others
-/// are left out.
+/// The systems among `chosen` that the switch of a running rack has programs for, and why the
+/// others are left out.
 ///
 /// # Errors
 /// If the user has named one that it has not.
@@ -179,7 +179,7 @@ fn heading(config: &RackConfig, joined: Option<&RealRack>) -> String {
 
 impl SystemPlans {
     /// A configuration that has room for the systems.
-    fn room(&self, config: &RackConfig, chosen: &[SystemName]) -> Result<Room, CliError> {
+    fn enlarged(&self, config: &RackConfig, chosen: &[SystemName]) -> Result<Room, CliError> {
         let pages = self.pages.as_ref().and_then(|plan| plan.as_ref().ok());
         let trees = self.trees.as_ref().and_then(|plan| plan.as_ref().ok());
         Room::new(config, chosen, pages, trees)

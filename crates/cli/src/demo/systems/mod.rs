@@ -1,5 +1,5 @@
-//! Every system on one rack, embedded or joined, one after another, each verified and compared with what this
-//! machine can do without a rack.
+//! Every system on one rack, embedded or joined, one after another, each verified and compared with
+//! what this machine can do without a rack.
 //!
 //! [`free`] enlarges a configuration for all systems; [`course`] runs them and reports progress;
 //! there is one file for each system. [`yardstick`] has the limits, [`report`] the final table.

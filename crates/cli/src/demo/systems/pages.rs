@@ -1,6 +1,6 @@
 //! YCSB over the page store: an NVMe target on a storage node, a store several times larger than
-//! the pools of the compute nodes. On a running rack the demo allocates pages of a store that others
-//! may use, too, and frees them.
+//! the pools of the compute nodes. On a running rack the demo allocates pages of a store that
+//! others may use, too, and frees them.
 
 use super::SystemName;
 use super::SystemRun;
@@ -201,8 +201,8 @@ fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliErr
 }
 
 /// Chooses records and buffers so that the ratio of heap and buffers is as planned, the heap has at
-/// least `least` pages, and it fits a store of `room` pages if there is one. Returns the pages that a
-/// store needs.
+/// least `least` pages, and it fits a store of `room` pages if there is one. Returns the pages that
+/// a store needs.
 fn fit(
     options: &mut PagesOptions,
     nodes: u64,

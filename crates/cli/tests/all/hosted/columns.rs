@@ -1,5 +1,5 @@
-//! The command `columns`: servers and clients are processes that join a rack, as nodes that are left
-//! to them or as guests.
+//! The command `columns`: servers and clients are processes that join a rack, as nodes that are
+//! left to them or as guests.
 
 use super::rack::{Process, RackFolder, refused};
 use rustix::process::Signal;

@@ -79,6 +79,23 @@ fn check(client: &mut IndexConnection, keys: impl Iterator<Item = u64>) {
     }
 }
 
+/// Starts another program, kills it when it has taken some numbers, and returns the last of them.
+fn last_number_of_a_killed_user(place: &RackFolder) -> u64 {
+    let mut user = Command::new(env::current_exe().expect("this program"))
+        .args(["hosted::serving::user", "--exact", "--nocapture"])
+        .env(CONFIG, place.config())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(user.stdout.take().expect("it is piped")).lines();
+    let taken = lines.map_while(Result::ok);
+    let taken = taken.filter_map(|line| line.strip_prefix("took ")?.parse::<u64>().ok());
+    let last = taken.take(50).last().expect("it takes numbers");
+    user.kill().expect("it runs");
+    user.wait().expect("it has ended");
+    last
+}
+
 #[test]
 fn an_index_and_a_counter_are_served_by_node_processes_that_die_and_come_back() {
     let place = RackFolder::new("security = \"plain\"", RACK);
@@ -108,18 +125,7 @@ fn an_index_and_a_counter_are_served_by_node_processes_that_die_and_come_back() 
     counter.share("numbers").expect("the name is free");
 
     // Another program finds both, and is killed.
-    let mut user = Command::new(env::current_exe().expect("this program"))
-        .args(["hosted::serving::user", "--exact", "--nocapture"])
-        .env(CONFIG, place.config())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let lines = BufReader::new(user.stdout.take().expect("it is piped")).lines();
-    let taken = lines.map_while(Result::ok);
-    let taken = taken.filter_map(|line| line.strip_prefix("took ")?.parse::<u64>().ok());
-    let last = taken.take(50).last().expect("it takes numbers");
-    user.kill().expect("it runs");
-    user.wait().expect("it has ended");
+    let last = last_number_of_a_killed_user(&place);
     let mut numbers = counter.connect(node).expect("there is capacity");
     let next = numbers.next(1).expect("it is there").start;
     assert!(next > last, "{next} came after {last}");

@@ -98,8 +98,8 @@ impl Fabric {
     }
 }
 
-/// Whether any consumer except `these` stays. One that has yet to join does: it joins before another
-/// leaves, and if all others are lost, it gets what they had not.
+/// Whether any consumer except `these` stays. One that has yet to join does: it joins before
+/// another leaves, and if all others are lost, it gets what they had not.
 pub(super) fn others_wait(site: &mut dyn Site, flow: &Flow, these: &[usize]) -> bool {
     let stays = |at: &usize| !these.contains(at) && !flow.consumers[*at].leaves;
     let mut others = flow.live_consumers().filter(stays);
