@@ -24,8 +24,8 @@ const JOIN_LIMIT: Duration = Duration::from_secs(10);
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
-/// How long to wait for a new switch process: less than nodes keep rings.
-const TAKEOVER_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait for a new switch process: less than nodes keep everything.
+const RESTART_LIMIT: Duration = Duration::from_secs(10);
 
 /// A job of a runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,8 +136,7 @@ impl JobRunner {
         if !self.holds_on || self.interrupt.is_set() {
             return Err(lost(error));
         }
-        let mut flows: Vec<&mut HostedFlow> = self.flows.iter_mut().map(|(flow, _)| flow).collect();
-        match self.rack.reconnect(&mut flows, TAKEOVER_LIMIT) {
+        match self.rack.reconnect(RESTART_LIMIT) {
             Ok(()) => {
                 self.takeovers += 1;
                 self.found = self.status()?;

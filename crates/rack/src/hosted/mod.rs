@@ -136,13 +136,18 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
 /// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects a process called `name` to the controller, with a purpose that needs no further words.
-fn connect(config: &RackConfig, name: &str, purpose: &str) -> Result<Connection, HostedError> {
+/// Connects a process called `name` to the controller.
+fn connect(
+    config: &RackConfig,
+    name: &str,
+    purpose: &str,
+    body: serde_json::Value,
+) -> Result<Connection, HostedError> {
     let hosted = config.hosted();
     let introduction = Introduction {
         purpose: purpose.into(),
         rack: format!("{:016x}", config.agreement()),
-        body: serde_json::Value::Null,
+        body,
     };
     let security = security(&hosted, name)?;
     let made = Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT);

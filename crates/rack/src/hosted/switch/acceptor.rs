@@ -1,6 +1,8 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
 use super::ends::{End, Waiting, seal_keys};
+use super::kept::KeptMember;
+use super::restoring::Return;
 use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
@@ -130,7 +132,8 @@ impl Acceptor<'_> {
             PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
                 Ok(connection) => {
                     self.note_admitted(&name, &connection);
-                    self.core.serve_command(connection);
+                    let session = hello.body.as_u64().unwrap_or_default();
+                    self.core.serve_command(connection, session);
                 }
                 Err(error) => self.refuse(error.to_string()),
             },
@@ -151,7 +154,7 @@ impl Acceptor<'_> {
                 }
             },
             PURPOSE_NODE => match self.check_node(&hello) {
-                Ok((node, hello)) => self.let_in(node, &hello, pending),
+                Ok((node, returns, hello)) => self.let_in((node, returns), &hello, pending),
                 Err(refusal) => turn_away(pending, refusal),
             },
             other => {
@@ -188,7 +191,7 @@ impl Acceptor<'_> {
     }
 
     /// Whether a node may join.
-    fn check_node(&self, hello: &Hello) -> Result<(NodeId, NodeHello), Refusal> {
+    fn check_node(&self, hello: &Hello) -> Result<(NodeId, Return, NodeHello), Refusal> {
         let core = self.core;
         let same = "use the same rack.toml on both sides";
         let position = core.config.node.iter().position(|n| n.name == hello.name);
@@ -215,11 +218,18 @@ impl Acceptor<'_> {
                 "stop the other process, or give this one the name of a free [[node]]",
             ));
         }
-        Ok((node, said))
+        let returns = core.returns(node, said.incarnation);
+        if returns == Return::Later {
+            return Err(refusal(
+                "the name is taken until the state of an earlier switch process is restored",
+                "wait a moment",
+            ));
+        }
+        Ok((node, returns, said))
     }
 
     /// Admits a node and serves it until it leaves.
-    fn let_in(&self, node: NodeId, hello: &NodeHello, pending: Pending) {
+    fn let_in(&self, (node, returns): (NodeId, Return), hello: &NodeHello, pending: Pending) {
         let core = self.core;
         let name = core.config.node[usize::from(node.0)].name.clone();
         let from = pending.peer_addr();
@@ -240,7 +250,7 @@ impl Acceptor<'_> {
                 return pending.refuse(&why, "see the switch's configuration");
             }
         };
-        let (welcome, seal) = self.welcome(hello.link);
+        let (welcome, seal) = self.welcome(hello.link, returns);
         let (origin, token) = (welcome.origin, welcome.token.clone());
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
         let mut connection = match pending.welcome(welcome) {
@@ -283,7 +293,17 @@ impl Acceptor<'_> {
             core.dismiss(&member);
             return failed(&why);
         }
-        self.connect_stores(node, &name);
+        let incarnation = hello.incarnation;
+        let joined = KeptMember {
+            incarnation,
+            origin,
+        };
+        core.state_file(|file| file.rack.members.insert(node.0, joined));
+        core.save();
+        match returns {
+            Return::Same(_) => core.restoring.note(node),
+            Return::New | Return::Later => self.connect_stores(node, &name),
+        }
         (self.watch)(SwitchEvent::Joined {
             node: name,
             link: hello.link,
@@ -305,15 +325,20 @@ impl Acceptor<'_> {
 
     /// The welcome for a node with this kind of link, and the keys of its packets, if they are
     /// sealed.
-    fn welcome(&self, link: LinkKind) -> (NodeWelcome, Option<SealKeys>) {
+    fn welcome(&self, link: LinkKind, returns: Return) -> (NodeWelcome, Option<SealKeys>) {
         let core = self.core;
-        let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let new = || core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let (keep, origin) = match returns {
+            Return::Same(kept) => (true, kept.origin),
+            Return::New | Return::Later => (false, new()),
+        };
         let mut keys = KeyRng::system();
         let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
         let seal = (link == LinkKind::Udp && core.config.hosted().authenticates())
             .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
-            controller: core.instance,
+            controller: core.instance.load(Ordering::Relaxed),
+            keep,
             origin,
             token,
             seal: seal.map(|keys| keys.of_peer().into()),

@@ -11,9 +11,11 @@ mod acceptor;
 mod commands;
 mod ends;
 mod introductions;
+mod kept;
 mod members;
 mod minder;
 mod requests;
+mod restoring;
 mod site;
 
 use super::ports::Unplugged;
@@ -39,9 +41,12 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 use introductions::Introductions;
+use kept::{Kept, KeptMember, StateFile};
 pub(super) use members::Member;
 use minder::{News, Reports};
+use restoring::Restoring;
 use site::Asking;
+use std::collections::BTreeSet;
 
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
@@ -83,6 +88,21 @@ pub enum SwitchEvent {
         node: String,
         /// The cause; `None` if it left regularly.
         why: Option<String>,
+    },
+    /// The state that an earlier switch process had left has been restored.
+    Restored {
+        /// Nodes that have not come back: they count as dead.
+        absent: Vec<String>,
+    },
+    /// The state that an earlier switch process had left is not used: the rack starts anew.
+    StateLeft {
+        /// The cause.
+        why: String,
+    },
+    /// The controller's state cannot be saved: it will not outlive this process.
+    StateNotSaved {
+        /// The cause.
+        why: String,
     },
     /// A connection was refused.
     Refused {
@@ -157,8 +177,16 @@ pub(super) struct SwitchCore {
     members: Vec<Mutex<Option<Arc<Member>>>>,
     /// How many times each node has joined.
     joins: Vec<AtomicU64>,
-    /// Distinguishes this process from earlier and later ones.
-    instance: u64,
+    /// Distinguishes this controller from others. A process that restores the state of an earlier
+    /// one is the same controller.
+    instance: AtomicU64,
+    /// The file in which the state outlives the process.
+    state: Mutex<StateFile>,
+    /// Why the state could not be saved, until that is reported.
+    unsaved: Mutex<Option<String>>,
+    restoring: Restoring,
+    /// The numbers of the commands that are connected.
+    sessions: Mutex<BTreeSet<u64>>,
     origins: AtomicU16,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
@@ -181,6 +209,8 @@ pub struct SwitchProcess {
     pub(super) core: Arc<SwitchCore>,
     listener: Listener,
     handovers: UnixListener,
+    /// What an earlier process has left, until it is restored, or why it cannot be used.
+    left: Mutex<Result<Option<Kept>, String>>,
     _lock: SwitchLock,
 }
 
@@ -193,7 +223,43 @@ impl SwitchCore {
     /// Calls `act` with the controller, after waiting for operations on services.
     pub fn serve<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut controller = self.controller.lock().expect("no holder panics");
-        act(&mut controller, &mut Asking(self))
+        let result = act(&mut controller, &mut Asking(self));
+        if !self.restoring.is_on() {
+            self.save_all(&controller);
+        }
+        result
+    }
+
+    fn state_file<R>(&self, act: impl FnOnce(&mut StateFile) -> R) -> R {
+        act(&mut self.state.lock().expect("no holder panics"))
+    }
+
+    /// Saves the state, after an operation on the fabric, and before its reply leaves.
+    fn save(&self) {
+        if !self.restoring.is_on() {
+            self.save_parts(|_| {});
+        }
+    }
+
+    /// Saves the state, after an operation on services.
+    fn save_all(&self, controller: &Controller) {
+        let services = controller.service_state();
+        self.save_parts(|file| file.set_services(&services, controller.index().active()));
+    }
+
+    fn save_parts(&self, set: impl FnOnce(&mut StateFile)) {
+        let written = self.state_file(|file| {
+            set(file);
+            file.set_fabric(&self.fabric.state());
+            file.write()
+        });
+        if let Err(why) = written {
+            *self.unsaved.lock().expect("no holder panics") = Some(why);
+        }
+    }
+
+    fn kept_member(&self, node: NodeId) -> Option<KeptMember> {
+        self.state_file(|file| file.rack.members.get(&node.0).copied())
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {
@@ -261,6 +327,19 @@ impl SwitchProcess {
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
         let controller = build::build_controller(&config, keys);
+        let path = runtime.path("controller.state");
+        let mut state = StateFile::new(path, config.agreement(), instance);
+        let left = state.read();
+        let restoring = Restoring::default();
+        let mut last_origin = 0;
+        if let Ok(Some(kept)) = &left {
+            let members = kept.rack.members.iter();
+            last_origin = members.clone().map(|(_, it)| it.origin).max().unwrap_or(0);
+            restoring.begin(members.map(|(&node, _)| NodeId(node)).collect());
+            state.rack = kept.rack.clone();
+        }
+        let instance = state.rack.instance;
+        state.set_services(&controller.service_state(), None);
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());
@@ -286,8 +365,12 @@ impl SwitchProcess {
             reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
-            instance,
-            origins: AtomicU16::new(0),
+            instance: AtomicU64::new(instance),
+            state: Mutex::new(state),
+            unsaved: Mutex::default(),
+            restoring,
+            sessions: Mutex::default(),
+            origins: AtomicU16::new(last_origin),
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),
@@ -301,6 +384,7 @@ impl SwitchProcess {
             core: Arc::new(core),
             listener,
             handovers,
+            left: Mutex::new(left),
             _lock: lock,
         })
     }
@@ -357,7 +441,13 @@ impl SwitchProcess {
             waiting: ends::Waiting::default(),
             watch,
         };
+        let left = core::mem::replace(&mut *self.left.lock().expect("no holder panics"), Ok(None));
         std::thread::scope(|scope| {
+            match left {
+                Ok(Some(kept)) => _ = scope.spawn(|| abort_on_panic(|| core.restore(kept, watch))),
+                Ok(None) => {}
+                Err(why) => watch(SwitchEvent::StateLeft { why }),
+            }
             scope.spawn(|| abort_on_panic(|| core.pump.run()));
             scope.spawn(|| abort_on_panic(|| core.mind(scope)));
             scope.spawn(|| abort_on_panic(|| acceptor.take_handovers(scope)));

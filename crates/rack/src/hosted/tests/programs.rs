@@ -13,7 +13,7 @@ use rackweave_endpoint::index::Access;
 use rackweave_endpoint::messaging::MessagingConfig;
 use rackweave_endpoint::page_store::FormatOptions;
 
-const AMPLE: Time = Time::from_secs(30);
+pub const AMPLE: Time = Time::from_secs(30);
 
 /// A rack with a switch and the storage node as processes; the compute nodes are the test's.
 fn with_programs(name: &str, link: LinkKind, act: impl FnOnce(&RackConfig)) {
@@ -29,7 +29,7 @@ fn with_switch(name: &str, link: LinkKind, act: impl FnOnce(&Rack)) {
     std::fs::remove_dir_all(&rack.folder).unwrap();
 }
 
-fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
+pub fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
     let mut rack = Rack::new(name, link);
     let programs = RackConfig::with_all_programs();
     rack.config.switch = programs.switch;
@@ -43,11 +43,11 @@ fn rack_of_programs(name: &str, link: LinkKind) -> Rack {
     rack
 }
 
-fn join(config: &RackConfig, name: &str) -> Joined {
+pub fn join(config: &RackConfig, name: &str) -> Joined {
     Joined::join_as(config, &[name]).expect("the rack runs")
 }
 
-fn pages(rack: &Joined) -> PageService {
+pub fn pages(rack: &Joined) -> PageService {
     let options = PageOptions {
         time_limit: AMPLE,
         ..PageOptions::default()
